@@ -98,7 +98,7 @@ bench-answers: setup
 	@$(BIN)/python -m benchmarks.answers $(ARGUMENTS)
 
 bench-memory: setup
-	@$(BIN)/python -m benchmarks.memory $(ARGUMENTS)
+	@$(BIN)/python -m benchmarks.agent_memory $(ARGUMENTS)
 
 bench-routing: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.routing $(ARGUMENTS)
@@ -111,7 +111,7 @@ bench-checkouts: setup
 	@$(BIN)/python -m benchmarks.checkouts $(ARGUMENTS)
 
 deadline-test: setup
-	@$(BIN)/python -m benchmarks.deadline $(ARGUMENTS)
+	@$(BIN)/python -m proofs.deadline $(ARGUMENTS)
 
 bench-transfer: setup
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.transfer $(ARGUMENTS)
@@ -124,25 +124,25 @@ quality: setup
 
 walls: setup
 	@$(BIN)/python -m pytest -q tests/isolation
-	@$(BIN)/python -m benchmarks.walls --share 0.5 $(ARGUMENTS)
+	@$(BIN)/python -m proofs.isolation.run --share 0.5 $(ARGUMENTS)
 
 api-fuzz: setup
-	@$(BIN)/python -m benchmarks.api_fuzz $(ARGUMENTS)
+	@$(BIN)/python -m proofs.fuzz $(ARGUMENTS)
 
 sbom: setup
 	@$(BIN)/python scripts/build_sbom.py
 
 audit: setup
-	@$(BIN)/python -m benchmarks.audit $(ARGUMENTS)
+	@$(BIN)/python -m proofs.audit $(ARGUMENTS)
 
 fairness-test: setup
-	@$(BIN)/python -m benchmarks.fairness
+	@$(BIN)/python -m proofs.fairness
 
 kill-test: setup
-	@$(BIN)/python -m benchmarks.kill_test
+	@$(BIN)/python -m proofs.kill
 
 upgrade-test: setup
-	@$(BIN)/python -m benchmarks.upgrade $(ARGUMENTS)
+	@$(BIN)/python -m proofs.upgrade $(ARGUMENTS)
 
 # Clients that cannot be installed beside the service have environments of their own, below .doors.
 door-tests: setup
@@ -154,9 +154,9 @@ swift-test: setup
 	@S3_SERVER=swift $(BIN)/python -m pytest -q tests/object_store
 
 torture: setup
-	@$(BIN)/python -m benchmarks.torture
+	@$(BIN)/python -m proofs.torture
 
-# One proof by name: make prove NAME=memory runs benchmarks/prove_memory.py.
+# One proof by name: make prove NAME=memory runs proofs/memory.py.
 prove: setup
 	@test -n "$(NAME)" || { echo "make prove NAME=…: one of $(PROOFS)"; exit 2; }
 	@$(BIN)/python -m benchmarks.prove_$(subst -,_,$(NAME)) $(ARGUMENTS)

@@ -9,12 +9,13 @@ from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
 from app import __version__
-from app.api import api_docs, dify, health, mcp, openai, problems, v1
-from app.api.admission import AdmissionControl
-from app.api.idempotency import REPLAYED_HEADER
-from app.api.middleware import BodyLimitMiddleware, RequestMiddleware
+from app.api import api_docs, dify, health, mcp, openai, v1
+from app.api.http import problems
+from app.api.http.admission import AdmissionControl
+from app.api.http.idempotency import REPLAYED_HEADER
+from app.api.http.middleware import BodyLimitMiddleware, RequestMiddleware
 from app.bootstrap import Resources
-from app.documents.sweeping import run_temp_file_sweeper
+from app.cleanup.sweeper import run_temp_file_sweeper
 
 CORS_ALLOWED_HEADERS = [
     "Authorization",

@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 
-from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from benchmarks.search import Vocabulary, fill
-from tests.protocol_servers.chat import ChatServer, Talk
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.protocol_servers.chat import ChatServer, Talk
 
 WARM_UP, QUESTIONS, THINKING_SECONDS = 20, 200, 0.1
 ANSWER = "/v1/knowledge-bases/bench/answer"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
 from benchmarks.search import Vocabulary, fill, timed
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
 
 ROUNDS, SEARCHES, WARM_UP, TEXTS, WORDS = 8, 150, 60, 30, 1400
 

@@ -17,17 +17,17 @@ from itertools import cycle
 
 import httpx
 
-from app.db.maintenance import OwnerDatabase
+from app.cleanup.purge import Purger
+from app.db.index_ddl import OwnerDatabase
 from app.db.models.base import SYSTEM_TENANT
-from app.documents.erasing import Purger
-from app.documents.receipt_repository import ReceiptRepository
+from app.documents.deletion.receipt_repository import ReceiptRepository
 from app.ids import generate_id
-from app.indexing.dropping import IndexDropper
-from app.publications.settling import SqlViewReconciler
-from benchmarks.loader import Loader
-from benchmarks.processes import embedding_endpoint, end_as_usual
+from app.index_maintenance.index_drop import IndexDropper
+from app.sql_views.reconciler import SqlViewReconciler
 from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
 from benchmarks.scale_world import ScaleDatabase, Shelf, running_api, running_postgres
+from harness.loader import Loader
+from harness.processes import embedding_endpoint, end_as_usual
 
 GOING, STAYING = 500_000, 10_000
 IDLE_SECONDS = 30.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.processes import RunningService
+from harness.processes import RunningService
 
 ROUNDS = 3
 TIMEOUT_SECONDS = 110

@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import pymupdf
 
-from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
 from benchmarks.search import Vocabulary, fill
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
 
 TEXT_BYTES, TEXTS = 9 * 1024, 96
 BIG_BYTES = 500 * 1024 * 1024

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from app.inference.embedding import Embedder, Vectors
-from app.inference.embedding.opening import create_embedder
-from app.inference.embedding.pacing import RateLimitStore
+from app.inference.embedding.factory import create_embedder
+from app.inference.embedding.rate_limit import RateLimitStore
 from app.settings import EmbeddingSettings
 
 NAME, PLACE = "metered", "BENCHMARK_METER"

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from app.cli.runtime import read_credentials
+from app.cli.runtime_state import read_credentials
 
 ROUNDS = 2
 TOP_K = 5

@@ -17,19 +17,20 @@ from uuid import uuid4
 
 import uvloop
 
-from app.access import Principal
 from app.agents.types import BindingSettings, BoundAgent
-from app.api.v1.bound_search import apply_binding
+from app.api.v1.search.agent_binding import apply_binding
 from app.bootstrap import Resources
+from app.bootstrap.tenant_services import TenantServices
 from app.db.driver import DriverReader
 from app.db.session import Session, TenantDatabase
 from app.inference.chat import ChatMessage, ChatModel, ChatTokens, StructuredCompletion
-from app.inference.structured import Shape
+from app.inference.chat.structured_output import Shape
+from app.principal import Principal
 from app.retrieval.types import Message, SearchRequest
 from app.settings import load_settings
-from benchmarks.embedding_endpoint import DIMENSIONS
-from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from benchmarks.search import Vocabulary, fill
+from harness.embedding_endpoint import DIMENSIONS
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 
 WARM_UP, SEARCHES, REACH_MS = 50, 400, 1.0
 EXPLAINED = "the same, explained"
@@ -143,7 +144,7 @@ async def _median(resources: Resources, principal: Principal, ask: Callable[[Pri
     db = MeteredDatabase(resources.database, principal.tenant_id, elsewhere=elsewhere)
     chat = cast(ChatModel, ReadyChat(["what is wanted", "that in other words", "and once more"]))
 
-    own = replace(resources.create_tenant_services(principal).retrieval, db=db, rewrite_model=chat)
+    own = replace(TenantServices(principal, resources).retrieval, db=db, rewrite_model=chat)
 
     async def search() -> None:
         result = await own.search(ask(principal))

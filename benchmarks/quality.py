@@ -22,13 +22,13 @@ from typing import Any
 import httpx
 from carrel_client import Client
 
-from app.cli.evaluation import loading
-from app.cli.evaluation.asking import QueryResult
-from app.cli.evaluation.excerpts import CorpusTexts, RetrievedChunk
-from app.cli.evaluation.intervals import Bootstrap
+from app.cli.evaluation import corpus_upload
+from app.cli.evaluation.bootstrap_ci import Bootstrap
+from app.cli.evaluation.datasets import CorpusLine, EvaluationQuery, read_dataset
 from app.cli.evaluation.measures import parse_measure, score_documents, score_excerpts
-from app.cli.evaluation.sets import CorpusLine, EvaluationQuery, read_dataset
-from benchmarks.processes import RunningService, end_as_usual, running_service, wait_until_ingested
+from app.cli.evaluation.runner import QueryResult
+from app.cli.evaluation.span_metrics import CorpusTexts, RetrievedChunk
+from harness.processes import RunningService, end_as_usual, running_service, wait_until_ingested
 
 SETS = ("mtrag-un", "chroma-dev", "scifact")
 AIMS = {
@@ -57,7 +57,7 @@ def upload(client: httpx.Client, kb: str, corpus: Sequence[CorpusLine], chunking
     """Store every document as a text and wait until all are searchable; our ids to those of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
     with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
-        stored = loading.upload_corpus(carrel, kb, corpus, concurrency=UPLOADS_AT_ONCE)
+        stored = corpus_upload.upload_corpus(carrel, kb, corpus, concurrency=UPLOADS_AT_ONCE)
         ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
     wait_until_ingested(client, kb)
     return ids
@@ -116,7 +116,7 @@ def measure(
     service: RunningService, data: Path, name: str, chunkings: Sequence[Line], variants: Sequence[Line]
 ) -> Iterator[Measured]:
     """Load one set with each way to chunk, and print its figures, a line for each variant of the search."""
-    corpus, queries = loading.read_corpus(data / name / "corpus.jsonl"), read_dataset(data / name).queries
+    corpus, queries = corpus_upload.read_corpus(data / name / "corpus.jsonl"), read_dataset(data / name).queries
     for number, chunking in enumerate(chunkings):
         with service.client() as client:
             started, kb = time.monotonic(), f"{name}-{number}"

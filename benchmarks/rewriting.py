@@ -13,14 +13,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from app.cli.evaluation import loading
-from app.cli.evaluation.asking import QueryResult
-from app.cli.evaluation.intervals import Bootstrap
+from app.cli.evaluation import corpus_upload
+from app.cli.evaluation.bootstrap_ci import Bootstrap
+from app.cli.evaluation.datasets import EvaluationQuery, read_dataset
 from app.cli.evaluation.measures import parse_measure, score_documents
-from app.cli.evaluation.sets import EvaluationQuery, read_dataset
-from benchmarks.processes import end_as_usual, running_service
+from app.cli.evaluation.runner import QueryResult
 from benchmarks.quality import run_queries, upload
-from tests.protocol_servers.chat import ChatServer, Talk
+from harness.processes import end_as_usual, running_service
+from harness.protocol_servers.chat import ChatServer, Talk
 
 NAME, TOP_K = "mtrag-un", 100
 MEASURE = parse_measure("ndcg@10")
@@ -56,7 +56,7 @@ def main() -> int:
         return 2
     rewrites: dict[str, str] = json.loads(REWRITES.read_text())
     queries = [query for query in read_dataset(data).queries if query.id in rewrites and query.is_judged]
-    corpus = loading.read_corpus(data / "corpus.jsonl")
+    corpus = corpus_upload.read_corpus(data / "corpus.jsonl")
     with rewriter(queries, rewrites) as server:
         models = {"CARREL_CHAT_BASE_URL": server.base_url, "CARREL_CHAT_MODEL": "rewriter"}
         with running_service(None, settings=models) as service, service.client() as client:

@@ -18,16 +18,17 @@ import numpy as np
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
+from app.bootstrap.tenant_services import TenantServices
 from app.ids import generate_id
-from app.inference.embedding.registry import compute_model_key
-from app.retrieval.course import SearchRun
-from app.retrieval.queries import QueryEmbedder
-from app.retrieval.router import Router
+from app.inference.embedding.model_registry import compute_model_key
+from app.retrieval.query_embedding import QueryEmbedder
 from app.retrieval.routes import RoutingOptions
+from app.retrieval.routing.router import Router
+from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Query, SearchRequest
-from benchmarks.embedding_endpoint import DIMENSIONS
-from benchmarks.processes import embedding_endpoint, end_as_usual, process_tree
 from benchmarks.scale_world import ScaleDatabase, Shelf, running_postgres
+from harness.embedding_endpoint import DIMENSIONS
+from harness.processes import embedding_endpoint, end_as_usual, process_tree
 
 KNOWLEDGE_BASES, CENTROIDS = 1000, 16
 WARM_UP, ROUTES, SEARCHES = 20, 200, 20
@@ -91,7 +92,7 @@ async def load(database: ScaleDatabase, shelf: Shelf, count: int, directions: Di
 
 
 def router_of(database: ScaleDatabase, shelf: Shelf) -> Router:
-    retrieval = database.resources.create_tenant_services(shelf.principal).retrieval
+    retrieval = TenantServices(shelf.principal, database.resources).retrieval
     course = SearchRun.from_timeout(60)
     vectors = QueryEmbedder(retrieval.query_vector_cache, retrieval.quotas, course)
     return Router(

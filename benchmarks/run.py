@@ -12,8 +12,8 @@ from pathlib import Path
 
 from benchmarks.ingestion import IngestionFigures, bare_extraction, measure_ingestion
 from benchmarks.metered_embedder import metered
-from benchmarks.processes import embedding_endpoint, end_as_usual, running_service
 from benchmarks.search import SearchFigures, Vocabulary, fill, measure_search
+from harness.processes import embedding_endpoint, end_as_usual, running_service
 
 PDF = Path("torture") / "GeoTopo-komprimiert.pdf"
 UPLOADS = (1, 4, 16)

@@ -24,8 +24,6 @@ import uvloop
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.settings import Settings
-from benchmarks.loader import PER_DOCUMENT, Batch, Loader
-from benchmarks.processes import ROOT, embedding_endpoint, end_as_usual
 from benchmarks.scale_corpus import MEAN, Floats, MadeUp, Question, Real, read_real, shares
 from benchmarks.scale_curve import Point, curve_svg, curve_table, panels
 from benchmarks.scale_measures import (
@@ -42,6 +40,8 @@ from benchmarks.scale_measures import (
     unit,
 )
 from benchmarks.scale_world import Bare, ScaleDatabase, Shelf, proportional_mb, running_api, running_postgres
+from harness.loader import PER_DOCUMENT, Batch, Loader
+from harness.processes import ROOT, embedding_endpoint, end_as_usual
 
 SMALL, TEN, HUNDRED, MILLION = 1000, 10_000, 100_000, 1_000_000
 NEIGHBOURS = 50

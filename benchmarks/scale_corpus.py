@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from app.inference.embedding.minilm import MiniLMEmbedder
 from app.inference.embedding.weights import find_weights
-from app.lexical.analyser import get_analyzer
+from app.lexical.analyzer import get_analyzer
 from app.settings import get_user_cache_dir
-from benchmarks.embedding_endpoint import DIMENSIONS
-from benchmarks.loader import PER_DOCUMENT, Batch, TermTable
 from benchmarks.search import Vocabulary
+from harness.embedding_endpoint import DIMENSIONS
+from harness.loader import PER_DOCUMENT, Batch, TermTable
 
 BATCH = 10_000
 SHORTEST, LONGEST = 40, 120

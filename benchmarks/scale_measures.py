@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from bm25s.tokenization import Tokenized
 
-from app.lexical.analyser import get_analyzer
+from app.lexical.analyzer import get_analyzer
 from app.retrieval.types import SearchResult
-from benchmarks.loader import PER_DOCUMENT, Batch, TermTable
-from benchmarks.processes import process_tree
 from benchmarks.scale_corpus import Floats, Question
 from benchmarks.scale_world import LANE_ROWS, Bare, Filter, Shelf
+from harness.loader import PER_DOCUMENT, Batch, TermTable
+from harness.processes import process_tree
 
 ROUNDS = 4
 COMPLETE = (5, 100, 500)

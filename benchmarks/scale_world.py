@@ -17,27 +17,28 @@ import httpx
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
-from app.access import Principal, Role
 from app.bootstrap import Resources
+from app.bootstrap.tenant_services import TenantServices
 from app.db.driver import build_begin_sql
-from app.db.maintenance import OwnerDatabase, VectorIndexSpec
+from app.db.index_ddl import OwnerDatabase, VectorIndexSpec
 from app.db.migrate import migrate_database
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import DocumentScope
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.embedded_postgres.server import find_free_ports
 from app.filters import compile_filter
-from app.indexing.repository import IndexRepository
-from app.indexing.service import IndexMaintenance
-from app.lexical.analyser import get_analyzer
+from app.index_maintenance.repository import IndexRepository
+from app.index_maintenance.service import IndexMaintenance
+from app.lexical.analyzer import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
+from app.principal import Principal, Role
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import Query, SearchRequest, SearchResult
 from app.settings import Settings, load_settings
-from benchmarks.embedding_endpoint import DIMENSIONS
-from benchmarks.loader import Place
-from benchmarks.processes import FAST_CLIENT, ROOT, answer_of, environment_without_settings, process_tree
 from benchmarks.scale_corpus import Question
+from harness.embedding_endpoint import DIMENSIONS
+from harness.loader import Place
+from harness.processes import FAST_CLIENT, ROOT, answer_of, environment_without_settings, process_tree
 
 Filter = Mapping[str, Any] | None
 LANE_ROWS = 100
@@ -131,7 +132,7 @@ class ScaleDatabase:
     async def new_shelf(self, name: str) -> Shelf:
         tenant, issued = await self.resources.tenants.create(name)
         principal = Principal(tenant.id, name, Role.ADMIN)
-        services = self.resources.create_tenant_services(principal)
+        services = TenantServices(principal, self.resources)
         view = await services.knowledge_bases.find("default")
         place = Place(tenant.id, view.row.id, view.index.id)
         return Shelf(principal, issued.secret, place, services.retrieval)

@@ -18,11 +18,11 @@ from app.db.driver import build_begin_sql
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import DocumentScope
 from app.ids import decode_id
-from app.lexical.analyser import get_analyzer
+from app.lexical.analyzer import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
-from benchmarks.embedding_endpoint import DIMENSIONS, direction
 from benchmarks.metered_embedder import Meter
-from benchmarks.processes import RunningService, listening, wait_until_ingested
+from harness.embedding_endpoint import DIMENSIONS, direction
+from harness.processes import RunningService, listening, wait_until_ingested
 
 CHUNKS, DOCUMENTS, WORDS, WARM_UP, QUERIES, ROUNDS = 1000, 100, 80, 60, 400, 3
 # They take so little that the clock, which ticks a hundred times a second, needs many of them.

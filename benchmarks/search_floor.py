@@ -29,13 +29,13 @@ from pgvector.asyncpg import register_vector
 
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import DocumentScope
-from app.lexical.analyser import get_analyzer
+from app.lexical.analyzer import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
-from app.retrieval.fusion import RankedList, fuse_weighted
-from benchmarks.embedding_endpoint import DIMENSIONS, direction
+from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
 from benchmarks.empty_endpoint import serve
-from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, listening, running_service
 from benchmarks.search import LANES_FOR_FIVE, Vocabulary, fill, place_of, sql_times, timed
+from harness.embedding_endpoint import DIMENSIONS, direction
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, listening, running_service
 
 ROUNDS, QUERIES, TOP_K = 5, 200, 5
 PATH = "/v1/knowledge-bases/bench/search"

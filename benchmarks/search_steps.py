@@ -15,18 +15,19 @@ from uuid import UUID
 import numpy as np
 import uvloop
 
-from app.access import Principal, Role
 from app.bootstrap import Resources
+from app.bootstrap.tenant_services import TenantServices
 from app.db.session import TenantDatabase
+from app.principal import Principal, Role
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import Query, SearchRequest
 from app.settings import load_settings
-from benchmarks.embedding_endpoint import DIMENSIONS, direction
-from benchmarks.loader import Place
-from benchmarks.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from benchmarks.scale_corpus import Question
 from benchmarks.scale_world import Bare
 from benchmarks.search import Vocabulary, fill, place_of
+from harness.embedding_endpoint import DIMENSIONS, direction
+from harness.loader import Place
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 
 WARM_UP, QUERIES, KB = 200, 1000, "bench"
 
@@ -73,7 +74,7 @@ async def measure(service: RunningService, place: Place, vocabulary: Vocabulary)
         Resources.open(settings, database_url=url, operator_key="k" * 40, bulk_threads=1) as resources,
         Bare.open(url) as bare,
     ):
-        retrieval = resources.create_tenant_services(Principal(place.tenant_id, KB, Role.ADMIN)).retrieval
+        retrieval = TenantServices(Principal(place.tenant_id, KB, Role.ADMIN), resources).retrieval
         return await steps(retrieval, bare, place, asked)
 
 

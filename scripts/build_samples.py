@@ -16,7 +16,7 @@ from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Cm
 
-from benchmarks.reproducible import with_fixed_times
+from harness.reproducible_files import with_fixed_times
 
 fitz: Any = pymupdf  # it ships without types
 

@@ -19,14 +19,14 @@ WORK = """
 import asyncio, json, sys
 from pathlib import Path
 
-from app.ingestion.parsers.opening import open_parsers
-from app.inference.embedding.opening import create_embedder
-from app.inference.rerank.opening import create_reranker
-from app.documents.inspection import inspect_upload
+from app.ingestion.parsers.factory import open_parsers
+from app.inference.embedding.factory import create_embedder
+from app.inference.rerank.factory import create_reranker
+from app.documents.upload.media_type import inspect_upload
 from app.documents.types import ReceivedFile
-from app.ingestion.chunkers.installed import load_chunkers
+from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.chunking import chunk_document, parse_chunker_options, create_chunk_tools
-from app.ingestion.parsers.installed import installed_parsers, plugin_types
+from app.ingestion.parsers.registry import installed_parsers, plugin_types
 from app.ingestion.tree import build_tree
 from app.ingestion.types import IngestionError
 from app.knowledge_bases.types import Chunking

@@ -16,8 +16,8 @@ import yaml
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.settings import EXTERNAL_VARIABLES, list_variables
+from harness.protocol_servers.s3_admin import AdministeredS3
 from tests.fixtures.s3 import S3Server
-from tests.protocol_servers.administered_s3 import AdministeredS3
 
 ROOT = Path(__file__).parents[1]
 LOCKS = ["requirements.lock", "requirements-runtime.lock", "requirements-build.lock"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.database import MakeDatabase
+from harness.databases import MakeDatabase
 
 ROOT = Path(__file__).parents[1]
 MIGRATE = """

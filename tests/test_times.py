@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from app.api.openai.shapes import to_unix_seconds
+from app.api.openai.schemas import to_unix_seconds
 from app.api.v1.schemas import Time
 from app.times import ProvidedDay, ProvidedTime, to_utc_time
 

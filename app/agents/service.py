@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.access import Principal
 from app.agents.repository import AgentRepository
 from app.agents.types import AgentNotFound, BindingSettings, BoundAgent
 from app.audit.repository import AuditRepository
 from app.audit.types import Actor, AuditAction, AuditEvent
 from app.db.session import DatabaseUnavailable, Session, TenantDatabase
 from app.errors import ForbiddenError
+from app.principal import Principal
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptName, PromptOwner, PromptVersionInfo, PromptVersionNotFound, pin_version
 

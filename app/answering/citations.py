@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.answering.overlap import find_overlapping_texts
+from app.answering.lexical_overlap import find_overlapping_texts
 from app.answering.types import AnswerSource, Citation, CitationMethod
 
 _NUMBER = re.compile(r"-?\d+")

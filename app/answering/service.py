@@ -6,11 +6,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from app.answering.citations import CitedSourceNumbers, find_model_citations, find_overlap_citations
-from app.answering.context import compute_default_top_k, number_sources, select_within_budget
-from app.answering.digesting import compress_sources
-from app.answering.opening import AnswerModels
-from app.answering.prompt import build_answer_messages, build_citation_messages
-from app.answering.thoughts import strip_reasoning
+from app.answering.compression import compress_sources
+from app.answering.context_window import compute_default_top_k, number_sources, select_within_budget
+from app.answering.factory import AnswerModels
+from app.answering.prompt_messages import build_answer_messages, build_citation_messages
+from app.answering.reasoning_filter import strip_reasoning
 from app.answering.types import (
     AnswerEvent,
     AnswerFinished,
@@ -26,9 +26,9 @@ from app.answering.types import (
 from app.errors import InvalidInputError
 from app.inference.chat import ChatTokens, ChatUnavailable
 from app.logging import get_logger
-from app.retrieval.admission import require_complete
-from app.retrieval.course import SearchRun
-from app.retrieval.rewriting import ASKING_ROLES
+from app.retrieval.conversation import ASKING_ROLES
+from app.retrieval.quota import require_complete
+from app.retrieval.search_run import SearchRun
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import SearchRequest, SearchResult
 from app.settings import AnswerSettings

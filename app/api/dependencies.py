@@ -18,14 +18,14 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
 
-from app.access import Principal, RequestOrigin, Role
-from app.api.admission import AdmissionControl
-from app.api.idempotency import CONFLICT_RESPONSE, IDEMPOTENCY_PARAMETER, WRITE_METHODS, run_idempotent
-from app.api.leaving import watch_for_disconnect
+from app.api.http.admission import AdmissionControl
+from app.api.http.disconnects import watch_for_disconnect
+from app.api.http.idempotency import CONFLICT_RESPONSE, IDEMPOTENCY_PARAMETER, WRITE_METHODS, run_idempotent
 from app.bootstrap import Resources, TenantServices
-from app.documents.uploads import MAX_FORM_OVERHEAD_BYTES
+from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from app.errors import ForbiddenError, InvalidInputError, TooManyRequestsError, UnauthorizedError
 from app.idempotency import IdempotencyStore
+from app.principal import Principal, RequestOrigin, Role
 from app.tenants.types import has_key_format, hash_key
 from app.times import to_storable_time
 
@@ -140,7 +140,7 @@ class _TenantServicesDependency(SecurityBase):
         """As the GuardedRoute has found out. Raises Forbidden."""
         principal: Principal = request.state.principal
         _check_role(principal, self.role)
-        return get_resources(request).create_tenant_services(principal)
+        return TenantServices(principal, get_resources(request))
 
 
 def _check_role(principal: Principal, role: Role) -> None:

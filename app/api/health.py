@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from app.api.dependencies import CurrentResources
 from app.bootstrap import Resources
-from app.documents.waiting_repository import MAX_WORKER_SILENCE
+from app.documents.pending_repository import MAX_WORKER_SILENCE
 from app.errors import UnavailableError
 
 router = APIRouter(tags=["health"])

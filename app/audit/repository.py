@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from app.access import RequestOrigin
 from app.audit.types import Actor, ActorKind, AuditAction, AuditEvent, EventFilters, RecordedEvent
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.ids import generate_id
+from app.principal import RequestOrigin
 
 _NAMES = "id action object_type object_ids kb_id deletion_id counts actor actor_id actor_name request_id address"
 _COLUMNS = _NAMES.split()

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Self
 from uuid import UUID
 
-from app.access import Principal, RequestOrigin, Role
+from app.principal import Principal, RequestOrigin, Role
 
 
 class AuditAction(StrEnum):

@@ -7,51 +7,50 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 from uuid import UUID
 
-from app.access import UNLIMITED, Principal, Quotas
-from app.answering.opening import AnswerModels, create_answer_models
+from app.answering.factory import AnswerModels, create_answer_models
 from app.audit.service import AuditService
-from app.audit.sign_ins import SignInAuditLog
-from app.bootstrap.tenant_services import TenantServices
+from app.audit.sign_in_audit import SignInAuditLog
+from app.db.control_plane import ControlPlaneDatabase
 from app.db.session import Database, Session, TenantDatabase
-from app.db.system import ControlPlaneDatabase
-from app.documents.reading import create_tree_slots
-from app.documents.watching import DocumentChangeFeed
+from app.documents.change_feed import DocumentChangeFeed
+from app.documents.content.service import create_tree_slots
 from app.http_sources.client import HttpSourceClient
-from app.inference.breaker import HasCircuitBreaker
 from app.inference.chat import ChatModel
-from app.inference.embedding.opening import create_embedders
-from app.inference.embedding.registry import Embedders
-from app.inference.opening import create_chat_model, create_vision_model
+from app.inference.circuit_breaker import HasCircuitBreaker
+from app.inference.embedding.factory import create_embedders
+from app.inference.embedding.model_registry import Embedders
+from app.inference.factory import create_chat_model, create_vision_model
 from app.inference.rerank import Reranker
-from app.inference.rerank.opening import create_reranker
+from app.inference.rerank.factory import create_reranker
 from app.inference.vision import VisionModel
-from app.ingestion.chunkers.installed import load_chunkers
-from app.ingestion.flags import detect_prompt_injection
-from app.ingestion.parsers.installed import list_plugin_types, load_installed_parsers
-from app.ingestion.parsers.opening import create_preview_pool
-from app.ingestion.preview import PARSER_PROCESSES, PARSER_TIMEOUT_SECONDS, PreviewContext
-from app.job_queue import JobQueue
+from app.ingestion.chunkers.registry import load_chunkers
+from app.ingestion.injection_flags import detect_prompt_injection
+from app.ingestion.parsers.factory import create_preview_pool
+from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
+from app.ingestion.preview.service import PARSER_PROCESSES, PARSER_TIMEOUT_SECONDS, PreviewContext
+from app.jobs.queue import JobQueue
+from app.knowledge_bases.cache import KnowledgeBaseCache
 from app.knowledge_bases.index_settings import IndexSettings
-from app.knowledge_bases.known import KnowledgeBaseCache
 from app.knowledge_bases.service import create_default_knowledge_base
 from app.object_store import ObjectStore
-from app.object_store.opening import create_object_store
-from app.publications.types import ConnectionAddress
-from app.quotas.local import LocalLimits
-from app.quotas.meter import UsageMeter
-from app.quotas.rates import SearchRateLimiter
+from app.object_store.factory import create_object_store
+from app.principal import UNLIMITED, Quotas
+from app.quotas.local_limits import LocalLimits
+from app.quotas.rate_limit import SearchRateLimiter
+from app.quotas.usage_meter import UsageMeter
 from app.retrieval.costs import SearchCosts
-from app.retrieval.queries import QueryVectorCache
-from app.retrieval.routing_profiles import ProfileCache
+from app.retrieval.query_embedding import QueryVectorCache
+from app.retrieval.routing.profile_cache import ProfileCache
 from app.retrieval.strategies import load_strategies
 from app.settings import QuotaSettings, Settings
-from app.tenant_places import TenantSlots
-from app.tenants.authentication import Authenticator
-from app.tenants.opening import create_authenticator
+from app.sql_views.types import ConnectionAddress
+from app.tenant_slots import TenantSlots
+from app.tenants.auth.authentication import Authenticator
+from app.tenants.auth.factory import create_authenticator
 from app.tenants.service import TenantService
-from app.transfer.places import TransferSlots
-from app.webhooks.sending import WebhookSender
-from app.worker_ends import WorkerExitHistory
+from app.transfer.slots import TransferSlots
+from app.webhooks.sender import WebhookSender
+from app.worker_exits import WorkerExitHistory
 
 
 def _build_default_quotas(settings: QuotaSettings) -> Quotas:
@@ -276,7 +275,3 @@ class Resources:
     def create_audit_service(self, tenant_id: UUID) -> AuditService:
         """What was done in one tenant, for the operator; the tenant may be gone."""
         return AuditService(TenantDatabase(self.database, tenant_id))
-
-    def create_tenant_services(self, principal: Principal) -> TenantServices:
-        """The services of one caller; cheap, made for every request."""
-        return TenantServices(principal, self)

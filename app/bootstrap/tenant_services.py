@@ -3,40 +3,37 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from app.access import Principal
 from app.agents.service import AgentService
 from app.answering.service import AnsweringService
 from app.audit.service import AuditService
 from app.audit.types import Actor
+from app.bootstrap.resources import Resources
 from app.db.session import TenantDatabase
-from app.documents.attachments import AttachmentService
-from app.documents.batch_attaching import FileBatchWorker
-from app.documents.deletion import DeletionService
-from app.documents.file_batches import FileBatchService
-from app.documents.files import FileService
-from app.documents.library import DocumentCatalog
-from app.documents.media import ImageService
-from app.documents.reading import ContentService
+from app.documents.content.catalog import DocumentCatalog
+from app.documents.content.image_service import ImageService
+from app.documents.content.service import ContentService
+from app.documents.deletion.service import DeletionService
 from app.documents.service import DocumentService
-from app.documents.uploading import UploadService
-from app.ingestion.parsers.installed import list_plugin_types, load_installed_parsers
-from app.ingestion.preview import PreviewService
-from app.knowledge_bases.prompting import KnowledgeBasePromptService
-from app.knowledge_bases.reindexing import ReindexService
+from app.documents.upload.service import UploadService
+from app.files.attachments import AttachmentService
+from app.files.batch_worker import FileBatchWorker
+from app.files.batches import FileBatchService
+from app.files.service import FileService
+from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
+from app.ingestion.preview.service import PreviewService
+from app.knowledge_bases.prompt_versions import KnowledgeBasePromptService
+from app.knowledge_bases.reindex_service import ReindexService
 from app.knowledge_bases.service import KnowledgeBaseService
-from app.knowledge_bases.stores import VectorStoreService
-from app.publications.service import SqlViewService
+from app.knowledge_bases.vector_stores import VectorStoreService
+from app.principal import Principal
 from app.quotas.service import QuotaService
 from app.retrieval.service import RetrievalService
+from app.sql_views.service import SqlViewService
 from app.tenants.service import KeyService
-from app.transfer.exporting import ExportService
-from app.transfer.importing import ImportService
+from app.transfer.export_service import ExportService
+from app.transfer.import_service import ImportService
 from app.webhooks.service import WebhookService
-
-if TYPE_CHECKING:
-    from app.bootstrap.resources import Resources
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class TenantServices:
     """Everything one caller can do, with what the process holds."""
 
     principal: Principal
-    resources: "Resources"
+    resources: Resources
 
     @cached_property
     def db(self) -> TenantDatabase:

@@ -14,7 +14,7 @@ COMMANDS = {
         "Serve the API and work through the queue; where no database is configured, bring one along.",
     ),
     "worker": (
-        "app.cli.work:worker",
+        "app.cli.worker:worker",
         "Work through the job queue; any number may run, on any number of machines.",
     ),
     "migrate": (

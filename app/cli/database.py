@@ -4,7 +4,7 @@ import asyncio
 
 import typer
 
-from app.cli.runtime import find_runtime
+from app.cli.runtime_state import find_runtime
 from app.db.migrate import migrate_database as run_migrations
 from app.errors import AppError
 from app.settings import load_settings

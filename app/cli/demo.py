@@ -16,10 +16,10 @@ import httpx2
 import typer
 
 from app.cli import child_process
-from app.cli.runtime import read_credentials
+from app.cli.runtime_state import read_credentials
 from app.errors import AppError
 from app.settings.environment import ENV_FILE
-from app.settings.group import PREFIX
+from app.settings.settings_group import PREFIX
 
 SAMPLE_FILES = ("handbook.pdf", "product-tour.pptx")
 START_TIMEOUT_SECONDS = 120

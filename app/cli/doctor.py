@@ -15,19 +15,19 @@ from uuid import UUID
 import typer
 
 from app.cli.client.options import REFUSED_STATUS, AsJson
-from app.cli.client.printing import print_json, print_table
-from app.cli.runtime import find_runtime
+from app.cli.client.output import print_json, print_table
+from app.cli.runtime_state import find_runtime
 from app.cli.worker_check import check_restarts, check_workers
-from app.db.examination import DatabaseDiagnostics, diagnose_database, diagnose_queue
-from app.db.maintenance import OwnerDatabase
+from app.db.diagnostics import DatabaseDiagnostics, diagnose_database, diagnose_queue
+from app.db.index_ddl import OwnerDatabase
 from app.db.session import Database
 from app.errors import AppError
 from app.inference.chat import ChatMessage
-from app.inference.embedding.opening import create_embedders
-from app.inference.opening import create_chat_model
-from app.inference.rerank.opening import create_reranker
+from app.inference.embedding.factory import create_embedders
+from app.inference.factory import create_chat_model
+from app.inference.rerank.factory import create_reranker
 from app.object_store import ObjectStore
-from app.object_store.opening import create_object_store
+from app.object_store.factory import create_object_store
 from app.sandbox.process import find_confinement
 from app.settings import Settings, load_settings
 

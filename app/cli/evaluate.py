@@ -10,14 +10,14 @@ from typing import Annotated, TypeVar
 import typer
 from carrel_client import CarrelError, Client
 
-from app.cli.connection import connect
-from app.cli.evaluation import loading
-from app.cli.evaluation.asking import EXTERNAL_ID, InvalidSearchConfig, SearchConfig, check_naming, parse_config
-from app.cli.evaluation.intervals import Bootstrap
+from app.cli.endpoint import connect
+from app.cli.evaluation import corpus_upload
+from app.cli.evaluation.bootstrap_ci import Bootstrap
+from app.cli.evaluation.datasets import DatasetError, EvaluationDataset, read_dataset
+from app.cli.evaluation.evaluation import Evaluation
 from app.cli.evaluation.measures import Measure, load_ir_measures, parse_measure, select_default_measures
 from app.cli.evaluation.report import Report
-from app.cli.evaluation.running import Evaluation
-from app.cli.evaluation.sets import DatasetError, EvaluationDataset, read_dataset
+from app.cli.evaluation.runner import EXTERNAL_ID, InvalidSearchConfig, SearchConfig, check_naming, parse_config
 from app.errors import AppError, InvalidInputError
 
 ItemT = TypeVar("ItemT")
@@ -155,13 +155,13 @@ def _parse_configs(texts: Sequence[str], *, kb: str, top_k: int) -> list[SearchC
 def _upload_corpus(client: Client, kb: str, corpus: Path | None, *, concurrency: int) -> None:
     if corpus is None:
         raise DatasetError("there is nothing to load; give --corpus")
-    documents = loading.read_corpus(corpus)
-    loading.ensure_knowledge_base(client, kb)
+    documents = corpus_upload.read_corpus(corpus)
+    corpus_upload.ensure_knowledge_base(client, kb)
     for _ in _show_progress(
-        loading.upload_corpus(client, kb, documents, concurrency=concurrency), len(documents), "uploading"
+        corpus_upload.upload_corpus(client, kb, documents, concurrency=concurrency), len(documents), "uploading"
     ):
         pass
-    loading.wait_until_searchable(client, kb, _write_status)
+    corpus_upload.wait_until_searchable(client, kb, _write_status)
     _write_status("")
 
 

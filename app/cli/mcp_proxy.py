@@ -8,8 +8,8 @@ import httpx2
 import typer
 
 from app import __version__
-from app.cli.connection import connect, resolve_endpoint
-from app.cli.runtime import Credentials
+from app.cli.endpoint import connect, resolve_endpoint
+from app.cli.runtime_state import Credentials
 
 if TYPE_CHECKING:
     from mcp.client import Client

@@ -18,8 +18,7 @@ import uvloop
 from fastapi import FastAPI
 
 from app.bootstrap import Resources
-from app.cli.http_server import HttpServer
-from app.cli.runtime import (
+from app.cli.runtime_state import (
     Credentials,
     Runtime,
     delete_runtime,
@@ -30,6 +29,7 @@ from app.cli.runtime import (
     write_credentials,
     write_runtime,
 )
+from app.cli.slow_client_protection import HttpServer
 from app.cli.worker_process import run_worker_process
 from app.db.migrate import migrate_database
 from app.embedded_postgres import EmbeddedPostgres

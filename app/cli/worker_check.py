@@ -5,8 +5,8 @@ from typing import Literal
 
 import httpx2
 
-from app.cli.runtime import read_credentials
-from app.db.examination import QueueDiagnostics
+from app.cli.runtime_state import read_credentials
+from app.db.diagnostics import QueueDiagnostics
 from app.settings import Settings
 
 WorkerCheckState = Literal["ok", "warning", "failed"]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from app.cli import child_process
 from app.logging import get_logger
 from app.settings import Settings
-from app.worker_ends import WorkerExitHistory
+from app.worker_exits import WorkerExitHistory
 
 logger = get_logger(__name__)
 

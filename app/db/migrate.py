@@ -16,8 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import NullPool
 
 from app.db import models
-from app.db.fitness import EARLIER_SCHEMA_MESSAGE
 from app.db.models.base import Base
+from app.db.requirements import EARLIER_SCHEMA_MESSAGE
 from app.db.sql_files import find_migrations_directory
 from app.errors import AppError
 

@@ -18,18 +18,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.util import greenlet_spawn
 
-from app.db import fitness
+from app.db import requirements
 from app.db.driver import QUOTA_EXCEEDED_SQLSTATE, DriverReader, build_begin_sql, try_begin
-from app.db.lending import (
+from app.db.migrate import to_sqlalchemy_url
+from app.db.pool_shares import PoolShares
+from app.db.pooling import (
     ReleaseSlot,
     ReturningTasks,
     acquire_connection,
     acquire_driver_connection,
     finish_or_terminate,
 )
-from app.db.migrate import to_sqlalchemy_url
 from app.db.row_quotas import RowQuotaExceeded
-from app.db.shares import PoolShares
 from app.errors import AppError, UnavailableError
 
 # A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
@@ -256,8 +256,8 @@ class Database:
         Raises DatabaseRefused, DatabaseUnavailable.
         """
         async with self.transaction(None) as session:
-            row = (await session.execute(text(fitness.REQUIREMENTS_QUERY))).one()
-        reason = fitness.find_unmet_requirement(
+            row = (await session.execute(text(requirements.REQUIREMENTS_QUERY))).one()
+        reason = requirements.find_unmet_requirement(
             row.role,
             version=row.version,
             pgvector=row.pgvector,

@@ -9,12 +9,12 @@ from uuid import UUID
 
 from sqlalchemy import Select, delete, func, null, select, text, tuple_, update
 
+from app.db.document_visibility import READABLE_CONDITION
 from app.db.models.control_plane import Job
 from app.db.models.tenant_data import DocumentRow
-from app.db.readable import READABLE_CONDITION
 from app.db.session import Session
 from app.db.statements import parse_statement
-from app.documents.records import DOCUMENT_COLUMNS, parse_document_row
+from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
 from app.documents.types import build_document_filter_metadata
 from app.filters import EXPIRY, INSTANTS, translate_filter_errors
 from app.knowledge_bases.repository import KnowledgeBaseRepository

@@ -10,27 +10,27 @@ from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
 
-from app.access import Principal
 from app.audit.types import AuditAction, AuditEvent
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
-from app.documents.expiring import find_unexpired_document
-from app.documents.finding import find_readable_document
-from app.documents.narrowing import claim_scope, require_writable
+from app.documents.access import claim_scope, require_writable
+from app.documents.change_feed import DocumentChangeFeed
+from app.documents.existing import find_unexpired_document
+from app.documents.lookup import find_readable_document
+from app.documents.metadata_backfill.repository import MetadataBackfillRepository
+from app.documents.pending_repository import WaitingRepository
 from app.documents.promotion import promote_document
 from app.documents.repository import DocumentRepository, DocumentRowFilters
-from app.documents.restamp_repository import MetadataBackfillRepository
 from app.documents.scopes import SHARED_SCOPE
 from app.documents.types import (
     DocumentNotFound,
     DuplicateIdentity,
     build_document_filter_metadata,
 )
-from app.documents.waiting_repository import WaitingRepository
-from app.documents.watching import DocumentChangeFeed
-from app.job_queue import INTERACTIVE, URGENT, JobQueue
+from app.jobs.queue import INTERACTIVE, URGENT, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.object_store import ObjectStore
+from app.principal import Principal
 
 INGEST_JOB = "ingest_document"
 FINAL_STATUSES = ("ready", "failed")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from app.embedded_postgres.account import Account
 from app.embedded_postgres.binaries import MAJOR_VERSION
+from app.embedded_postgres.data_directory import ClusterLocation
 from app.embedded_postgres.errors import ClusterUnusable, PostgresFailed
 from app.embedded_postgres.ownership import transfer_ownership
-from app.embedded_postgres.place import ClusterLocation
 
 SUPERUSER = "postgres"
 _LOG_LIMIT_BYTES = 10_000_000

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.embedded_postgres.cluster import open_log
+from app.embedded_postgres.data_directory import ClusterLocation
 from app.embedded_postgres.errors import PortInUse, PostgresFailed
-from app.embedded_postgres.place import ClusterLocation
 
 HOST = "127.0.0.1"
 

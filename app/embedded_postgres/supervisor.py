@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from app.embedded_postgres.binaries import find_binaries
 from app.embedded_postgres.cluster import SUPERUSER, prepare_cluster, read_or_create_secret
+from app.embedded_postgres.data_directory import ClusterLocation
 from app.embedded_postgres.errors import EmbeddedPostgresError
-from app.embedded_postgres.place import ClusterLocation
 from app.embedded_postgres.roles import OWNER_ROLE, RUNTIME_ROLE, DatabaseUrls, Superuser
 from app.embedded_postgres.server import HOST, SETTINGS, UNSAFE_SETTINGS, PostgresServer, find_free_ports, start_server
 

@@ -1,9 +1,9 @@
 """Metadata filters (docs/filters.md): checked, then compiled to two typed values that the database evaluates."""
 
 from app.filters.compiler import CompiledFilter, compile_filter
-from app.filters.language import CHUNK_NAMES, EXPIRY, RESERVED_NAMES
+from app.filters.errors import translate_filter_errors
 from app.filters.metadata import build_filter_metadata, check_metadata
-from app.filters.refusal import translate_filter_errors
+from app.filters.parser import CHUNK_NAMES, EXPIRY, RESERVED_NAMES
 from app.filters.values import INSTANTS
 
 __all__ = [

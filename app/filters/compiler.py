@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Self
 
 from app.filters import predicates
-from app.filters.language import EXPIRY, And, Condition, FilterNode, Not, Or, parse_filter
+from app.filters.parser import EXPIRY, And, Condition, FilterNode, Not, Or, parse_filter
 from app.filters.values import Loc, parse_instant
 
 # Each is tried on a sample by every search.

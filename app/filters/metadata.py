@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from app.errors import InvalidInputError
-from app.filters.language import EXPIRY, RESERVED_NAMES
+from app.filters.parser import EXPIRY, RESERVED_NAMES
 from app.filters.values import INSTANTS, Loc, check_number, check_text, exceeds_size, parse_instant
 
 MAX_DEPTH = 8

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 import httpx2
 
 from app.errors import InvalidInputError
-from app.http_sources.gate import AllowedRequest
+from app.http_sources.allowlist import AllowedRequest
 from app.public_addresses import IpAddress, is_public_address
 
 HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -11,11 +11,11 @@ from cachetools import LRUCache
 
 from app.errors import InvalidInputError
 from app.http_sources.addresses import SourceConnections
-from app.http_sources.gate import AllowedRequest, SourceAllowlist
-from app.http_sources.reading import FlagDetector, parse_response
+from app.http_sources.allowlist import AllowedRequest, SourceAllowlist
+from app.http_sources.response import FlagDetector, parse_response
 from app.http_sources.templates import render_template
 from app.http_sources.types import HttpSource, SourceQuery, SourceResult, SourceUnavailable
-from app.inference.breaker import CircuitBreaker, EndpointFailed
+from app.inference.circuit_breaker import CircuitBreaker, EndpointFailed
 from app.settings.http_sources import HttpSourceSettings
 
 MAX_RESPONSE_BYTES = 2_000_000

@@ -8,7 +8,7 @@ from time import time
 
 from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError, AsyncOpenAI, Omit, Timeout, omit
 
-from app.inference.breaker import EndpointFailed, FailureKind
+from app.inference.circuit_breaker import EndpointFailed, FailureKind
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 RETRYABLE_STATUS_CODES = frozenset({408, 409, 425, 429})

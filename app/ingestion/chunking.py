@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from app.errors import AppError
 from app.inference.embedding import Embedder, Vectors
-from app.ingestion.chunk_rules import validate_chunks
 from app.ingestion.chunkers import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
-from app.ingestion.chunkers.installed import load_chunkers
-from app.ingestion.titles import limit_section_titles
+from app.ingestion.chunkers.registry import load_chunkers
+from app.ingestion.chunkers.toolkit.chunk_validation import validate_chunks
+from app.ingestion.title_limits import limit_section_titles
 from app.ingestion.tree import add_sentences, add_topics
 from app.ingestion.types import MAX_CHUNKS, ChunkDraft, ChunkerFailed, DocumentTree, TooManyChunks, TreeNode
 from app.knowledge_bases.types import Chunking

@@ -15,9 +15,9 @@ from app.db.session import Session, TenantDatabase
 from app.errors import AppError
 from app.inference.embedding import Embedder, EmbeddingIdentity, EmbeddingRejected, Embeddings, Vectors
 from app.ingestion.checkpoints import CheckpointRepository
-from app.ingestion.passages import ChunkedDocument
+from app.ingestion.embedding_text import ChunkedDocument
 from app.ingestion.progress import REPORT_INTERVAL_SECONDS, IngestionProgress
-from app.quotas.tokens import TokenBudget
+from app.quotas.token_budget import TokenBudget
 from app.quotas.types import NO_KEY
 
 EmbedFunction = Callable[[Sequence[str]], Awaitable[Embeddings]]

@@ -11,11 +11,11 @@ from sqlalchemy.exc import DBAPIError
 
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
-from app.documents.media_repository import ImageRepository
+from app.documents.content.image_repository import ImageRepository
 from app.documents.types import CHUNKS_TYPE
 from app.errors import AppError, JobPostponed
 from app.inference.embedding import Embedder, HasEndpoint
-from app.inference.embedding.registry import Embedders
+from app.inference.embedding.model_registry import Embedders
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, create_chunk_tools
@@ -27,19 +27,19 @@ from app.ingestion.embedding import (
     record_usage,
     record_usage_on_failure,
 )
-from app.ingestion.given_chunks import read_provided_chunks
-from app.ingestion.media import ImageDescriber, find_draft_images, store_images
-from app.ingestion.parsers.pool import ParserPool
-from app.ingestion.passages import ChunkedDocument, contextualize_chunks
-from app.ingestion.picture_embedding import DocumentImageEmbedder, create_in_memory_sources
+from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
+from app.ingestion.images.description import ImageDescriber, find_draft_images, store_images
+from app.ingestion.images.image_embedding import DocumentImageEmbedder, create_in_memory_sources
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.progress import IngestionProgress, VersionSuperseded
-from app.ingestion.rebuilding import DocumentRebuilder
+from app.ingestion.provided_chunks import read_provided_chunks
+from app.ingestion.reindex.document_build import DocumentRebuilder
 from app.ingestion.repository import IndexedDocument, IngestionRepository
-from app.ingestion.stint import PreemptionTimer
+from app.ingestion.time_slice import PreemptionTimer
 from app.ingestion.tree import build_tree
 from app.ingestion.types import NoTextFound, ParsedDocument
 from app.ingestion.version_repository import PendingVersion, VersionRepository
-from app.job_queue import JobQueue
+from app.jobs.queue import JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import PURGE_JOB
@@ -48,9 +48,9 @@ from app.lexical.languages import build_lexical_entries, check_term_limit, resol
 from app.lexical.weights import LexicalEntry
 from app.logging import get_logger
 from app.object_store import ObjectStore
-from app.quotas.tokens import TokenBudget
+from app.quotas.token_budget import TokenBudget
 from app.quotas.types import NO_KEY
-from app.temporary import create_temp_directory, create_temp_file
+from app.temp_files import create_temp_directory, create_temp_file
 
 logger = get_logger(__name__)
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from app.db.session import TenantDatabase
 from app.errors import AppError
-from app.ingestion.stint import PreemptionTimer
+from app.ingestion.time_slice import PreemptionTimer
 from app.ingestion.version_repository import VersionRepository
 
 # Telling costs a transaction: a small document is done before anybody could look, and is never told of.

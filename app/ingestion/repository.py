@@ -11,16 +11,16 @@ from uuid import UUID
 import numpy as np
 from pgvector import HalfVector, SparseVector
 
-from app.db.models.media import DocumentImage
+from app.db.models.images import DocumentImage
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import parse_statement
-from app.documents.deletion_repository import NEGATIVE_DELTAS
+from app.documents.deletion.repository import NEGATIVE_DELTAS
 from app.documents.scopes import OPEN_LEVEL_KEYS
 from app.documents.types import build_chunk_id, build_document_filter_metadata, build_node_id
 from app.ids import encode_id
 from app.inference.embedding import Vectors
-from app.ingestion.flags import detect_prompt_injection
+from app.ingestion.injection_flags import detect_prompt_injection
 from app.ingestion.tree import walk_nodes
 from app.ingestion.types import ChunkDraft, DocumentTree, LineLayout, TreeNode
 from app.lexical.weights import DIMENSIONS, LexicalEntry, recompute_entry_weights

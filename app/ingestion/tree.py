@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 
 from app.ingestion.sentences import find_sentence_spans, strip_range
-from app.ingestion.titles import MAX_TITLE_CHARACTERS, list_title_warnings, split_headings, split_title
+from app.ingestion.title_limits import MAX_TITLE_CHARACTERS, list_title_warnings, split_headings, split_title
 from app.ingestion.types import (
     MAX_NODES,
     Block,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from app.access import Quotas
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import parse_statement
-from app.documents.records import DOCUMENT_COLUMNS, parse_document_row
-from app.quotas.room import StorageQuota
+from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
+from app.principal import Quotas
+from app.quotas.storage_quota import StorageQuota
 
 
 @dataclass(frozen=True, slots=True)

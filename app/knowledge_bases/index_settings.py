@@ -6,10 +6,10 @@ from uuid import UUID
 
 from app.db.models.tenant_data import SearchIndex
 from app.errors import InvalidInputError
-from app.http_sources.gate import SourceAllowlist
+from app.http_sources.allowlist import SourceAllowlist
 from app.ids import generate_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
-from app.inference.embedding.registry import Embedders
+from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.types import Chunking
 from app.lexical.languages import get_analyzer_id
 from app.lexical.weights import K1, B

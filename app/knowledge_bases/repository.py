@@ -8,12 +8,12 @@ from uuid import UUID
 
 from sqlalchemy import func, select, text
 
+from app.db.document_visibility import READABLE_CONDITION
 from app.db.models.tenant_data import DocumentRow, KnowledgeBaseRow, SearchIndex
-from app.db.readable import READABLE_CONDITION
 from app.db.session import Session
 from app.db.statements import Record, Statement, parse_statement
 from app.knowledge_bases.generation_repository import GenerationRepository
-from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
+from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
 from app.knowledge_bases.types import KnowledgeBaseView
 
 # The columns stand in the order of StoredKnowledgeBase and LiveIndex. The last says which versions of the rows they

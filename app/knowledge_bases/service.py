@@ -9,21 +9,21 @@ from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
 
-from app.access import Principal
 from app.audit.repository import AuditRepository
 from app.audit.types import Actor, AuditAction, AuditEvent
+from app.db.deletion_receipts import open_receipt
 from app.db.models.tenant_data import KnowledgeBaseRow
-from app.db.receipts import open_receipt
 from app.db.session import Session, TenantDatabase
 from app.errors import ForbiddenError, InvalidInputError
 from app.filters import compile_filter
-from app.http_sources.checking import check_source
 from app.http_sources.types import HttpSource
+from app.http_sources.validation import check_source
 from app.ids import decode_id, generate_id
-from app.job_queue import INTERACTIVE, JobQueue
+from app.jobs.queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.index_settings import IndexSettings, check_chunking, require_valid_choice
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.routing_settings import RoutingSettings
+from app.knowledge_bases.soft_delete_repository import SoftDeleteRepository
 from app.knowledge_bases.types import (
     DEFAULT_NAME,
     BackfillInProgress,
@@ -32,8 +32,8 @@ from app.knowledge_bases.types import (
     KnowledgeBaseView,
     NewKnowledgeBase,
 )
-from app.knowledge_bases.withdrawal_repository import SoftDeleteRepository
 from app.lexical.languages import get_analyzer_id
+from app.principal import Principal
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptOwner
 

@@ -10,9 +10,9 @@ from app.db.models.base import SYSTEM_TENANT
 from app.errors import ConflictError, NotFoundError
 from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
-from app.inference.embedding.registry import Embedders
+from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.routing_settings import RoutingSettings
-from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
+from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
 from app.lexical.languages import AUTO, get_analyzer_id
 from app.prompts.types import PromptSettings
 

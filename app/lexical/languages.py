@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from app.characters import normalize_text
-from app.lexical.analyser import DEFAULT_LANGUAGE, get_analyzer, get_auto_analyzer_id
+from app.lexical.analyzer import DEFAULT_LANGUAGE, get_analyzer, get_auto_analyzer_id
 from app.lexical.detection import detect_language
-from app.lexical.packed import PackedEntries
+from app.lexical.packed_entries import PackedEntries
 from app.lexical.weights import MAX_TERMS, LexicalEntry, TooManyTerms, compute_salt, compute_term_id, iterate_entries
+from app.text_normalization import normalize_text
 from app.threads import raise_if_cancelled
 
 AUTO = "auto"

@@ -19,7 +19,7 @@ from app.object_store import (
     validate_key,
     validate_prefix,
 )
-from app.object_store.disposition import format_content_disposition, sanitize_media_type
+from app.object_store.content_disposition import format_content_disposition, sanitize_media_type
 from app.object_store.s3_client import (
     PART_BYTES,
     PARTS_AT_ONCE,

@@ -6,9 +6,9 @@ from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
-from app.access import Quotas
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
+from app.principal import Quotas
 from app.quotas.types import StorageUsage, Usage
 
 # What is counted in memory; chunks and the tokens of documents are booked where they are stored.

@@ -7,16 +7,16 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from app.access import ROW_QUOTAS, Principal, Quotas
 from app.db.session import Session, TenantDatabase
 from app.errors import ForbiddenError
-from app.quotas.local import LocalLimits
-from app.quotas.meter import UsageMeter
-from app.quotas.rates import SearchRateLimiter
+from app.principal import ROW_QUOTAS, Principal, Quotas
+from app.quotas.local_limits import LocalLimits
+from app.quotas.rate_limit import SearchRateLimiter
 from app.quotas.repository import QuotaRepository
-from app.quotas.room import StorageQuota
-from app.quotas.tokens import TokenBudget
+from app.quotas.storage_quota import StorageQuota
+from app.quotas.token_budget import TokenBudget
 from app.quotas.types import NO_KEY, DailyTokenLimitReached, RateLimitState, StorageUsage, Usage
+from app.quotas.usage_meter import UsageMeter
 
 _DAILY = DailyTokenLimitReached.QUOTA
 

@@ -14,9 +14,9 @@ from pgvector import HalfVector
 from app.db.driver import DriverReader
 from app.db.statements import Record, Statement, parse_statement
 from app.filters import CompiledFilter
-from app.retrieval.explanation import RetrieverPlan
+from app.retrieval.expansion_statements import EXPAND, PARENT_SPANS, STORED_TEXTS
+from app.retrieval.explain import RetrieverPlan
 from app.retrieval.types import ChunkKey, Expansion, HitChunk, HitDocument, LazyMetadata, RetrieverName
-from app.retrieval.widening_statements import EXPAND, PARENT_SPANS, STORED_TEXTS
 
 Floats = npt.NDArray[np.float32]
 # Calls of one statement: others' requests are served between two of them, and a statement of hundreds is slow to plan.

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from app.inference.rerank import Reranker, RerankUnavailable
 from app.logging import get_logger
-from app.retrieval import shares
-from app.retrieval.course import SearchRun
+from app.retrieval import time_budget
+from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Hit, Query, get_sort_key
 
 logger = get_logger(__name__)
@@ -25,7 +25,7 @@ async def rerank(
         search_run.add_notice("No reranker is configured: the order is that of the search.")
     elif query is None:
         search_run.add_notice("Only words can be reranked: the order is that of the search.")
-    elif remaining_seconds < shares.MIN_RERANK_SECONDS:
+    elif remaining_seconds < time_budget.MIN_RERANK_SECONDS:
         search_run.degrade("rerank", "no_time")
         search_run.add_notice("There was no time left to rerank: the order is that of the search.")
     elif hits:
@@ -33,7 +33,7 @@ async def rerank(
             with search_run.time_step("rerank"):
                 texts = [hit.text_span.text for hit in hits]
                 scores = await reranker.rerank(
-                    query, texts, top_n=len(texts), timeout_seconds=remaining_seconds * shares.RERANK
+                    query, texts, top_n=len(texts), timeout_seconds=remaining_seconds * time_budget.RERANK
                 )
             return apply_rerank_scores(hits, scores)
         except RerankUnavailable as exc:

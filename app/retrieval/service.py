@@ -10,38 +10,38 @@ from uuid import UUID
 
 from app.db.driver import StaleCacheError
 from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
-from app.documents.narrowing import restrict_scope
+from app.documents.access import restrict_scope
 from app.documents.scopes import DocumentScope
 from app.errors import AppError
 from app.http_sources.client import HttpSourceClient
 from app.inference.chat import ChatModel
-from app.inference.embedding.registry import Embedders
+from app.inference.embedding.model_registry import Embedders
 from app.inference.rerank import Reranker
-from app.knowledge_bases.known import KnowledgeBaseCache
+from app.knowledge_bases.cache import KnowledgeBaseCache
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.quotas.service import QuotaService
-from app.retrieval import shares
+from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
-from app.retrieval.course import SearchRun
-from app.retrieval.finder import RETRIEVER_CANDIDATES, HybridRetriever
-from app.retrieval.glancing import HybridPreviewSearch
-from app.retrieval.http_sources import FederatedSearch
-from app.retrieval.planning import SearchPlan, resolve_queries
-from app.retrieval.queries import (
+from app.retrieval.federation import FederatedSearch
+from app.retrieval.fusion.merge_sources import fuse_sources
+from app.retrieval.plan import SearchPlan, resolve_queries
+from app.retrieval.preview_search import HybridPreviewSearch
+from app.retrieval.query_embedding import (
     QueryEmbedder,
     QueryVectorCache,
     check_dimensions,
     drop_unusable_queries,
     warn_dimensions,
 )
+from app.retrieval.query_transformation import Conversation, CorpusContext
 from app.retrieval.reranking import MIN_CANDIDATES, rerank
-from app.retrieval.router import PendingRoute, Router
-from app.retrieval.routing_profiles import ProfileCache
-from app.retrieval.sources import fuse_sources
-from app.retrieval.strategies.context import SearchContext, SearchTarget, Strategy, collect_index_refs
-from app.retrieval.transforming import Conversation, CorpusContext
+from app.retrieval.retrievers.executor import RETRIEVER_CANDIDATES, HybridRetriever
+from app.retrieval.routing.profile_cache import ProfileCache
+from app.retrieval.routing.router import PendingRoute, Router
+from app.retrieval.search_run import SearchRun
+from app.retrieval.strategies.strategy import SearchContext, SearchTarget, Strategy, collect_index_refs
 from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 
 logger = get_logger(__name__)
@@ -74,8 +74,8 @@ class RetrievalService:
             return await self._search_in_time(request)
 
     async def _search_in_time(self, request: SearchRequest) -> SearchResult:
-        search_run = SearchRun.from_timeout(request.timeout_seconds * shares.SEARCH)
-        hard_limit_seconds = max(request.timeout_seconds * shares.HARD_LIMIT, shares.MIN_BUDGET_SECONDS)
+        search_run = SearchRun.from_timeout(request.timeout_seconds * time_budget.SEARCH)
+        hard_limit_seconds = max(request.timeout_seconds * time_budget.HARD_LIMIT, time_budget.MIN_BUDGET_SECONDS)
         try:
             # The last resort: every step has a limit of its own.
             async with asyncio.timeout(hard_limit_seconds):
@@ -116,7 +116,7 @@ class RetrievalService:
             raise
         except AppError:
             with suppress(DatabaseUnavailable, DatabaseRefused, TimeoutError):
-                async with asyncio.timeout(max(search_run.remaining_seconds, shares.MIN_DATABASE_SECONDS)):
+                async with asyncio.timeout(max(search_run.remaining_seconds, time_budget.MIN_DATABASE_SECONDS)):
                     await _revalidate(db)
             raise
         if not result.hits:

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from app.documents.scopes import SHARED_SCOPE
 from app.filters import compile_filter
-from app.inference.embedding.registry import Embedders
+from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.retrieval.strategies.context import SearchTarget
+from app.retrieval.strategies.strategy import SearchTarget
 from app.retrieval.types import SearchRequest
 
 # How documents that belong to a conversation and change with it are known to the lanes.

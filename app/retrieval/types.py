@@ -13,7 +13,7 @@ from app.errors import UnavailableError
 from app.ids import get_creation_time
 from app.inference.embedding import ImageFile, Vectors
 from app.prompts.types import ActivePrompt, PromptName
-from app.retrieval.explanation import Explanation
+from app.retrieval.explain import Explanation
 from app.retrieval.routes import RoutingOptions
 from app.times import to_utc_time
 

@@ -3,7 +3,7 @@
 The service starts a program by the name of its module, sends it lines of JSON with open descriptors, and believes
 nothing that comes back:
 
-    process = await SandboxedProcess.start("app.transfer.reader", {"memory_mb": 500})
+    process = await SandboxedProcess.start("app.transfer.archive_reader", {"memory_mb": 500})
     log(process.confinement)                       # what this platform could put in force
     with path.open("rb") as file:
         await process.send(b'{"kind":"archive"}\\n', [file.fileno()])

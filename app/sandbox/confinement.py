@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from app.sandbox import landlock
+from app.sandbox.directory_access import DescriptorPathResolver, list_code_paths, list_system_paths
 from app.sandbox.identity import change_user
 from app.sandbox.kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, is_linux, prctl
-from app.sandbox.reach import DescriptorPathResolver, list_code_paths, list_system_paths
 from app.sandbox.seccomp import install_filter
 
 NICENESS = 10

@@ -13,7 +13,7 @@ from typing import Any, Self
 from app.errors import UnavailableError
 from app.sandbox.confinement import Confinement
 from app.sandbox.kernel import is_linux
-from app.sandbox.leftovers import adopt_orphans, kill_orphans
+from app.sandbox.orphan_processes import adopt_orphans, kill_orphans
 
 START_TIMEOUT_SECONDS = 60
 _READ_BYTES = 64 * 1024

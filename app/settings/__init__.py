@@ -22,15 +22,23 @@ from app.settings.audit import AuditSettings
 from app.settings.deletion import DeletionSettings
 from app.settings.embedding import AdditionalEmbeddingModel, EmbeddingSettings
 from app.settings.environment import ENV_FILE, SettingsError, get_user_cache_dir, read_environment
-from app.settings.group import PREFIX, HttpUrl, PostgresUrl, SettingsGroup, env_field, get_variable_name, make_absolute
 from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
 from app.settings.origins import check_secret_sources
-from app.settings.publication import SqlViewSettings
 from app.settings.quotas import KeyLimits, QuotaLimits, QuotaSettings
 from app.settings.rerank import RerankSettings
+from app.settings.settings_group import (
+    PREFIX,
+    HttpUrl,
+    PostgresUrl,
+    SettingsGroup,
+    env_field,
+    get_variable_name,
+    make_absolute,
+)
+from app.settings.sql_views import SqlViewSettings
 from app.settings.transfers import TransferSettings
-from app.settings.webhooks import WebhookSettings
+from app.settings.webhook_delivery import WebhookSettings
 
 __all__ = [
     "EXTERNAL_VARIABLES",

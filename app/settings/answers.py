@@ -1,6 +1,6 @@
 """Settings of answers: how long the chat model is waited for, how much it may write, and what is said without it."""
 
-from app.settings.group import SettingsGroup, env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class AnswerSettings(SettingsGroup):

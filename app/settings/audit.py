@@ -1,6 +1,6 @@
 """Settings of the audit."""
 
-from app.settings.group import SettingsGroup, env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class AuditSettings(SettingsGroup):

@@ -1,6 +1,6 @@
 """Settings of deletions."""
 
-from app.settings.group import SettingsGroup, env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class DeletionSettings(SettingsGroup):

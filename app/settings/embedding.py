@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, fi
 from pydantic_settings import NoDecode
 
 from app.settings.environment import read_environment
-from app.settings.group import PREFIX, HttpUrl, SettingsGroup, env_field, make_absolute
+from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field, make_absolute
 
 EMBEDDED_MODEL = "all-MiniLM-L6-v2"
 # What can be said of the embedded model in the list; the rest is about endpoints.

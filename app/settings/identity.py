@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from app.settings.group import PREFIX, HttpUrl, SettingsGroup, env_field
+from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field
 
 
 def _check_issuer(value: str) -> str:

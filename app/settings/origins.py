@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from app.settings.environment import ENV_FILE, SettingsError, read_sources
-from app.settings.group import PREFIX
+from app.settings.settings_group import PREFIX
 
 # Secret -> the address that it is sent to. Other secrets hold their address in the same variable, or are never sent.
 ADDRESS_BY_SECRET = {

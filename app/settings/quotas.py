@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_settings import NoDecode
 
-from app.settings.group import SettingsGroup, env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 MAX_INTEGER = 2**53 - 1  # what every JSON reader takes for a whole number
 

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import SecretStr, model_validator
 
-from app.settings.group import PREFIX, HttpUrl, SettingsGroup, env_field
+from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field
 
 RerankApi = Literal["tei", "cohere", "jina", "vllm"]
 

@@ -1,6 +1,6 @@
 """Settings of exports and imports."""
 
-from app.settings.group import SettingsGroup, env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class TransferSettings(SettingsGroup):

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from sqlalchemy import delete, func, select, text, tuple_, update
 
+from app.db.deletion_receipts import DeletedCounts
 from app.db.models.control_plane import ApiKeyRow, ApiKeyUse, TenantRow
-from app.db.receipts import DeletedCounts
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.tenants.types import ListedKey

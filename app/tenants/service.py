@@ -6,22 +6,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 from uuid import UUID
 
-from app.access import UNLIMITED, Quotas, Role
 from app.audit.repository import AuditRepository
 from app.audit.types import SERVICE_ACTOR, Actor, AuditAction, AuditEvent
+from app.db.control_plane import ControlPlaneDatabase
+from app.db.deletion_receipts import open_receipt
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_plane import ApiKeyRow, TenantRow
-from app.db.models.control_rows import ListedTenant
-from app.db.receipts import open_receipt
+from app.db.models.control_plane_rows import ListedTenant
 from app.db.session import Database, Session, TenantDatabase
-from app.db.system import ControlPlaneDatabase
 from app.errors import InvalidInputError
 from app.ids import derive_id, generate_id
-from app.job_queue import BULK, JobQueue
+from app.jobs.queue import BULK, JobQueue
+from app.principal import UNLIMITED, Quotas, Role
 from app.quotas.repository import QuotaRepository
 from app.quotas.service import set_quotas
 from app.quotas.types import QuotaExceeded
-from app.tenants.known_keys import CredentialCache
+from app.tenants.auth.credential_cache import CredentialCache
 from app.tenants.repository import TenantRepository
 from app.tenants.types import (
     ApiKeyExpired,

@@ -8,7 +8,7 @@ from uuid import UUID
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import Record, Statement, parse_statement
-from app.documents.records import DOCUMENT_COLUMNS, parse_document_row
+from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
 from app.documents.types import build_chunk_id
 
 CHUNK_BATCH_SIZE = 500

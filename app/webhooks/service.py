@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from app.access import Principal
 from app.audit.repository import AuditRepository
 from app.audit.types import Actor, AuditAction, AuditEvent
 from app.db.session import Session, TenantDatabase
 from app.errors import ForbiddenError, InvalidInputError
-from app.job_queue import INTERACTIVE, JobQueue
-from app.webhooks.addresses import AddressNotAllowed, AddressPolicy
+from app.jobs.queue import INTERACTIVE, JobQueue
+from app.principal import Principal
+from app.webhooks.address_policy import AddressNotAllowed, AddressPolicy
 from app.webhooks.repository import Position, WebhookRepository
 from app.webhooks.types import (
     SEND_WEBHOOK_JOB,

@@ -16,9 +16,9 @@ from openai.types.chat import ChatCompletionMessageParam
 from docs.examples import agentic_retrieval, static_retrieval
 from docs.examples.agentic_retrieval import Knowledge, Source
 from docs.examples.static_retrieval import SearchFailed, search, with_passages
-from tests.fixtures.service import Service, Tenant
-from tests.protocol_servers.chat import ChatServer, Talk
-from tests.protocol_servers.serving import ProtocolServer
+from harness.protocol_servers.chat import ChatServer, Talk
+from harness.protocol_servers.http_server import ProtocolServer
+from harness.running_service import Service, Tenant
 
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"

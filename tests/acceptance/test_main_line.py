@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.fixtures.service import Tenant
+from harness.running_service import Tenant
 
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
 CONVERSATION = [

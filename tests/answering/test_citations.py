@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from app.answering.citations import CitedSourceNumbers, find_model_citations, find_overlap_citations, group_by_document
 from app.answering.types import AnswerSource
-from app.inference.structured import build_strict_schema
+from app.inference.chat.structured_output import build_strict_schema
 from tests.retrieval.hits import hit
 
 SOURCES = [

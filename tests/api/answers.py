@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.protocol_servers.chat import Talk
+from harness.protocol_servers.chat import Talk
 
 Events = list[tuple[str, dict[str, Any]]]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from tests.fixtures.service import Service
+from harness.running_service import Service
 
 EVENTS = "/v1/audit-events"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from app.logging import configure_logging
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, run_service, settings_for
-from tests.protocol_servers.chat import ChatServer
-from tests.protocol_servers.embedding import EmbeddingServer
+from harness.databases import MakeDatabase
+from harness.protocol_servers.chat import ChatServer
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, run_service, settings_for
 
 UPLOAD_LIMIT = 200_000
 LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from fastapi import Request, Response
 
-from app.api.admission import AdmissionControl, release_slots
-from app.api.large_bodies import LARGE_BODY_BYTES, LargeBodiesBusy, TooManyLargeBodies, has_large_body
-from app.tenant_places import TenantSlots
+from app.api.http.admission import AdmissionControl, release_slots
+from app.api.http.large_bodies import LARGE_BODY_BYTES, LargeBodiesBusy, TooManyLargeBodies, has_large_body
+from app.tenant_slots import TenantSlots
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
 SEARCH, UPLOAD, IMPORT = "/v1/search", "/v1/knowledge-bases/a/documents", "/v1/knowledge-bases/a/import"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from harness.running_service import Service, Tenant
 from tests.api.conftest import Fragile
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 ROUTES = ["/v1/agent-search", "/v1/knowledge-bases/default/agent-search"]
 ANIMALS = ["badgers", "camels", "dolphins", "eagles", "ferrets", "geese", "hamsters"]

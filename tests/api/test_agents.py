@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from app.ids import decode_id
+from harness.running_service import Service, Tenant
 from tests.api.audit import events
 from tests.api.problems import problem
 from tests.api.test_deletions import eventually, finished
-from tests.fixtures.service import Service, Tenant
 
 AGENTS = "/v1/agents"
 SEARCH = "/v1/agent-search"

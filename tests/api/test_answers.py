@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from app.inference.chat_openai import IDLE_TIMEOUT_SECONDS
+from app.inference.chat.openai_chat import IDLE_TIMEOUT_SECONDS
+from harness.databases import MakeDatabase
+from harness.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.protocol_servers.rerank import RerankServer, relevance
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.answers import Writer, asked, events_of, kind, material, names, streamed, text_of
 from tests.api.problems import problem
 from tests.api.test_log_content import PLANTED, all_requests, lines_of
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.chat import ChatServer, Failing, Talk
-from tests.protocol_servers.embedding import EmbeddingServer
-from tests.protocol_servers.rerank import RerankServer, relevance
 
 ALONE, SEVERAL = "/v1/knowledge-bases/default/answer", "/v1/answer"
 PRICES = (

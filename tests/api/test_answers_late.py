@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from harness.databases import MakeDatabase
+from harness.protocol_servers.chat import ChatServer, Talk
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Tenant, run_service, settings_for
 from tests.api.answers import Writer, kind, names, streamed, text_of
 from tests.api.problems import problem
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Tenant, run_service, settings_for
-from tests.protocol_servers.chat import ChatServer, Talk
-from tests.protocol_servers.embedding import EmbeddingServer
 
 ALONE = "/v1/knowledge-bases/default/answer"
 TEXT = "A transporter costs ninety euros a day."

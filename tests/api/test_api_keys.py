@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from app.ids import encode_id, generate_id
+from harness.running_service import Service, Tenant
+from harness.waiting import soon_expired
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.fixtures.waiting import soon_expired
 
 DAY = timedelta(days=1)
 A_LITTLE = timedelta(seconds=30)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from app.ids import decode_id
+from harness.running_service import Service, Tenant
+from proofs.isolation.cases import Case, cases_of
+from proofs.isolation.comparison import send
+from proofs.isolation.tenants import Ids, invented, own, until_done
 from tests.api.audit import events, of_tenant, told_of, told_since
-from tests.fixtures.service import Service, Tenant
-from tests.isolation.cases import Case, cases_of
-from tests.isolation.comparing import send
-from tests.isolation.test_http_walls import ENDPOINTS
-from tests.isolation.worlds import Ids, invented, own, until_done
+from tests.isolation.test_http_isolation import ENDPOINTS
 
 KB = "/v1/knowledge-bases/{kb}"
 DOCUMENTS = f"{KB}/documents"

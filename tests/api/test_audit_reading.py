@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from app.ids import decode_id
+from harness.running_service import Service, Tenant
+from proofs.isolation.tenants import invented
 from tests.api.audit import EVENTS, events, of_tenant, told_since
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.isolation.worlds import invented
 
 
 @pytest.fixture(scope="module")

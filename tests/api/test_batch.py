@@ -11,13 +11,13 @@ import asyncpg
 import httpx
 import pytest
 
-from app.documents.uploading import MAX_FILES
+from app.documents.upload.service import MAX_FILES
 from app.ids import decode_id
-from app.job_queue import BULK, INTERACTIVE, URGENT
+from app.jobs.queue import BULK, INTERACTIVE, URGENT
+from harness.running_service import Tenant
 from tests.api.conftest import UPLOAD_LIMIT, Fragile
 from tests.api.problems import problem
 from tests.documents.compound import container
-from tests.fixtures.service import Tenant
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

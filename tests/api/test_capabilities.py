@@ -1,6 +1,6 @@
 """What the server says it can read: pictures are among it, and their text where there is language data."""
 
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 
 def test_the_languages_of_pictures_are_told(service: Service, tenant: Tenant) -> None:

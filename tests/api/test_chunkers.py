@@ -4,8 +4,8 @@ import httpx
 import pytest
 
 from app.ingestion.chunkers import CHUNKERS
+from harness.running_service import Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Tenant
 
 ROUTE = "/v1/knowledge-bases"
 TEXT = (

@@ -6,8 +6,8 @@ import time
 import httpx
 import pytest
 
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 # Deep enough for any stack, and not so much that it is counted as too large.
 DEEP = "[" * 40_000 + "]" * 40_000

@@ -12,10 +12,10 @@ import asyncpg
 import pytest
 
 from app.db.models.base import SYSTEM_TENANT
-from app.documents.deletion import BATCH_SIZE
+from app.documents.deletion.service import BATCH_SIZE
 from app.ids import decode_id
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 HEADER = "carrel-deletion-id"

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 RETRIEVAL = "/dify/retrieval"
 PAPERS: dict[str, dict[str, Any]] = {

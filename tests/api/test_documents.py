@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.api.v1.documents import parse_byte_range
+from app.api.v1.documents.documents import parse_byte_range
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"

@@ -6,9 +6,9 @@ import asyncpg
 import pytest
 
 from app.ids import decode_id
+from harness.archives import Doc, archive
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.transfer.making import Doc, archive
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 READ = ("", "/chunks", "/tree", "/content", "/events")

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from app.ids import decode_id
-from app.retrieval.router import MAX_KNOWLEDGE_BASES, TOO_MANY_KNOWLEDGE_BASES
+from app.retrieval.routing.router import MAX_KNOWLEDGE_BASES, TOO_MANY_KNOWLEDGE_BASES
+from harness.running_service import Service, Tenant
 from tests.api.conftest import Fragile
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 GUARD_SECONDS = 30

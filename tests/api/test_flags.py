@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 HANG_SECONDS = 60
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

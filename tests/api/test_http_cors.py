@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from app.settings import SettingsError, load_settings
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.problems import problem
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.embedding import EmbeddingServer
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 ORIGIN = "https://app.example.com"

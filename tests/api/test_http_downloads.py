@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from app.ids import decode_id
-from tests.fixtures.database import MakeDatabase
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.fixtures.s3 import S3Server
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.embedding import EmbeddingServer
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 import app.api.api_docs
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 EVERY = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "x-frame-options": "DENY"}

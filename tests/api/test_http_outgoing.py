@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import app
-from benchmarks.hostile import HostileFile
-from benchmarks.hostile.links import linking_files
-from benchmarks.hostile.listener import Listener, listening
+from harness.hostile import HostileFile
+from harness.hostile.links import linking_files
+from harness.hostile.listener import Listener, listening
+from harness.running_service import Tenant
 from tests.api.conftest import Fragile
-from tests.fixtures.service import Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 SOURCES = Path(app.__file__).parent

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from harness.databases import MakeDatabase
+from harness.protocol_servers.site_search import PAGES, SiteSearchServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.audit import events
 from tests.api.problems import problem
-from tests.fixtures.database import MakeDatabase
 from tests.fixtures.mcp import mcp_client
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.site_search import PAGES, SiteSearchServer
 
 SECRET = "swordfish-of-the-site"
 RESPONSE = {"items": "results", "text": "snippet", "title": "title", "url": "link", "score": "rank"}

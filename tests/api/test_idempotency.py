@@ -14,11 +14,11 @@ import asyncpg
 import httpx
 import pytest
 
-from app.documents.uploads import MAX_FORM_OVERHEAD_BYTES
+from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
+from harness.running_service import Service, Tenant
 from tests.api.conftest import UPLOAD_LIMIT, Fragile
 from tests.api.problems import problem
 from tests.api.test_roles import NEEDED, READER
-from tests.fixtures.service import Service, Tenant
 
 BASES = "/v1/knowledge-bases"
 DOCUMENTS = f"{BASES}/default/documents"

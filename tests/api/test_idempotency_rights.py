@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.databases import MakeDatabase
+from harness.protocol_servers.token_issuer import AUDIENCE, Issuer
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.problems import problem
 from tests.api.test_roles import NEEDED, READER
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.issuer import AUDIENCE, Issuer
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 KEY = {"Idempotency-Key": "the-same"}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.api.json_limits import CHUNKS_JSON_LIMIT, DEFAULT_JSON_LIMIT, JsonLimit, JsonValueCounter
+from app.api.http.json_limits import CHUNKS_JSON_LIMIT, DEFAULT_JSON_LIMIT, JsonLimit, JsonValueCounter
 from app.errors import TooLargeError
+from harness.running_service import Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 BODIES: list[tuple[Any, int, int]] = [

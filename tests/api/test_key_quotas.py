@@ -10,15 +10,15 @@ from typing import Any
 import asyncpg
 import httpx
 
-from app.db.models.control_rows import ClaimedJob
+from app.db.control_plane import ControlPlaneDatabase
+from app.db.models.control_plane_rows import ClaimedJob
 from app.db.session import Database
-from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
-from app.job_queue import JobQueue
+from app.jobs.queue import JobQueue
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.problems import problem
 from tests.api.test_quotas import CLIENTS, DOCUMENTS, refused, set_quotas, settled
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
 
 PARTS = "\n\n".join(f"# Part {number}\n\nThe heron of part {number} stands still." for number in range(6))
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from app.ids import PREFIXES, decode_id
-from app.indexing.types import VectorIndexSkipReason
+from app.index_maintenance.types import VectorIndexSkipReason
+from harness.databases import run_sql
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.database import run_sql
-from tests.fixtures.service import Service, Tenant
 
 ROUTE = "/v1/knowledge-bases"
 

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.running_service import Service
 from tests.api.problems import problem
-from tests.fixtures.service import Service
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"

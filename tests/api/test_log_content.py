@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.running_service import Service, Tenant
 from tests.api.conftest import Fragile
-from tests.fixtures.service import Service, Tenant
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.running_service import Service, Tenant
 from tests.api.conftest import Fragile
 from tests.api.problems import problem
 from tests.fixtures.mcp import McpClient, McpRefused, mcp_client
-from tests.fixtures.service import Service, Tenant
 
 LEAVE = "# Leave\n\nEmployees have thirty days of parental leave.\n"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

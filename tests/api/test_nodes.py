@@ -11,14 +11,14 @@ from uuid import UUID
 import httpx
 import pytest
 
-from app.api.v1.nodes import DocumentTreeOut, stream_tree_json
+from app.api.v1.documents.nodes import DocumentTreeOut, stream_tree_json
 from app.db.models.tenant_data import DocumentRow
-from app.documents.node_table import NodeTable
-from app.documents.offsets import OffsetConverter
-from app.documents.reading import MAX_SMALL_TREE_NODES, TooManyTrees, TreesBusy, TreeView, create_tree_slots
+from app.documents.content.node_table import NodeTable
+from app.documents.content.offsets import OffsetConverter
+from app.documents.content.service import MAX_SMALL_TREE_NODES, TooManyTrees, TreesBusy, TreeView, create_tree_slots
 from app.ids import encode_id, generate_id
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 # Characters that count twice in UTF-16 stand before, between and inside of what is looked at.

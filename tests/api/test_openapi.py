@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.times import MAX_YEAR, MIN_YEAR
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 

@@ -10,8 +10,8 @@ import pymupdf
 import pytest
 
 from app.ids import decode_id
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 ROOT = Path(__file__).parents[2]
 TEXT = "# Whales\n\nWhales sing.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n## Food\n\nThey eat krill."

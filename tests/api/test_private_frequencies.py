@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 QUERIES = ("zorglub", "zorglub lighthouse", "harbour lighthouse zorglub keeper", "keeper")

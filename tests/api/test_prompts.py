@@ -7,16 +7,16 @@ from typing import Any
 import asyncpg
 import pytest
 
-from app.access import Principal, Role
 from app.agents.types import BindingSettings, BoundAgent
-from app.api.v1.bound_search import apply_binding
+from app.api.v1.search.agent_binding import apply_binding
 from app.ids import decode_id, generate_id
+from app.principal import Principal, Role
 from app.prompts.types import ActivePrompt
 from app.retrieval.types import SearchRequest
+from harness.running_service import Tenant
 from tests.api.audit import events
 from tests.api.problems import problem
 from tests.api.test_deletions import finished
-from tests.fixtures.service import Tenant
 
 DEFAULT = "/v1/knowledge-bases/default"
 

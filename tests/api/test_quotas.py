@@ -12,12 +12,12 @@ import asyncpg
 import httpx
 import pytest
 
-from app.access import ROW_QUOTAS, Quotas
 from app.ids import decode_id
+from app.principal import ROW_QUOTAS, Quotas
 from app.settings import KeyLimits
+from harness.running_service import Service, Tenant
+from harness.waiting import day_with_time_left
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.fixtures.waiting import day_with_time_left
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NONE = dict.fromkeys(field.name for field in fields(Quotas))

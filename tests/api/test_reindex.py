@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from app.ids import decode_id
+from harness.running_service import Tenant
 from tests.api.conftest import Fragile
 from tests.api.problems import problem
-from tests.fixtures.service import Tenant
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 TEXT = "# Reefs\n\nThe reef grows.\n\n## Corals\n\nA coral is an animal.\n"

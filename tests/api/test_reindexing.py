@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.problems import problem
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.embedding import EmbeddingServer
 
 HANG_SECONDS = 60
 OLD, NEW = 64, 32

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.embedding import EmbeddingServer
-from tests.protocol_servers.rerank import RerankServer
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.protocol_servers.rerank import RerankServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 
 # The more of the question's words a text has, the better the reranker finds it; the search prefers the short one.
 TEXTS = [

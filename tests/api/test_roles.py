@@ -7,10 +7,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from harness.running_service import Service, Tenant
+from harness.waiting import soon_expired
 from tests.api.openai.errors import failure
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.fixtures.waiting import soon_expired
 
 READER, WRITER, ADMIN, OPERATOR = "reader", "writer", "admin", "operator"
 RANKS = [READER, WRITER, ADMIN, OPERATOR]

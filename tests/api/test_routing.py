@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from app.ids import decode_id
+from harness.running_service import Service, Tenant
+from proofs.isolation.tenants import operators
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.isolation.worlds import operators
 
 WAIT_SECONDS = 30
 TOPICS = {

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from harness.running_service import Service, Tenant
 from tests.api.conftest import Fragile
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 KB_SEARCH = "/v1/knowledge-bases/default/search"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.retrieval.planning import QUERY_TRUNCATED
-from app.retrieval.words import TOO_MANY_TERMS
+from app.retrieval.plan import QUERY_TRUNCATED
+from app.retrieval.retrievers.terms import TOO_MANY_TERMS
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer, text_vector
+from harness.running_service import Tenant, run_service, settings_for
 from tests.api.problems import problem
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Tenant, run_service, settings_for
 from tests.ingestion.illustrated import square
-from tests.protocol_servers.embedding import EmbeddingServer, text_vector
 
 KB_SEARCH = "/v1/knowledge-bases/default/search"
 TEXTS = ("a red bicycle", "a blue boat", "black tea in the morning")

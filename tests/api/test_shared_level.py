@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.running_service import Service, Tenant
+from proofs.isolation.tenants import PICTURE, keep_picture, operators
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.isolation.worlds import PICTURE, keep_picture, operators
 
 TEXT = "# Leave\n\nEverybody has thirty days of heliotrope leave.\n"
 

@@ -14,11 +14,11 @@ import pytest
 from app.db.models.base import SYSTEM_TENANT
 from app.ids import decode_id
 from app.sandbox.process import find_confinement
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.problems import problem
 from tests.cli.commands import wait_until
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.embedding import EmbeddingServer
 
 NO_WORKER = {"alive": 0, "outages": [], "restarting": None, "parser_confinement": None}
 MANY_JOBS = 200_000

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from app.ids import decode_id
-from tests.fixtures.service import Service, Tenant
-from tests.protocol_servers.chat import ChatServer, Failing, Talk
-from tests.protocol_servers.embedding import EmbeddingServer
+from harness.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant
 
 TEXTS = {
     "vans": "A transporter costs ninety euros a day.",

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.db.migrate import to_sqlalchemy_url
 from app.db.models.base import Base
 from app.ids import decode_id, encode_id, generate_id
+from harness.running_service import Service
 from tests.api.problems import problem
-from tests.fixtures.service import Service
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 

@@ -15,10 +15,10 @@ import pytest
 
 from app.db.models.base import SYSTEM_TENANT
 from app.ids import encode_id, generate_id
+from harness.databases import MakeDatabase
+from harness.protocol_servers.token_issuer import AUDIENCE, Issuer, SigningKey
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.problems import problem
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.issuer import AUDIENCE, Issuer, SigningKey
 
 Temporary = pytest.TempPathFactory
 Sign = Callable[..., httpx.Client]

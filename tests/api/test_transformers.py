@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from app.ids import decode_id
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.chat import ChatServer, Failing, Talk
-from tests.protocol_servers.embedding import EmbeddingServer
+from harness.databases import MakeDatabase
+from harness.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 
 TEXTS = {
     "vans": "A transporter costs ninety euros a day.",

@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from app.ids import decode_id
+from harness.running_service import OPERATOR_KEY, Service, Tenant
+from harness.waiting import HANG_SECONDS
 from tests.api.conftest import UPLOAD_LIMIT, Fragile
 from tests.api.problems import problem
 from tests.documents.compound import container
-from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
-from tests.fixtures.waiting import HANG_SECONDS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.running_service import Service, Tenant
+from harness.waiting import day_with_time_left
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.fixtures.waiting import day_with_time_left
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.ids import decode_id
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

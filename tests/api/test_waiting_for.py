@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
+from harness.databases import MakeDatabase
+from harness.running_service import Service, Tenant, run_service, settings_for
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 

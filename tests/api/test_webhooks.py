@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from standardwebhooks import WebhookVerificationError
 
+from harness.protocol_servers.webhook import WebhookReceiver
+from harness.running_service import Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Tenant
-from tests.protocol_servers.webhook import WebhookReceiver
 
 WEBHOOKS = "/v1/webhooks"
 NOWHERE = "http://127.0.0.1:9/"

@@ -28,7 +28,7 @@ VIOLATIONS = {
     "paths": ("retrieval/wrong.py", "def lazy() -> None:\n    import jmespath\n"),
     "mcp": ("api/v1/wrong.py", "def lazy() -> None:\n    import mcp\n"),
     "database": ("retrieval/wrong.py", "import asyncpg\n"),
-    "tenant-wall": ("ingestion/wrong.py", "from app.db.system import SystemDatabase\n"),
+    "tenant-wall": ("ingestion/wrong.py", "from app.db.control_plane import SystemDatabase\n"),
     "owner": ("ingestion/wrong.py", "from app.db import maintenance\n"),
     "no-cycles": ("access.py", "from app import ids\n"),
 }

@@ -25,7 +25,7 @@ FORBIDDEN_NAMES = {
 MODULE_LINES = 400
 FUNCTION_LINES = 60
 # Loads the parsers that it is told to, by name, so that a child imports one library and not all.
-BY_NAME = {"ingestion/parsers/child.py"}
+BY_NAME = {"ingestion/parsers/sandbox/child.py"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

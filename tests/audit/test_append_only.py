@@ -6,9 +6,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from app.db.control_plane import ControlPlaneDatabase
 from app.db.models.base import SYSTEM_TENANT
 from app.db.session import Database
-from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.ids import generate_id
 from tests.isolation.sql import REFUSED, acting, attempt

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.documents.sweeping import EVENTS_JOB, EXPIRED_JOB, Sweeper, get_sweep_intervals
-from app.job_handlers import HANDLERS, JobContext
+from app.cleanup.sweeper import EVENTS_JOB, EXPIRED_JOB, Sweeper, get_sweep_intervals
+from app.worker.handlers import HANDLERS, JobContext
 from tests.ingestion.workshop import Workshop, add_text
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.access import Principal, RequestOrigin, Role
-from app.api.v1.audit_events import OBJECT_ID_PREFIXES
+from app.api.v1.admin.audit_events import OBJECT_ID_PREFIXES
 from app.audit.types import Actor, ActorKind, AuditAction
 from app.ids import generate_id
+from app.principal import Principal, RequestOrigin, Role
 
 TENANT, KEY = generate_id(), generate_id()
 ORIGIN = RequestOrigin("req_1", "203.0.113.9")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.protocol_servers.embedding import EmbeddingServer
+from harness.protocol_servers.embedding import EmbeddingServer
 
 WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "oxbow", "peninsula", "quarry", "reef"]
 

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
+from harness.running_service import OPERATOR_KEY, Service, Tenant
 from tests.cli.commands import COMMAND, WIDE, environment, printed
-from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from app import __version__
 from app.cli import app
 from app.embedded_postgres import DatabaseUrls
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import Command, run, serving, started, wait_until
 from tests.cli.conftest import embedding_settings
-from tests.fixtures.database import MakeDatabase
 from tests.fixtures.s3 import S3Server
-from tests.protocol_servers.embedding import EmbeddingServer
 
 OPERATOR = "operator-key-of-the-tests-0123456789"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

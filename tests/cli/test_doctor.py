@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.embedded_postgres import EmbeddedPostgres
+from harness.databases import MakeDatabase, run_sql
+from harness.protocol_servers.chat import ChatServer
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.protocol_servers.rerank import RerankServer
 from tests.cli.conftest import embedding_settings
-from tests.fixtures.database import MakeDatabase, run_sql
 from tests.fixtures.s3 import S3Server
-from tests.protocol_servers.chat import ChatServer
-from tests.protocol_servers.embedding import EmbeddingServer
-from tests.protocol_servers.rerank import RerankServer
 
 OPEN = "alter table document no force row level security"
 BROKEN = "update pg_index set indisvalid = false where indexrelid = 'document_pkey'::regclass"

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.runtime import Credentials, write_credentials
-from tests.fixtures.service import Service, Tenant
+from app.cli.runtime_state import Credentials, write_credentials
+from harness.running_service import Service, Tenant
 
 CORPUS = {
     "birds": ("Herons", "Herons wait in the reeds.\n\nThey stand on one leg, and hardly ever move."),

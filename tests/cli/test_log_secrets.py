@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import asyncpg
 import httpx
 
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import Command, serving
 from tests.cli.conftest import embedding_settings
 from tests.fixtures.s3 import S3Server
-from tests.protocol_servers.embedding import EmbeddingServer
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

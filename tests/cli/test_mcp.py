@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from carrel_client import ConnectionFailed, Unauthorized
 
-from app.cli.connection import ServiceNotConfigured
+from app.cli.endpoint import ServiceNotConfigured
 from app.cli.mcp_proxy import mcp
-from app.cli.runtime import Credentials, write_credentials
+from app.cli.runtime_state import Credentials, write_credentials
+from harness.running_service import Service, Tenant
 from tests.cli.commands import COMMAND, environment
 from tests.fixtures.mcp import McpClient, McpRefused, mcp_client
-from tests.fixtures.service import Service, Tenant
 
 
 @pytest.fixture(scope="module")

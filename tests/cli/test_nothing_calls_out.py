@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 import app
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import HANG_SECONDS, LAST_LINE, Command, environment, run, wait_until
 from tests.cli.conftest import embedding_settings
-from tests.cli.outside import Observed, observed, traced
-from tests.protocol_servers.embedding import EmbeddingServer
+from tests.cli.observed_process import Observed, observed, traced
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 OWN_TEMPORARY = re.compile(r"carrel-")

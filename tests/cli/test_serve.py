@@ -22,7 +22,9 @@ import asyncpg
 import httpx
 import pytest
 
-from app.db.fitness import EARLIER_SCHEMA_MESSAGE
+from app.db.requirements import EARLIER_SCHEMA_MESSAGE
+from harness.consistency import inconsistencies
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import (
     HANG_SECONDS,
     Command,
@@ -36,8 +38,6 @@ from tests.cli.commands import (
     worker_of,
 )
 from tests.cli.conftest import embedding_settings
-from tests.ingestion.recount import inconsistencies
-from tests.protocol_servers.embedding import EmbeddingServer
 
 A_FILE = Path(__file__).parents[1] / "samples" / "two_columns.pdf"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

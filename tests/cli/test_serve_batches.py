@@ -5,9 +5,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import serving, wait_until, worker_of
 from tests.cli.conftest import embedding_settings
-from tests.protocol_servers.embedding import EmbeddingServer
 
 FILES = 60
 STORE = "/openai/v1/vector_stores/default"

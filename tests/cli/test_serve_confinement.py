@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import run, serving, wait_until
 from tests.cli.conftest import embedding_settings
-from tests.protocol_servers.embedding import EmbeddingServer
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="the levels are those of root on Linux"

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.transfer.tar import END_MARKER
-from tests.fixtures.service import Service, Tenant
-from tests.transfer.making import Doc, archive
+from harness.archives import Doc, archive
+from harness.running_service import Service, Tenant
 from tests.transfer.test_round_trip import found, take
 
 WIDE = {"COLUMNS": "400", "TERM": "dumb", "CARREL_DATA_DIR": "/nowhere"}

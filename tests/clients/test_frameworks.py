@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Tenant, run_service, settings_for
-from tests.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
+from harness.databases import MakeDatabase
+from harness.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
+from harness.running_service import Tenant, run_service, settings_for
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = os.environ.get("DOOR_ENVIRONMENTS")

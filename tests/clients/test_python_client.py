@@ -25,9 +25,9 @@ from carrel_client import (
 )
 from carrel_client.types import SearchOptions
 
-from app.api.v1.search import MultiSearchRequest
-from tests.fixtures.service import OPERATOR_KEY, Service, Tenant
-from tests.protocol_servers.stubborn import Reply, StubbornServer
+from app.api.v1.search.search import MultiSearchRequest
+from harness.protocol_servers.unresponsive import Reply, StubbornServer
+from harness.running_service import OPERATOR_KEY, Service, Tenant
 
 ROOT = Path(__file__).parents[2]
 HANDBOOK = ROOT / "samples" / "handbook.pdf"

@@ -11,9 +11,9 @@ import pytest
 from app.db.migrate import EarlierSchema, migrate_database
 from app.db.session import Database, DatabaseRefused
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from harness.databases import MakeDatabase
 from tests.db.catalogue import Catalogue, read_catalogue
 from tests.db.test_migrations import connected, upgrade
-from tests.fixtures.database import MakeDatabase
 
 # What a database had that the migrations 0001 to 0053 of commit 2f6f8ba had made on Postgres 18, read as here.
 FORMER: Catalogue = json.loads((Path(__file__).parent / "catalogue_of_0053.json").read_text())

@@ -8,13 +8,13 @@ from threading import Thread
 import pytest
 from sqlalchemy import make_url
 
-from app.db.maintenance import MaintenanceFailed, OwnerDatabase
+from app.db.index_ddl import MaintenanceFailed, OwnerDatabase
 from app.db.session import Database, DatabaseUnavailable
 from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from harness.databases import MakeDatabase
+from harness.protocol_servers.slow_link import SlowLink
 from tests.db.test_session import connected, kill_connections
-from tests.fixtures.database import MakeDatabase
-from tests.protocol_servers.slow_link import SlowLink
 
 # From asyncpg's question about a type's codec, which is the first thing that is asked on a new connection.
 QUESTION = b"pg_type"

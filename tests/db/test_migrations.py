@@ -26,8 +26,8 @@ from app.db.models.base import Base
 from app.db.session import Database
 from app.db.sql_files import find_migrations_directory
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from tests.db.filling import counts, fill
-from tests.fixtures.database import MakeDatabase, run_sql
+from harness.databases import MakeDatabase, run_sql
+from tests.db.filled_tables import counts, fill
 
 REVISIONS = [script.revision for script in ScriptDirectory.from_config(create_alembic_config()).walk_revisions()][::-1]
 

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from app.db.fitness import MIN_POSTGRES_VERSION, find_unmet_requirement
+from app.db.requirements import MIN_POSTGRES_VERSION, find_unmet_requirement
 from app.db.session import Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from tests.fixtures.database import MakeDatabase, run_sql
+from harness.databases import MakeDatabase, run_sql
 
 TENANT = uuid.uuid4()
 SCOPE = text("select current_setting('app.tenant_id', true)")

@@ -18,11 +18,11 @@ from app.db.sql_files import (
     read_sql,
 )
 from app.embedded_postgres import EmbeddedPostgres
+from harness.databases import MakeDatabase
 from scripts.pin_migrations import PINS, migrations, pins
 from tests.db.catalogue import QUERIES, normalise, read_catalogue
 from tests.db.test_baseline import superuser_url
 from tests.db.test_migrations import connected
-from tests.fixtures.database import MakeDatabase
 
 FUNCTIONS = sorted(
     path.relative_to(SQL_DIRECTORY / "functions").with_suffix("").as_posix()

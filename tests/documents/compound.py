@@ -2,7 +2,7 @@
 
 import struct
 
-from app.documents.ole import SIGNATURE
+from app.documents.upload.ole import SIGNATURE
 
 SECTOR = 512
 _END, _FREE, _TABLE = 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFD

@@ -3,12 +3,12 @@
 from uuid import UUID, uuid4
 
 from app.bootstrap import TenantServices
+from app.db.deletion_receipts import DeletedCounts
 from app.db.models.ingestion_state import DeletionRow
-from app.db.receipts import DeletedCounts
-from app.documents.batches import MAX_BATCH_CHUNKS
-from app.documents.deletion import DeletionSelection
-from app.documents.deletion_repository import DeletionRepository
-from app.documents.settling import complete_document_deletion
+from app.documents.batch_size import MAX_BATCH_CHUNKS
+from app.documents.deletion.completion import complete_document_deletion
+from app.documents.deletion.repository import DeletionRepository
+from app.documents.deletion.service import DeletionSelection
 from app.knowledge_bases.service import PURGE_JOB
 from tests.ingestion.workshop import Workshop, add_text
 

@@ -3,7 +3,7 @@
 import pytest
 
 from app.db.models.tenant_data import DocumentPage
-from app.documents.line_boxes import MAX_LINE_BOXES, LineBox, PageSize, select_line_boxes
+from app.documents.content.line_boxes import MAX_LINE_BOXES, LineBox, PageSize, select_line_boxes
 
 # As single precision gives them back.
 PAGES = [

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from app.documents.offsets import OffsetConverter, create_utf16_converter
+from app.documents.content.offsets import OffsetConverter, create_utf16_converter
 
 
 @pytest.mark.parametrize(

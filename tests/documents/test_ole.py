@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.ole import MAX_ENTRIES, read_entry_names
+from app.documents.upload.ole import MAX_ENTRIES, read_entry_names
 from tests.documents.compound import container
 
 

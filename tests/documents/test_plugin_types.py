@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.inspection import detect_media_type
 from app.documents.types import ReceivedFile, UnsupportedFileType
+from app.documents.upload.media_type import detect_media_type
 from app.ingestion.parsers import PARSERS
 
 PLUGINS = {"text/vcard": ("vcf",), "application/x-cad": ("cad", "cadz"), "application/vnd.oasis.opendocument.text": ()}

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from app.access import Principal, Role
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import DocumentRow
-from app.documents.deletion import DeletionSelection
-from app.documents.narrowing import SharedDocument
+from app.documents.access import SharedDocument
+from app.documents.deletion.service import DeletionSelection
 from app.documents.repository import DocumentRowFilters
 from app.documents.scopes import DocumentScope
 from app.documents.types import DocumentFields, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
 from app.errors import ForbiddenError, InvalidInputError
 from app.knowledge_bases.types import NewKnowledgeBase
+from app.principal import Principal, Role
 from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
 
@@ -41,7 +41,7 @@ async def house(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
         whole = await workshop.new_tenant()
         tenant = whole.principal
         user = Principal(tenant.tenant_id, tenant.tenant_name, Role.ADMIN, user_id="u")
-        yield House(workshop, shared, whole, workshop.resources.create_tenant_services(user))
+        yield House(workshop, shared, whole, TenantServices(user, workshop.resources))
 
 
 async def test_what_the_operator_uploads_is_shared(house: House) -> None:

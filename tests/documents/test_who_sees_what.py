@@ -12,15 +12,15 @@ from uuid import UUID
 
 import pytest
 
-from app.access import Principal, Role
 from app.bootstrap import TenantServices
-from app.documents.narrowing import SharedDocument
+from app.documents.access import SharedDocument
 from app.documents.repository import DocumentRowFilters
 from app.documents.scopes import SHARED_SCOPE, DocumentScope
 from app.documents.types import DocumentFields, DocumentNotFound
 from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInputError
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from app.principal import Principal, Role
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, open_workshop
 
@@ -85,9 +85,8 @@ class World:
 
     def narrowed(self, tenant: str, *kbs: UUID) -> TenantServices:
         principal = self.services[tenant].principal
-        return self.workshop.resources.create_tenant_services(
-            Principal(principal.tenant_id, principal.tenant_name, Role.READER, knowledge_base_ids=frozenset(kbs))
-        )
+        reader = Principal(principal.tenant_id, principal.tenant_name, Role.READER, knowledge_base_ids=frozenset(kbs))
+        return TenantServices(reader, self.workshop.resources)
 
 
 def any_of(rng: random.Random, ids: tuple[str, ...]) -> str | None:
@@ -243,7 +242,7 @@ async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: Wo
         for kbs, user in ((None, None), ({first}, None), (None, "u1"), ({first}, "u2")):
             only = None if kbs is None else frozenset(kbs)
             reading = replace(principal, role=Role.READER, knowledge_base_ids=only, user_id=user)
-            library = world.workshop.resources.create_tenant_services(reading).catalog
+            library = TenantServices(reading, world.workshop.resources).catalog
             expected = {
                 key for key, one in world.documents.items()
                 if one.tenant == asking and not one.expired and one.visible(user=user, chat=None, agent=None)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.embedded_postgres.place import FALLBACK_ROOT
+from app.embedded_postgres.data_directory import FALLBACK_ROOT
 
 
 @pytest.fixture(scope="session")

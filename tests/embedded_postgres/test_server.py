@@ -8,7 +8,7 @@ import pytest
 
 from app.embedded_postgres import PortInUse
 from app.embedded_postgres.binaries import find_binaries
-from app.embedded_postgres.place import ClusterLocation
+from app.embedded_postgres.data_directory import ClusterLocation
 from app.embedded_postgres.server import (
     choose_shared_buffers,
     choose_shared_memory_type,

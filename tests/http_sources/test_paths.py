@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from app.http_sources.paths import MAX_PATH_CHARACTERS, InvalidPath, compile_path
-from app.http_sources.reading import MAX_ITEMS, parse_response
+from app.http_sources.response import MAX_ITEMS, parse_response
 from app.http_sources.types import HttpSource, ResponsePaths, SourceResult
-from app.inference.breaker import EndpointFailed
+from app.inference.circuit_breaker import EndpointFailed
 
 REPLY = {"hits": {"hits": [{"_source": {"text": "a", "kind": "page"}}, {"_source": {"text": "b", "kind": "file"}}]}}
 

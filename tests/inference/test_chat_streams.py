@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from app.inference.breaker import MAX_FAILURES
 from app.inference.chat import ChatMessage, ChatStream, ChatTokens, ChatUnavailable
-from app.inference.chat_openai import OpenAIChat
-from tests.protocol_servers.chat import ChatServer, Failing
+from app.inference.chat.openai_chat import OpenAIChat
+from app.inference.circuit_breaker import MAX_FAILURES
+from harness.protocol_servers.chat import ChatServer, Failing
 
 HELLO = [ChatMessage("user", "hello, café 🚗")]
 SAID = "You said: hello, café 🚗"

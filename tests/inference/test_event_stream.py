@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.inference.event_stream import EventStreamParser
+from app.inference.chat.event_stream import EventStreamParser
 
 PLAIN = b'data: {"a": 1}\n\ndata: {"b": 2}\n\ndata: [DONE]\n\n'
 

@@ -10,7 +10,7 @@ from PIL import Image
 from pptx import Presentation
 from pptx.util import Inches
 
-from benchmarks.reproducible import with_fixed_times
+from harness.reproducible_files import with_fixed_times
 
 FITZ: Any = pymupdf  # it ships without types
 WORD: Any = word

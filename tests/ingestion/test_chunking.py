@@ -26,7 +26,7 @@ from app.ingestion.types import (
     TooManyPieces,
 )
 from app.knowledge_bases.types import Chunking
-from tests.ingestion.chunkers.cutting import embed
+from tests.ingestion.chunkers.chunk_texts import embed
 from tests.ingestion.documents import random_document, walk, words
 
 

@@ -10,8 +10,8 @@ from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
+from harness.protocol_servers.embedding import text_tokens
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
-from tests.protocol_servers.embedding import text_tokens
 
 PROSE = "\n\n".join(
     f"Paragraph {number} tells of harbours. It rained in the fjord for {number} days. Kelp grows on granite." * 8

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from app.documents.types import DocumentFields, ProvidedChunk
 from app.lexical.weights import MAX_TERMS
-from tests.fixtures.service import Service
+from harness.running_service import Service
 from tests.ingestion.workshop import Workshop
 
 VECTOR = [1.0] * 64

@@ -17,8 +17,8 @@ from app.ingestion.pipeline import TitleChanged
 from app.ingestion.types import NoTextFound
 from app.knowledge_bases.types import IndexMismatch, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
+from harness.protocol_servers.embedding import Failing
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
-from tests.protocol_servers.embedding import Failing
 
 WORDS = [
     "amber",

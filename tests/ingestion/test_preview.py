@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.ingestion.preview import (
+from app.ingestion.preview.service import (
     MAX_CONCURRENT_PREVIEWS,
     MAX_PREVIEWS_PER_TENANT,
     PreviewBusy,

@@ -15,16 +15,16 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
 from app.documents.types import DocumentFields, DocumentNotFound, ProvidedChunk
 from app.inference.embedding import Embedder, EmbeddingUnavailable
-from app.inference.embedding.opening import create_embedder
-from app.inference.embedding.registry import Embedders
+from app.inference.embedding.factory import create_embedder
+from app.inference.embedding.model_registry import Embedders
 from app.ingestion.embedding import MAX_INTERACTIVE_TEXTS, SLICE_SIZE, embed_chunks
-from app.ingestion.passages import ChunkedDocument
+from app.ingestion.embedding_text import ChunkedDocument
 from app.ingestion.progress import REPORT_INTERVAL_SECONDS, IngestionProgress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
+from harness.protocol_servers.embedding import Received, replies_at_once
 from tests.ingestion.workshop import Workshop, add_text, until
-from tests.protocol_servers.embedding import Received, replies_at_once
 
 WHOLE = 3 * SLICE_SIZE + 10
 

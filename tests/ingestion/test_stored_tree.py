@@ -11,8 +11,8 @@ from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields, build_node_id
 from app.ingestion.chunkers import CHUNKERS, ChunkTools
 from app.ingestion.chunking import chunk_document
-from app.ingestion.rebuilding_repository import RebuildingRepository, StoredDocument
-from app.ingestion.stored_tree import ImageRange, StoredNode, assign_images, assign_topic_paths, restore_tree
+from app.ingestion.reindex.repository import RebuildingRepository, StoredDocument
+from app.ingestion.reindex.stored_tree import ImageRange, StoredNode, assign_images, assign_topic_paths, restore_tree
 from app.ingestion.tree import add_sentences, build_tree, walk_nodes
 from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.settings import Settings
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.embedding import EmbeddingServer
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 
 OLD, NEW = 64, 32
 

@@ -12,25 +12,25 @@ from uuid import UUID
 
 import asyncpg
 
-from app.access import Principal, Role
 from app.bootstrap import Resources, TenantServices
-from app.db.maintenance import OwnerDatabase
+from app.db.index_ddl import OwnerDatabase
 from app.db.models.base import SYSTEM_TENANT
-from app.db.models.control_rows import ClaimedJob
+from app.db.models.control_plane_rows import ClaimedJob
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
 from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
-from app.indexing.service import IndexMaintenance
+from app.index_maintenance.service import IndexMaintenance
 from app.ingestion.parsers import PARSERS, ParserSpec
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.pipeline import IngestionPipeline
-from app.job_handlers import HANDLERS, JobContext
-from app.places import POLL_INTERVAL_SECONDS
-from app.worker import Worker
-from tests.fixtures.service import OPERATOR_KEY, settings_for
-from tests.ingestion.recount import inconsistencies
-from tests.protocol_servers.embedding import EmbeddingServer
+from app.principal import Principal, Role
+from app.worker.handlers import HANDLERS, JobContext
+from app.worker.loop import Worker
+from app.worker.slots import POLL_INTERVAL_SECONDS
+from harness.consistency import inconsistencies
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import OPERATOR_KEY, settings_for
 
 HANG_SECONDS = 60.0
 
@@ -47,12 +47,12 @@ class Workshop:
 
     async def new_tenant(self) -> TenantServices:
         tenant, _ = await self.resources.tenants.create("a tenant")
-        return self.resources.create_tenant_services(Principal(tenant.id, tenant.name, Role.ADMIN))
+        return TenantServices(Principal(tenant.id, tenant.name, Role.ADMIN), self.resources)
 
     @property
     def operator(self) -> TenantServices:
         """What the operator's key can do: its tenant is the system's, and what it has is shared."""
-        return self.resources.create_tenant_services(Principal(SYSTEM_TENANT, "system", Role.OPERATOR))
+        return TenantServices(Principal(SYSTEM_TENANT, "system", Role.OPERATOR), self.resources)
 
     async def ingest(self, document: DocumentRow) -> None:
         """What the worker does with a document's job."""

@@ -9,11 +9,11 @@ import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, run_service, settings_for
+from harness.databases import MakeDatabase
+from harness.protocol_servers.chat import ChatServer
+from harness.running_service import Service, run_service, settings_for
+from proofs.isolation.tenants import operators
 from tests.isolation.sql import SECRET, SYSTEM, Walls, tried
-from tests.isolation.worlds import operators
-from tests.protocol_servers.chat import ChatServer
 
 # Rows of tables that ordinary use empties again, or fills only now and then.
 PASSING = (

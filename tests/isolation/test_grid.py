@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.fixtures.service import Service
-from tests.isolation.comparing import outcome, send
-from tests.isolation.grid import (
+from harness.running_service import Service
+from proofs.isolation.comparison import outcome, send
+from proofs.isolation.grid import (
     CHATS,
     KINDS,
     OPERATOR,
@@ -22,8 +22,8 @@ from tests.isolation.grid import (
     trials,
     unreal,
 )
-from tests.isolation.test_http_walls import CASES
-from tests.isolation.worlds import Attacker
+from proofs.isolation.tenants import Attacker
+from tests.isolation.test_http_isolation import CASES
 
 OWNERS = ("first", "second", "third", "operator", "gone")
 KEYS_OF_A_ROLE = 7

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 
 from app.errors import InvalidInputError
-from app.ingestion.parsers.cleaning import clean_text
-from app.lexical.analyser import get_analyzer
+from app.ingestion.parsers.toolkit.text_cleanup import clean_text
+from app.lexical.analyzer import get_analyzer
 from app.lexical.languages import (
     AUTO,
     MAX_TERMS_PER_CHARACTER,

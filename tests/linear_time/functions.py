@@ -18,53 +18,52 @@ from fastapi import Request
 from tokenizers import Tokenizer
 
 from app.answering.citations import CitedSourceNumbers
-from app.answering.context import select_within_budget
-from app.answering.overlap import compute_overlap_ratios
-from app.answering.prompt import build_answer_messages, build_citation_messages
-from app.answering.thoughts import strip_reasoning
+from app.answering.context_window import select_within_budget
+from app.answering.lexical_overlap import compute_overlap_ratios
+from app.answering.prompt_messages import build_answer_messages, build_citation_messages
+from app.answering.reasoning_filter import strip_reasoning
 from app.answering.types import AnswerSource
-from app.api import idempotency, problems
-from app.api.bodies import RequestModel, Text
-from app.api.body_digest import BodyHasher
 from app.api.dify.conditions import build_condition_filter
-from app.api.json_limits import JsonLimit, JsonValueCounter
-from app.api.mcp.documents import _URI_PATTERN
-from app.api.middleware import _STREAMED_PATHS, _VALID_REQUEST_ID
+from app.api.http import idempotency, problems
+from app.api.http.body_hash import BodyHasher
+from app.api.http.json_limits import JsonLimit, JsonValueCounter
+from app.api.http.middleware import _STREAMED_PATHS, _VALID_REQUEST_ID
+from app.api.http.request_models import RequestModel, Text
+from app.api.http.streaming_body import parse_content_type
+from app.api.mcp.titled_documents import _URI_PATTERN
 from app.api.openai.filters import ComparisonFilter, translate_filter
-from app.api.streamed import parse_content_type
 from app.api.v1.schemas import WebAddress
-from app.characters import normalize_text
-from app.documents.given_chunks import decode_chunks, encode_chunks
-from app.documents.offsets import create_utf16_converter
-from app.documents.text_sniffing import sniff_text_type
-from app.documents.text_types import guess_text_type
+from app.documents.content.offsets import create_utf16_converter
 from app.documents.types import ProvidedChunk
-from app.documents.uploads import clean_filename
+from app.documents.upload.multipart import clean_filename
+from app.documents.upload.provided_chunks import decode_chunks, encode_chunks
+from app.documents.upload.text_detection import sniff_text_type
+from app.documents.upload.text_formats import guess_text_type
 from app.filters import check_metadata, compile_filter
 from app.filters.metadata import build_filter_metadata
 from app.filters.predicates import ends_with
 from app.filters.values import parse_instant
-from app.http_sources.checking import _NAME, _VALUE
-from app.http_sources.gate import _ODD, _PLAIN
-from app.http_sources.reading import parse_response
+from app.http_sources.allowlist import _ODD, _PLAIN
+from app.http_sources.response import parse_response
 from app.http_sources.templates import render_template
 from app.http_sources.types import HttpSource, ResponsePaths, SourceQuery
+from app.http_sources.validation import _NAME, _VALUE
+from app.inference.chat.structured_output import parse_structured_output
 from app.inference.embedding import EmbeddingIdentity
-from app.inference.embedding.estimating import estimate_tokens
 from app.inference.embedding.minilm import _load_tokenizer, _replace_surrogates
-from app.inference.structured import parse_structured_output
+from app.inference.embedding.token_estimate import estimate_tokens
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes, ChunkTools
-from app.ingestion.flags import detect_prompt_injection
-from app.ingestion.given_chunks import read_provided_chunks
-from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
-from app.ingestion.passages import contextualize_chunks
-from app.ingestion.preview import take_first_blocks
-from app.ingestion.quality import compute_garbled_ratio
+from app.ingestion.embedding_text import contextualize_chunks
+from app.ingestion.injection_flags import detect_prompt_injection
+from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
+from app.ingestion.preview.parse_quality import compute_garbled_ratio
+from app.ingestion.preview.service import take_first_blocks
+from app.ingestion.provided_chunks import read_provided_chunks
 from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.tree import add_sentences, build_tree
 from app.ingestion.types import Block, BlockKind, ChunkDraft, ParsedDocument
-from app.knowledge_bases.stores import slugify_title
-from app.lexical.analyser import get_analyzer
+from app.knowledge_bases.vector_stores import slugify_title
+from app.lexical.analyzer import get_analyzer
 from app.lexical.languages import (
     build_lexical_entries,
     check_term_limit,
@@ -72,18 +71,19 @@ from app.lexical.languages import (
     resolve_document_language,
     tokenize_query,
 )
-from app.object_store import disposition
-from app.publications.types import build_default_view_name
-from app.retrieval.rewriting import build_conversation_queries
-from app.retrieval.sources import get_normalized_text
-from app.retrieval.transformers.context import normalize_queries
-from app.retrieval.transformers.prompting import create_user_message, select_recent_turns
+from app.object_store import content_disposition
+from app.retrieval.conversation import build_conversation_queries
+from app.retrieval.fusion.merge_sources import get_normalized_text
+from app.retrieval.transformers.prompt_format import create_user_message, select_recent_turns
+from app.retrieval.transformers.transformer import normalize_queries
 from app.retrieval.types import Message
+from app.sql_views.types import build_default_view_name
 from app.tenants.types import has_key_format
-from app.transfer.records import ChunkRecord, NodeRecord, parse_record, read_lines
+from app.text_normalization import normalize_text
+from app.transfer.archive_format import ChunkRecord, NodeRecord, parse_record, read_lines
 from app.transfer.types import ArchiveDamaged
-from app.webhooks import addresses
-from tests.ingestion.chunkers.cutting import embed
+from app.webhooks import address_policy
+from tests.ingestion.chunkers.chunk_texts import embed
 from tests.ingestion.documents import quarters
 from tests.retrieval.hits import hit
 
@@ -254,83 +254,88 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.answering.citations": {
         "UsedSources": lambda text: CitedSourceNumbers.model_validate({"numbers": [f"{text}1"]})
     },
-    "app.answering.context": {"to_answer": _asked},
-    "app.answering.overlap": {
+    "app.answering.context_window": {"to_answer": _asked},
+    "app.answering.lexical_overlap": {
         "shares": lambda text: compute_overlap_ratios(text, [text], languages=["english", "german"])
     },
-    "app.answering.thoughts": {"without_thoughts": _answer_without_thoughts},
-    "app.api.bodies": {"Text": _body},
-    "app.api.body_digest": {"BodyHasher": _digest, "header": lambda text: BodyHasher(f"multipart/form-data; {text}")},
+    "app.answering.reasoning_filter": {"without_thoughts": _answer_without_thoughts},
+    "app.api.http.request_models": {"Text": _body},
+    "app.api.http.body_hash": {
+        "BodyHasher": _digest,
+        "header": lambda text: BodyHasher(f"multipart/form-data; {text}"),
+    },
     "app.api.dify.conditions": {
         "build_condition_filter": lambda text: [
             build_condition_filter([text], operator, text) for operator in ("in", "=", "before", "contains")
         ]
     },
-    "app.api.idempotency": {
+    "app.api.http.idempotency": {
         "answers": lambda text: (
             idempotency._find_object_ids(text.encode("utf-8", "replace")),
             idempotency._find_withholding_error(text.encode("utf-8", "replace")),
             idempotency._KEY_PATTERN.fullmatch(text),
         )
     },
-    "app.api.json_limits": {"JsonValueCounter": _count_json},
-    "app.api.mcp.documents": {"addresses": _patterns(_URI_PATTERN)},
-    "app.api.middleware": {"requests": _patterns(_VALID_REQUEST_ID, _STREAMED_PATHS)},
+    "app.api.http.json_limits": {"JsonValueCounter": _count_json},
+    "app.api.mcp.titled_documents": {"addresses": _patterns(_URI_PATTERN)},
+    "app.api.http.middleware": {"requests": _patterns(_VALID_REQUEST_ID, _STREAMED_PATHS)},
     "app.api.openai.filters": {
         "translate_filter": lambda text: translate_filter(
             ComparisonFilter.model_validate({"type": "eq", "key": text, "value": text})
         )
     },
-    "app.api.problems": {"format_validation_errors": _told},
-    "app.api.streamed": {"parse_content_type": lambda text: parse_content_type(_request(text))},
+    "app.api.http.problems": {"format_validation_errors": _told},
+    "app.api.http.streaming_body": {"parse_content_type": lambda text: parse_content_type(_request(text))},
     "app.api.v1.schemas": {"WebAddress": _address},
-    "app.characters": {"normalize_text": normalize_text},
-    "app.documents.given_chunks": {"encode_chunks": _given_chunks},
-    "app.documents.offsets": {"create_utf16_converter": create_utf16_converter},
-    "app.documents.text_sniffing": {
+    "app.text_normalization": {"normalize_text": normalize_text},
+    "app.documents.upload.provided_chunks": {"encode_chunks": _given_chunks},
+    "app.documents.content.offsets": {"create_utf16_converter": create_utf16_converter},
+    "app.documents.upload.text_detection": {
         "sniff_text_type": lambda text: [
             sniff_text_type(text.encode("utf-8", "replace"), filename=name, declared=text, is_complete=whole)
             for name, whole in (("a", True), ("a", False), ("a.txt", True), (f"a.{text}", True))
         ]
     },
-    "app.documents.text_types": {"guess_text_type": guess_text_type},
-    "app.documents.uploads": {"clean_filename": clean_filename},
+    "app.documents.upload.text_formats": {"guess_text_type": guess_text_type},
+    "app.documents.upload.multipart": {"clean_filename": clean_filename},
     "app.filters.metadata": {"check_metadata": _metadata},
     "app.filters.predicates": {"ends_with": lambda text: ends_with(["a", text], text)},
     "app.filters.values": {"instant": parse_instant, "compile_filter": _filters},
-    "app.http_sources.checking": {"headers": _patterns(_NAME, _VALUE)},
-    "app.http_sources.gate": {"addresses": _patterns(_PLAIN, _ODD)},
-    "app.http_sources.reading": {"read_reply": _reply},
+    "app.http_sources.validation": {"headers": _patterns(_NAME, _VALUE)},
+    "app.http_sources.allowlist": {"addresses": _patterns(_PLAIN, _ODD)},
+    "app.http_sources.response": {"read_reply": _reply},
     "app.http_sources.templates": {
         "filled": lambda text: [
             render_template({"a": text}, SourceQuery("q", 5)),
             render_template({"a": "{query}"}, SourceQuery(text, 5)),
         ]
     },
-    "app.inference.embedding.estimating": {"estimate_tokens": estimate_tokens},
+    "app.inference.embedding.token_estimate": {"estimate_tokens": estimate_tokens},
     "app.inference.embedding.minilm": {
         "count_tokens": lambda text: _model_tokenizer().encode_batch_fast(
             [_replace_surrogates(text)], add_special_tokens=False
         )
     },
-    "app.inference.structured": {
+    "app.inference.chat.structured_output": {
         "parse_structured_output": lambda text: parse_structured_output(f'{text} {{"text": "a"}}', _Answered)
     },
-    "app.ingestion.chunkers.splitting": {name: _chunker(name) for name in CHUNKERS},
-    "app.ingestion.flags": {"detect_prompt_injection": detect_prompt_injection},
-    "app.ingestion.parsers.cleaning": {"clean": lambda text: (clean_text(text), clean_line(text), clean_code(text))},
-    "app.ingestion.passages": {"contextualize_chunks": _passages},
-    "app.ingestion.preview": {
+    "app.ingestion.chunkers.toolkit.splitter": {name: _chunker(name) for name in CHUNKERS},
+    "app.ingestion.injection_flags": {"detect_prompt_injection": detect_prompt_injection},
+    "app.ingestion.parsers.toolkit.text_cleanup": {
+        "clean": lambda text: (clean_text(text), clean_line(text), clean_code(text))
+    },
+    "app.ingestion.embedding_text": {"contextualize_chunks": _passages},
+    "app.ingestion.preview.service": {
         "take_first_blocks": lambda text: take_first_blocks([Block(BlockKind.CODE, text)] * 3, 200_000)
     },
-    "app.ingestion.quality": {"compute_garbled_ratio": lambda text: compute_garbled_ratio([text])},
+    "app.ingestion.preview.parse_quality": {"compute_garbled_ratio": lambda text: compute_garbled_ratio([text])},
     "app.ingestion.sentences": {
         "find_sentence_spans": lambda text: list(find_sentence_spans(text, 0, len(text))),
         "strip_range": lambda text: strip_range(text, 0, len(text)),
     },
     "app.ingestion.tree": {kind.value: lambda text, kind=kind: _tree(text, kind) for kind in BlockKind},  # type: ignore[misc]
-    "app.knowledge_bases.stores": {"slugify_title": slugify_title},
-    "app.lexical.analyser": {
+    "app.knowledge_bases.vector_stores": {"slugify_title": slugify_title},
+    "app.lexical.analyzer": {
         language: lambda text, language=language: get_analyzer(language).tokenize(text)  # type: ignore[misc]
         for language in ("english", "german", "japanese", "arabic", "hindi")
     },
@@ -341,23 +346,25 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
         "require_few_terms": lambda text: check_term_limit([text], setting="english", document_text=text),
     },
     "app.lexical.weights": {"lexical_entries": _entries},
-    "app.object_store.disposition": {
-        "format_content_disposition": lambda text: disposition.format_content_disposition(text, inline=False),
-        "sanitize_media_type": disposition.sanitize_media_type,
+    "app.object_store.content_disposition": {
+        "format_content_disposition": lambda text: content_disposition.format_content_disposition(text, inline=False),
+        "sanitize_media_type": content_disposition.sanitize_media_type,
     },
-    "app.publications.types": {"build_default_view_name": build_default_view_name},
-    "app.retrieval.rewriting": {
+    "app.sql_views.types": {"build_default_view_name": build_default_view_name},
+    "app.retrieval.conversation": {
         "conversation_queries": lambda text: build_conversation_queries([Message("user", text)] * 3)
     },
-    "app.retrieval.sources": {"words_of": lambda text: get_normalized_text(hit(text, 0.5))},
-    "app.retrieval.transformers.context": {"tidied": lambda text: normalize_queries([text])},
-    "app.retrieval.transformers.prompting": {
+    "app.retrieval.fusion.merge_sources": {"words_of": lambda text: get_normalized_text(hit(text, 0.5))},
+    "app.retrieval.transformers.transformer": {"tidied": lambda text: normalize_queries([text])},
+    "app.retrieval.transformers.prompt_format": {
         "given": lambda text: create_user_message({"text": text}),
         "CitedSourceNumbers": lambda text: select_recent_turns([Message("user", text)] * 3),
     },
     "app.tenants.types": {"has_key_format": has_key_format},
-    "app.transfer.records": {"parse_record": _records},
-    "app.webhooks.addresses": {"addresses": _patterns(addresses._VISIBLE_URL, addresses._AMBIGUOUS_CHARACTERS)},
+    "app.transfer.archive_format": {"parse_record": _records},
+    "app.webhooks.address_policy": {
+        "addresses": _patterns(address_policy._VISIBLE_URL, address_policy._AMBIGUOUS_CHARACTERS)
+    },
 }
 
 _SERVICE = "It reads what the operator or the service itself has written."
@@ -365,23 +372,23 @@ _SHORT = "It looks at a name, a number or a code of a bounded length."
 EXCUSED: Mapping[str, str] = {
     "app.cli.client.archive": _SERVICE,
     "app.cli.evaluation.measures": "The command runs on the caller's own machine, on the caller's own evaluation set.",
-    "app.cli.evaluation.sets": "The command runs on the caller's own machine, on the caller's own evaluation set.",
-    "app.cli.runtime": _SERVICE,
+    "app.cli.evaluation.datasets": "The command runs on the caller's own machine, on the caller's own evaluation set.",
+    "app.cli.runtime_state": _SERVICE,
     "app.db.statements": _SERVICE,
-    "app.documents.sniffing": "It matches one member's name, of which it reads at most a few bytes.",
+    "app.documents.upload.file_signatures": "It matches one member's name, of which it reads at most a few bytes.",
     "app.inference.embedding.openai_errors": _SHORT,
     "app.inference.openai_client": _SHORT,
-    "app.inference.rerank.endpoint": _SHORT,
-    "app.ingestion.chunkers.installed": _SERVICE,
-    "app.ingestion.parsers.installed": _SERVICE,
+    "app.inference.rerank.http_reranker": _SHORT,
+    "app.ingestion.chunkers.registry": _SERVICE,
+    "app.ingestion.parsers.registry": _SERVICE,
     "app.logging": _SERVICE,
     "app.object_store": _SERVICE,
     "app.plugins": _SERVICE,
-    "app.publications.passwords": "It is part of the answers that are kept: app.api.idempotency runs it.",
+    "app.sql_views.passwords": "It is part of the answers that are kept: app.api.http.idempotency runs it.",
     "app.settings": _SERVICE,
-    "app.settings.group": _SERVICE,
+    "app.settings.settings_group": _SERVICE,
     "app.settings.http_sources": _SERVICE,
     "app.settings.identity": _SERVICE,
-    "app.tenants.signing_keys": "It reads what the operator's identity provider has written.",
-    "app.webhooks.sending": _SHORT,
+    "app.tenants.auth.jwks": "It reads what the operator's identity provider has written.",
+    "app.webhooks.sender": _SHORT,
 }

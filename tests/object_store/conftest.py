@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from app.object_store import ObjectStore
-from app.object_store.files import FileObjectStore
+from app.object_store.filesystem import FileObjectStore
 from app.object_store.s3 import S3ObjectStore
 from app.object_store.s3_client import READ_TIMEOUT_SECONDS
 from tests.fixtures.s3 import S3Server

@@ -16,9 +16,9 @@ import pytest
 
 from app.object_store import ObjectMissing, ObjectStoreUnavailable, StoredObject
 from app.object_store.s3 import S3ObjectStore
+from harness.protocol_servers.s3 import AwkwardS3, Request, awkward_s3
 from tests.fixtures.s3 import CROWD, MotoProcess, S3Server
 from tests.object_store.conftest import S3Opener
-from tests.protocol_servers.s3 import AwkwardS3, Request, awkward_s3
 
 AFile = Callable[[bytes], Path]
 BIG = 33 * 1024 * 1024  # three parts

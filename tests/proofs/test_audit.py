@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.audit import Advisories, exit_code, newer_releases, read_lock, read_report, verdict
+from proofs.audit import Advisories, exit_code, newer_releases, read_lock, read_report, verdict
 
 LOCK = """# made by a tool
 first==1.0 \\

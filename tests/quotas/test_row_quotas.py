@@ -10,11 +10,11 @@ import asyncpg
 import httpx
 import pytest
 
-from app.access import ROW_QUOTAS
 from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
+from app.principal import ROW_QUOTAS
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 # A table of tenants that no quota of its own limits, with the reason.
 BOUNDED = {

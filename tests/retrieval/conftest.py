@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 _NOUNS = """
     anchor basket candle dagger eagle feather garden hammer island jacket kettle ladder magnet needle orchard pebble

@@ -1,4 +1,4 @@
-"""Routing one knowledge base after the other, in plain Python: `app.retrieval.routing` must say the same."""
+"""Routing one knowledge base after the other, in plain Python: `app.retrieval.routing.candidates` must say the same."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import NamedTuple
 from uuid import UUID
 
+from app.retrieval.fusion.merge_sources import apply_weight
 from app.retrieval.routes import RoutingDecision, RoutingReason
-from app.retrieval.routing import Candidate
-from app.retrieval.sources import apply_weight
+from app.retrieval.routing.candidates import Candidate
 
 
 class Likeness(NamedTuple):

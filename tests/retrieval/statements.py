@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from tests.fixtures.waiting import until
+from harness.waiting import until
 from tests.ingestion.workshop import Workshop
 
 

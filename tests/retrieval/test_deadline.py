@@ -14,14 +14,14 @@ import httpx
 import pytest
 
 from app.logging import configure_logging
-from app.retrieval import shares
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.chat import ChatServer, Talk
-from tests.protocol_servers.embedding import EmbeddingServer
-from tests.protocol_servers.rerank import RerankServer
-from tests.protocol_servers.site_search import SiteSearchServer, bound_to
-from tests.protocol_servers.slow_link import SlowLink
+from app.retrieval import time_budget
+from harness.databases import MakeDatabase
+from harness.protocol_servers.chat import ChatServer, Talk
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.protocol_servers.rerank import RerankServer
+from harness.protocol_servers.site_search import SiteSearchServer, bound_to
+from harness.protocol_servers.slow_link import SlowLink
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.retrieval.test_degradation import Fragile
 
 TEXTS = ["The lantern hangs above the door.", "A ferry leaves at nine.", "Moss grows on the lantern."]
@@ -187,7 +187,7 @@ def test_an_agent_is_answered_whatever_is_broken(world: World) -> None:
 
 def test_without_time_the_reranker_is_not_asked(world: World) -> None:
     asked = len(world.reranker.received)
-    reply = world.search(rerank=True, timeout_seconds=shares.MIN_RERANK_SECONDS)
+    reply = world.search(rerank=True, timeout_seconds=time_budget.MIN_RERANK_SECONDS)
     assert reply.status_code == 200
     assert reply.json()["results"]
     assert "rerank: no_time" in dropped_by(reply)

@@ -16,16 +16,16 @@ from app.db.session import Database, TenantDatabase
 from app.documents.scopes import DocumentScope
 from app.filters import CompiledFilter
 from app.ids import decode_id, encode_id
-from app.lexical.analyser import get_analyzer
+from app.lexical.analyzer import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
-from app.retrieval.course import RESULTS_MAY_BE_INCOMPLETE, SearchRun
-from app.retrieval.finder import HybridRetriever
-from app.retrieval.lanes import Ranking, group_by_query, merge_by_best_score
 from app.retrieval.repository import RetrieverHits, RetrieverQuery
+from app.retrieval.retrievers.executor import HybridRetriever
+from app.retrieval.retrievers.ranking import Ranking, group_by_query, merge_by_best_score
+from app.retrieval.search_run import RESULTS_MAY_BE_INCOMPLETE, SearchRun
 from app.retrieval.types import Hit, IndexRef
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
-from tests.protocol_servers.embedding import EmbeddingServer
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.retrieval.conftest import ask, ids_of, post_text, results_of, settle
 
 BUDGET = 5.0

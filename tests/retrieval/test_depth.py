@@ -13,7 +13,7 @@ from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.ids import encode_id
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
-from app.retrieval.admission import require_complete
+from app.retrieval.quota import require_complete
 from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult, SearchUnavailable
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from app.retrieval.fusion import RankedList, fuse_rrf, fuse_weighted
+from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
 
 Hits = list[tuple[str, float]]
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from app.http_sources.client import HttpSourceClient
-from app.knowledge_bases.stored import LiveIndex, StoredKnowledgeBase
+from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.retrieval.course import SearchRun
-from app.retrieval.http_sources import MAX_SOURCES, FederatedSearch
-from app.retrieval.sources import fuse_sources
+from app.retrieval.federation import MAX_SOURCES, FederatedSearch
+from app.retrieval.fusion.merge_sources import fuse_sources
+from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Hit, Query, SearchRequest, SearchUnavailable
 from app.settings.http_sources import HttpSourceSettings
-from tests.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
+from harness.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
 from tests.retrieval.hits import hit
 
 LOCAL = hit("The harbour museum is old.", 0.4)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
 
 # The document, and a query that has its words in other forms.
 TEXTS = {

@@ -10,7 +10,7 @@ import pytest
 from app.documents.scopes import DocumentScope
 from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 LARGE = 100_000
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from pgvector import SparseVector
 
-from app.db.maintenance import VectorIndexSpec
+from app.db.index_ddl import VectorIndexSpec
 from app.embedded_postgres import DatabaseUrls
 from app.lexical.weights import DIMENSIONS, LexicalEntry, build_entries, compute_query_terms, compute_salt
-from tests.indexing.world import SCOPE, FilledIndex, open_world
+from tests.index_maintenance.world import SCOPE, FilledIndex, open_world
 
 # Above 5,000 chunks not all of them are scored; above 20,000, which is pretended, a sample tells what a filter passes.
 CHUNKS, PRETENDED = 5500, 100_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.retrieval.routes import RoutingDecision, RoutingReason
-from app.retrieval.routing import (
+from app.retrieval.routing.candidates import (
     Candidate,
     Candidates,
     Numbers,
@@ -18,7 +18,7 @@ from app.retrieval.routing import (
     find_competing_models,
     select_top_n,
 )
-from app.retrieval.routing_profiles import (
+from app.retrieval.routing.profile_cache import (
     MAX_INLINE_OPERATIONS,
     IndexVectors,
     ProfileCache,

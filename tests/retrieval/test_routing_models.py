@@ -13,17 +13,17 @@ import pytest
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
-from app.indexing.service import CENTROIDS_JOB
+from app.index_maintenance.service import CENTROIDS_JOB
 from app.inference.embedding import Embedder, EmbeddingUnavailable
-from app.job_handlers import JobContext
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.service import ROUTING_JOB
 from app.knowledge_bases.types import NewKnowledgeBase, ReindexOptions
 from app.retrieval.routes import RoutingOptions
-from app.retrieval.routing_profiles import ProfileCache
+from app.retrieval.routing.profile_cache import ProfileCache
 from app.retrieval.types import Query, SearchRequest, SearchResult
+from app.worker.handlers import JobContext
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.ingestion.workshop import Workshop, open_workshop, until
-from tests.protocol_servers.embedding import EmbeddingServer
 
 OTHER_SIZE = 48
 TEXTS = {

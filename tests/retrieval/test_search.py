@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.retrieval.planning import QUERY_TRUNCATED
-from tests.fixtures.service import Tenant
+from app.retrieval.plan import QUERY_TRUNCATED
+from harness.running_service import Tenant
 from tests.retrieval.conftest import Corpus, ask, ids_of, post_text, results_of, settle
 
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"

@@ -14,12 +14,12 @@ import httpx
 import pytest
 
 from app.settings import Settings
+from harness.databases import MakeDatabase
+from harness.protocol_servers.embedding import EmbeddingServer, text_vector
+from harness.running_service import Service, Tenant, run_service, settings_for
+from proofs.isolation.tenants import operators
 from tests.api.problems import problem
-from tests.fixtures.database import MakeDatabase
-from tests.fixtures.service import Service, Tenant, run_service, settings_for
 from tests.ingestion.illustrated import square
-from tests.isolation.worlds import operators
-from tests.protocol_servers.embedding import EmbeddingServer, text_vector
 
 LARGE, SMALL = 64, 24
 KEY = "key-of-the-small-model"

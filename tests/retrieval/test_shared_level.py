@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from app.access import Principal, Role
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import DocumentRow
 from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
+from app.principal import Principal, Role
 from app.retrieval.types import Expansion, Hit, SearchRequest
+from harness.protocol_servers.embedding import EmbeddingServer
 from tests.ingestion.workshop import Workshop, open_workshop
-from tests.protocol_servers.embedding import EmbeddingServer
 from tests.retrieval.statements import statements
 
 OWN, SHARED = 64, 24
@@ -101,11 +101,11 @@ async def test_which_knowledge_bases_have_a_twin(workshop: Workshop, tenant: Ten
 async def test_narrowed_keys(workshop: Workshop, tenant: TenantServices) -> None:
     principal = tenant.principal
     for_a_user = Principal(principal.tenant_id, principal.tenant_name, Role.READER, user_id="u")
-    assert RULES in texts(await find(workshop.resources.create_tenant_services(for_a_user)))
+    assert RULES in texts(await find(TenantServices(for_a_user, workshop.resources)))
     for name, sees in (("default", True), ("alone", False)):
         only = frozenset({(await tenant.knowledge_bases.find(name)).row.id})
         key = Principal(principal.tenant_id, principal.tenant_name, Role.READER, knowledge_base_ids=only)
-        assert (RULES in texts(await find(workshop.resources.create_tenant_services(key)))) == sees
+        assert (RULES in texts(await find(TenantServices(key, workshop.resources)))) == sees
 
 
 async def test_filters_and_widening_reach_the_twin(workshop: Workshop) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from app.errors import InvalidInputError
-from app.inference.chat_openai import OpenAIChat
-from app.retrieval.course import SearchRun
+from app.inference.chat.openai_chat import OpenAIChat
+from app.retrieval.query_transformation import Conversation, CorpusContext, QueryTransformer
+from app.retrieval.search_run import SearchRun
 from app.retrieval.transformers import TRANSFORMERS, resolve_steps, resolve_stored_steps
-from app.retrieval.transformers.context import MAX_CALLS, TransformContext, TransformResult
-from app.retrieval.transforming import Conversation, CorpusContext, QueryTransformer
+from app.retrieval.transformers.transformer import MAX_CALLS, TransformContext, TransformResult
 from app.retrieval.types import Message, NamedTransformer, Query, Reformulation
-from tests.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.protocol_servers.chat import ChatServer, Failing, Talk
 
 TALK = [
     Message("customer", "Do you rent vans?"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from app.ingestion.parsers import ParserSpec
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import ParserCrashed, ParserTimeout
 from app.sandbox.kernel import protect_memory
 from tests.ingestion.parsers.conftest import LIMITS

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from app.settings import IdentitySettings
-from app.tenants.opening import create_token_reader
+from app.tenants.auth.factory import create_token_reader
 from app.tenants.types import OidcExtraMissing
 
 NAMED = {"CARREL_OIDC_ISSUER": "https://login.example", "CARREL_OIDC_AUDIENCE": "carrel"}
@@ -20,6 +20,6 @@ def test_it_is_not_imported_without_need() -> None:
 
 
 def test_where_it_is_missing_the_start_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "app.tenants.oidc", None)
+    monkeypatch.setitem(sys.modules, "app.tenants.auth.oidc", None)
     with pytest.raises(OidcExtraMissing, match=r"carrel\[oidc\]"):
         create_token_reader(IdentitySettings.model_validate(NAMED))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.service import Service, Tenant
+from harness.running_service import Service, Tenant
 
 SAMPLES = Path(__file__).parent.parent / "samples"
 FILES = ("notes.md", "outline.pdf", "two_columns.pdf", "workbook.xlsx", "page.html")

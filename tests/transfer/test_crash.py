@@ -10,9 +10,9 @@ import asyncpg
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
+from harness.archives import Doc, archive
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.transfer.making import Doc, archive
 from tests.transfer.test_round_trip import documents, found, take
 
 CONTENT = archive(Doc(["The first tern."]), Doc(["The second tern."]), Doc(["The third tern."]))

@@ -14,9 +14,9 @@ from app.ids import decode_id
 from app.lexical.weights import MAX_TERMS
 from app.transfer.tar import END_MARKER, build_header, build_member
 from app.transfer.types import MAX_PART_BYTES
+from harness.archives import IDENTITY, Doc, archive, lines, manifest, tar
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.transfer.making import IDENTITY, Doc, archive, lines, manifest, tar
 from tests.transfer.test_round_trip import ARCHIVE, documents, take
 
 TEXTS = ["The tern dives.", "The heron stands."]

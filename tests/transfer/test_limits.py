@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.ingestion.titles import MAX_TITLE_CHARACTERS
-from app.transfer.readers import ArchiveReaderPool
-from app.transfer.records import ChunkRecord, NodeRecord, read_lines
+from app.ingestion.title_limits import MAX_TITLE_CHARACTERS
+from app.transfer.archive_format import ChunkRecord, NodeRecord, read_lines
+from app.transfer.reader_pool import ArchiveReaderPool
 from app.transfer.types import MAX_CHUNK_CHARACTERS, MAX_LINE_BYTES, MAX_OVERLAP_FACTOR, MAX_URI_LENGTH, ArchiveDamaged
+from harness.archives import Doc, archive, lines
+from harness.running_service import Service, Tenant
 from tests.api.problems import problem
-from tests.fixtures.service import Service, Tenant
-from tests.transfer.making import Doc, archive, lines
 from tests.transfer.test_round_trip import documents, take
 
 TEXTS = ["The tern dives.", "The heron stands."]

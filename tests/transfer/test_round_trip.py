@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fixtures.service import Service, Tenant
+from harness.archives import Doc, lines
+from harness.archives import archive as archive_of
+from harness.running_service import Service, Tenant
 from tests.transfer.conftest import BIRDS, FILES, SAMPLES
-from tests.transfer.making import Doc, lines
-from tests.transfer.making import archive as archive_of
 
 QUERIES = [
     *BIRDS.values(), *(f"what about the {name}" for name in BIRDS), "AX-2231", "pelicans number 2", "owl", "kestrel",

@@ -9,11 +9,11 @@ from uuid import UUID
 import pytest
 
 from app.bootstrap import TenantServices
-from app.documents.deletion import DeletionSelection
+from app.documents.deletion.service import DeletionSelection
 from app.ids import generate_id
 from app.knowledge_bases.types import NewKnowledgeBase, ReindexOptions
 from app.webhooks.types import WebhookEventName
-from tests.fixtures.waiting import day_with_time_left
+from harness.waiting import day_with_time_left
 from tests.ingestion.workshop import Workshop, add_text
 
 NOWHERE = "http://127.0.0.1:9/"

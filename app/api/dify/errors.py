@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from app.api.dependencies import AuthenticatedRoute
-from app.api.problems import format_validation_errors, get_http_status
+from app.api.http.problems import format_validation_errors, get_http_status
 from app.errors import AppError, ForbiddenError, TooManyRequestsError, UnauthorizedError, UnavailableError
 from app.knowledge_bases.types import KnowledgeBaseNotFound
 from app.logging import get_logger

@@ -6,16 +6,16 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringConstraints
 
-from app.api.bodies import STORABLE, RequestModel, Text
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import build_condition_filter, combine_filters
 from app.api.dify.errors import DifyErrorOut, DifyRoute
-from app.api.large_replies import create_hits_response
-from app.api.searching import search_with_quota, to_public_scores
+from app.api.http.large_responses import create_hits_response
+from app.api.http.request_models import STORABLE, RequestModel, Text
+from app.api.http.search_quota import search_with_quota, to_public_scores
 from app.bootstrap import TenantServices
 from app.documents.scopes import DocumentScope
 from app.ids import encode_id
-from app.retrieval.admission import require_complete
+from app.retrieval.quota import require_complete
 from app.retrieval.types import Hit, SearchRequest
 
 router = APIRouter(tags=["dify"], route_class=DifyRoute)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from app.api.bodies import STORABLE, RequestModel
+from app.api.http.request_models import STORABLE, RequestModel
 
 QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
 Name = Annotated[str, StringConstraints(max_length=512), STORABLE]

@@ -9,7 +9,13 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from app.api.mcp.documents import PART_URI_TEMPLATE, URI_TEMPLATE, build_uri, get_display_title, read_document_uri
+from app.api.mcp.titled_documents import (
+    PART_URI_TEMPLATE,
+    URI_TEMPLATE,
+    build_uri,
+    get_display_title,
+    read_document_uri,
+)
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import DocumentRow
 from app.errors import InvalidInputError

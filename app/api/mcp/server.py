@@ -26,9 +26,9 @@ from starlette.types import ASGIApp
 
 from app import __version__
 from app.api.dependencies import get_resources
+from app.api.http.problems import get_http_status
 from app.api.mcp import resources
 from app.api.mcp.tools import TOOLS, describe_tools
-from app.api.problems import get_http_status
 from app.bootstrap import TenantServices
 from app.errors import AppError, TooManyRequestsError, UnavailableError
 from app.logging import get_logger
@@ -52,7 +52,7 @@ def _get_request(ctx: Context) -> Request:
 def _get_tenant(ctx: Context) -> TenantServices:
     """Of the caller whom the route has identified: it is the same request."""
     request = _get_request(ctx)
-    return get_resources(request).create_tenant_services(request.state.principal)
+    return TenantServices(request.state.principal, get_resources(request))
 
 
 def _describe_error(error: Exception, ctx: Context) -> tuple[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, ValidationError
 
 from app.api.dependencies import PageParams, encode_cursor
+from app.api.http.problems import format_validation_errors
 from app.api.mcp.arguments import (
     CitedDocumentOut,
     DocumentHitOut,
@@ -23,14 +24,13 @@ from app.api.mcp.arguments import (
     SearchArguments,
     ToolArguments,
 )
-from app.api.mcp.documents import MAX_TEXT_CHARACTERS, get_display_title, get_source_url, read_document
-from app.api.problems import format_validation_errors
+from app.api.mcp.titled_documents import MAX_TEXT_CHARACTERS, get_display_title, get_source_url, read_document
 from app.bootstrap import TenantServices
 from app.documents.scopes import DocumentScope
 from app.errors import InvalidInputError
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
-from app.retrieval.admission import require_complete, search_within_quota
+from app.retrieval.quota import require_complete, search_within_quota
 from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 # Passages of a document are one result of ``search``: so many of them for so many documents.

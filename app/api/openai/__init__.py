@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter
 
-from app.api.openai import file_batches, files, search, store_files, vector_stores
-from app.api.openai.envelope import PREFIX, create_error_response
+from app.api.openai import files, vector_store_file_batches, vector_store_files, vector_store_search, vector_stores
+from app.api.openai.errors import PREFIX, create_error_response
 
 __all__ = ["PREFIX", "create_error_response", "router"]
 
 router = APIRouter(prefix=PREFIX)
-for module in (search, file_batches, store_files, vector_stores, files):
+for module in (vector_store_search, vector_store_file_batches, vector_store_files, vector_stores, files):
     router.include_router(module.router)

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from app.api.bodies import Text
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResources, CurrentWriter
-from app.api.openai.envelope import ERROR_RESPONSES
-from app.api.openai.shapes import (
+from app.api.http.request_models import Text
+from app.api.http.streaming_body import MULTIPART_FORM, parse_content_type, reject_oversized_body, validate_body
+from app.api.openai.errors import ERROR_RESPONSES
+from app.api.openai.schemas import (
     ListParams,
     OpenAiDeletedOut,
     OpenAiListResponse,
@@ -20,13 +21,12 @@ from app.api.openai.shapes import (
     decode_path_id,
     to_unix_seconds,
 )
-from app.api.streamed import MULTIPART_FORM, parse_content_type, reject_oversized_body, validate_body
-from app.db.models.openai import StoredFile
-from app.documents.files import FileFields, FileNotFound
-from app.documents.uploads import MAX_FORM_OVERHEAD_BYTES
+from app.db.models.files import StoredFile
+from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from app.errors import InvalidInputError
+from app.files.service import FileFields, FileNotFound
 from app.ids import encode_id
-from app.object_store.disposition import format_content_disposition
+from app.object_store.content_disposition import format_content_disposition
 
 router = APIRouter(prefix="/files", tags=["openai files"], route_class=AuthenticatedRoute, responses=ERROR_RESPONSES)
 Purpose = Literal["assistants", "user_data", "vision", "evals"]

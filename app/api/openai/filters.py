@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from app.api.bodies import Text
-from app.api.openai.shapes import OpenAiRequestModel
+from app.api.http.request_models import Text
+from app.api.openai.schemas import OpenAiRequestModel
 from app.errors import InvalidInputError
 from app.filters.values import exceeds_size
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints
 
-from app.api.bodies import STORABLE, Text
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentReader
-from app.api.openai.envelope import ERROR_RESPONSES
-from app.api.openai.shapes import (
+from app.api.http.request_models import STORABLE, Text
+from app.api.openai.errors import ERROR_RESPONSES
+from app.api.openai.schemas import (
     ChunkingStrategyRequest,
     CurrentListParams,
     FileCountsOut,
@@ -19,12 +19,12 @@ from app.api.openai.shapes import (
     OpenAiRequestModel,
     to_unix_seconds,
 )
-from app.documents.file_batches import MAX_BATCH_FILES
-from app.documents.files import FileNotFound
 from app.errors import ForbiddenError, InvalidInputError
+from app.files.batches import MAX_BATCH_FILES
+from app.files.service import FileNotFound
 from app.ids import decode_id, encode_id
-from app.knowledge_bases.stores import VectorStore
 from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase
+from app.knowledge_bases.vector_stores import VectorStore
 
 router = APIRouter(
     prefix="/vector_stores", tags=["openai vector stores"], route_class=AuthenticatedRoute, responses=ERROR_RESPONSES

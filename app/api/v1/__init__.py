@@ -4,33 +4,13 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from app.api.problems import PROBLEM_RESPONSE
-from app.api.v1 import (
-    agent_search,
-    agents,
-    answers,
-    api_keys,
-    audit_events,
-    capabilities,
-    chunks,
-    deletions,
-    documents,
-    events,
-    knowledge_bases,
-    media,
-    nodes,
-    preview,
-    prompts,
-    publication,
-    reindex,
-    search,
-    status,
-    tenants,
-    transfers,
-    uploads,
-    usage,
-    webhooks,
-)
+from app.api.http.problems import PROBLEM_RESPONSE
+from app.api.v1.admin import api_keys, audit_events, capabilities, status, tenants, usage, webhooks
+from app.api.v1.agents import agents
+from app.api.v1.answers import answers
+from app.api.v1.documents import chunks, deletions, document_events, documents, images, nodes, preview, uploads
+from app.api.v1.knowledge_bases import knowledge_bases, prompts, reindex, sql_view, transfers
+from app.api.v1.search import agent_search, search
 
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     str(status): {"description": text, **PROBLEM_RESPONSE}
@@ -56,16 +36,16 @@ _ROUTE_MODULES = (
     knowledge_bases,
     reindex,
     transfers,
-    publication,
+    sql_view,
     agents,
     prompts,
     uploads,
     documents,
     deletions,
-    events,
+    document_events,
     chunks,
     nodes,
-    media,
+    images,
     preview,
     usage,
     status,

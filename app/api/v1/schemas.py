@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
-from app.api.bodies import STORABLE, RequestModel
-from app.characters import has_long_mark_run
+from app.api.http.request_models import STORABLE, RequestModel
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
 from app.errors import InvalidInputError
 from app.filters import check_metadata
+from app.text_normalization import has_long_mark_run
 from app.times import to_utc_time
 
 ItemT = TypeVar("ItemT")

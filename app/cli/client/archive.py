@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from app.transfer.records import (
+from app.transfer.archive_format import (
     CHECKSUMS,
     DOCUMENT,
     MANIFEST,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.client.options import AsJson, Kb, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
-from app.cli.client.printing import print_item, print_list
+from app.cli.client.output import print_item, print_list
 
 app = typer.Typer(help="Documents of a knowledge base.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="The document's id.")]

@@ -7,7 +7,7 @@ import typer
 from carrel_client import Client
 
 from app.cli.client.options import AsJson, Key, Url, open_client
-from app.cli.client.printing import print_json, print_list, print_table
+from app.cli.client.output import print_json, print_list, print_table
 
 app = typer.Typer(help="Ingestion: what is under way, and what has failed.", no_args_is_help=True)
 UNFINISHED_STATUSES = ("embedding", "chunking", "parsing", "queued")

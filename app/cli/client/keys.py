@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client
-from app.cli.client.printing import print_item, print_list
+from app.cli.client.output import print_item, print_list
 
 app = typer.Typer(help="Keys of the tenant; needs an admin's.", no_args_is_help=True)
 Id = Annotated[str, typer.Argument(help="The key's id.")]

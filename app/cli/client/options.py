@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from carrel_client import ApiError, CarrelError, Client
 
-from app.cli.connection import connect, parse_json
+from app.cli.endpoint import connect, parse_json
 from app.errors import AppError, InvalidInputError
 
 Url = Annotated[str | None, typer.Option(help="The service; else CARREL_URL, else what serve left.")]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.client.options import AsJson, Key, Url, drop_unset, open_client, parse_json_object
-from app.cli.client.printing import print_json, print_table
+from app.cli.client.output import print_json, print_table
 
 MAX_SHOWN_CHARACTERS = 400
 

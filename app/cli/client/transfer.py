@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 
 from app.cli.client.archive import Archive, build_document_identity, verify_archive
 from app.cli.client.options import REFUSED_STATUS, AsJson, Key, Url, open_client
-from app.cli.client.printing import print_json
+from app.cli.client.output import print_json
 from app.errors import InvalidInputError
 
 INTERRUPTED_STATUS = 130

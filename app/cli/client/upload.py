@@ -13,10 +13,10 @@ from carrel_client import Client
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from app.cli.client.finding import FileSelection, LocalFile
+from app.cli.client.file_selection import FileSelection, LocalFile
 from app.cli.client.options import REFUSED_STATUS, AsJson, Kb, Key, Url, drop_unset, open_client, parse_json_object
-from app.cli.client.printing import print_json
-from app.cli.client.uploading import DirectoryWatcher, Uploader, UploadOutcome, load_remote_index, wait_for_ingestion
+from app.cli.client.output import print_json
+from app.cli.client.uploader import DirectoryWatcher, Uploader, UploadOutcome, load_remote_index, wait_for_ingestion
 
 POLL_INTERVAL_SECONDS = 2.0
 INTERRUPTED_STATUS = 130

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from app.cli.evaluation import excerpts
-from app.cli.evaluation.asking import QueryResult
-from app.cli.evaluation.excerpts import CorpusTexts
-from app.cli.evaluation.sets import EvaluationQuery
+from app.cli.evaluation import span_metrics
+from app.cli.evaluation.datasets import EvaluationQuery
+from app.cli.evaluation.runner import QueryResult
+from app.cli.evaluation.span_metrics import CorpusTexts
 from app.errors import InvalidInputError, UnavailableError
 
 # As they are shown, and as ir-measures calls them.
@@ -116,7 +116,7 @@ def score_excerpts(
         expected = texts.locate_references(query.references)
         chunks = results[query.id].chunks
         by_cutoff = {
-            cutoff: excerpts.score_query(chunks[:cutoff], expected, texts)
+            cutoff: span_metrics.score_query(chunks[:cutoff], expected, texts)
             for cutoff in {measure.cutoff for measure in measures if measure.is_excerpt_measure}
         }
         unlocated += by_cutoff[max_cutoff].unlocated

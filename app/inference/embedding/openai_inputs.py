@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from openai import omit
 
 from app.inference.embedding import ImageFile
-from app.inference.embedding.estimating import estimate_tokens
+from app.inference.embedding.token_estimate import estimate_tokens
 
 MARK_TOKENS = 8
 # The largest picture that ingestion makes, of 1568 pixels a side, in patches of 28: what models such as Qwen's count.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from app.errors import UnavailableError
-from app.inference.breaker import FailureKind
+from app.inference.circuit_breaker import FailureKind
 
 # "refused": it will not serve this request, now or later; "left_alone": it has failed so often that it was not asked.
 RerankFailureReason = FailureKind | Literal["refused", "left_alone"]

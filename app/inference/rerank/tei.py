@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.inference.rerank.wire import RerankDialect, RerankRequest
+from app.inference.rerank.dialect import RerankDialect, RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.inference.rerank import cohere
-from app.inference.rerank.wire import RerankRequest
+from app.inference.rerank.dialect import RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:

@@ -3,8 +3,14 @@
 from typing import Any
 
 from app.ingestion.chunkers import approx_tokens, headered, hierarchical, recursive, semantic, sentence
-from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
-from app.ingestion.chunkers.splitting import TokenCounter
+from app.ingestion.chunkers.spec import (
+    ChunkerOutput,
+    ChunkerSpec,
+    ChunkSizes,
+    ChunkTools,
+    NoChunkerOptions,
+    TokenCounter,
+)
 
 __all__ = [
     "CHUNKERS",

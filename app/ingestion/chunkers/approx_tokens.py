@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from app.ingestion.chunkers.packing import pack_regions
-from app.ingestion.chunkers.regions import find_section_regions
 from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
+from app.ingestion.chunkers.toolkit.packer import pack_regions
+from app.ingestion.chunkers.toolkit.regions import find_section_regions
 from app.ingestion.types import DocumentTree
 
 BYTES_PER_TOKEN = 4

@@ -1,8 +1,8 @@
 """The headered chunker: the text of one section at a time, its heading first."""
 
-from app.ingestion.chunkers.packing import pack_regions
-from app.ingestion.chunkers.regions import find_section_regions
 from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
+from app.ingestion.chunkers.toolkit.packer import pack_regions
+from app.ingestion.chunkers.toolkit.regions import find_section_regions
 from app.ingestion.types import DocumentTree
 
 

@@ -2,11 +2,11 @@
 
 from pydantic import BaseModel, Field
 
-from app.ingestion.chunkers.packing import pack_within_budget
-from app.ingestion.chunkers.regions import find_section_regions
 from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
-from app.ingestion.chunkers.splitting import split_regions
-from app.ingestion.chunkers.topics import pack_topics
+from app.ingestion.chunkers.toolkit.packer import pack_within_budget
+from app.ingestion.chunkers.toolkit.regions import find_section_regions
+from app.ingestion.chunkers.toolkit.splitter import split_regions
+from app.ingestion.chunkers.toolkit.topics import pack_topics
 from app.ingestion.types import DocumentTree
 
 CHILDREN_PER_PARENT = 4

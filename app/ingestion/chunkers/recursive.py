@@ -2,10 +2,10 @@
 
 from itertools import groupby
 
-from app.ingestion.chunkers.drafting import collect_leaves
-from app.ingestion.chunkers.packing import pack_regions
-from app.ingestion.chunkers.regions import isolate_records
 from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
+from app.ingestion.chunkers.toolkit.drafts import collect_leaves
+from app.ingestion.chunkers.toolkit.packer import pack_regions
+from app.ingestion.chunkers.toolkit.regions import isolate_records
 from app.ingestion.types import DocumentTree
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from app.inference.embedding import Vectors
-from app.ingestion.chunkers.regions import find_section_regions
 from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
-from app.ingestion.chunkers.splitting import Piece, group_by_sentence, split_regions
-from app.ingestion.chunkers.topics import pack_topics
+from app.ingestion.chunkers.toolkit.regions import find_section_regions
+from app.ingestion.chunkers.toolkit.splitter import Piece, group_by_sentence, split_regions
+from app.ingestion.chunkers.toolkit.topics import pack_topics
 from app.ingestion.types import DocumentTree
 
 EMBED_SLICE_SIZE = 256

@@ -2,11 +2,11 @@
 
 from pydantic import BaseModel, Field
 
-from app.ingestion.chunkers.drafting import build_drafts
-from app.ingestion.chunkers.packing import pack_pieces
-from app.ingestion.chunkers.regions import find_section_regions
 from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
-from app.ingestion.chunkers.splitting import group_by_sentence, split_regions
+from app.ingestion.chunkers.toolkit.drafts import build_drafts
+from app.ingestion.chunkers.toolkit.packer import pack_pieces
+from app.ingestion.chunkers.toolkit.regions import find_section_regions
+from app.ingestion.chunkers.toolkit.splitter import group_by_sentence, split_regions
 from app.ingestion.types import DocumentTree
 
 

@@ -8,11 +8,13 @@ from pydantic import BaseModel
 
 from app.errors import InvalidInputError
 from app.inference.embedding import Vectors
-from app.ingestion.chunkers.splitting import TokenCounter
 from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
 
 MIN_TOKENS = 16
 MAX_TOKENS = 8192
+
+# Counts the tokens of each text.
+TokenCounter = Callable[[Sequence[str]], list[int]]
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from app.documents.text_types import EXTENSIONS, JSON, MAIL, RST, SOURCE_TYPES, TEX, XML, YAML
+from app.documents.upload.text_formats import EXTENSIONS, JSON, MAIL, RST, SOURCE_TYPES, TEX, XML, YAML
 from app.ingestion.types import ParsedDocument
 
 
@@ -67,27 +67,29 @@ def _build_registry(*specs: ParserSpec) -> Mapping[str, ParserSpec]:
     return MappingProxyType({spec.media_type: spec for spec in specs})
 
 
-_IMAGE_MODULE = "app.ingestion.parsers.image"
+_IMAGE_MODULE = "app.ingestion.parsers.formats.image"
 _OFFICE_TYPE_PREFIX = "application/vnd.openxmlformats-officedocument"
 
 PARSERS: Mapping[str, ParserSpec] = _build_registry(
-    ParserSpec("application/pdf", ("pdf",), "app.ingestion.parsers.pdf"),
-    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.presentationml.presentation", ("pptx",), "app.ingestion.parsers.pptx"),
-    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.wordprocessingml.document", ("docx",), "app.ingestion.parsers.docx"),
-    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.spreadsheetml.sheet", ("xlsx",), "app.ingestion.parsers.spreadsheets"),
-    ParserSpec("application/vnd.ms-excel", ("xls",), "app.ingestion.parsers.spreadsheets"),
-    ParserSpec("text/csv", ("csv", "tsv"), "app.ingestion.parsers.csv_table"),
-    ParserSpec("text/html", ("html", "htm", "xhtml"), "app.ingestion.parsers.html"),
-    ParserSpec("text/markdown", ("md", "markdown"), "app.ingestion.parsers.markdown"),
-    ParserSpec("text/plain", ("txt", "text", "log"), "app.ingestion.parsers.text"),
-    ParserSpec("application/epub+zip", ("epub",), "app.ingestion.parsers.epub"),
-    ParserSpec(MAIL, EXTENSIONS[MAIL], "app.ingestion.parsers.mail"),
-    ParserSpec(JSON, EXTENSIONS[JSON], "app.ingestion.parsers.json_data"),
-    ParserSpec(XML, EXTENSIONS[XML], "app.ingestion.parsers.xml_data"),
-    ParserSpec(YAML, EXTENSIONS[YAML], "app.ingestion.parsers.yaml_text"),
-    ParserSpec(RST, EXTENSIONS[RST], "app.ingestion.parsers.rst"),
-    ParserSpec(TEX, EXTENSIONS[TEX], "app.ingestion.parsers.text"),
-    *(ParserSpec(kind, names, "app.ingestion.parsers.source_code") for kind, names in SOURCE_TYPES.items()),
+    ParserSpec("application/pdf", ("pdf",), "app.ingestion.parsers.formats.pdf.pdf_parser"),
+    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.presentationml.presentation", ("pptx",), "app.ingestion.parsers.formats.pptx"),
+    ParserSpec(
+        f"{_OFFICE_TYPE_PREFIX}.wordprocessingml.document", ("docx",), "app.ingestion.parsers.formats.docx.docx_parser"
+    ),
+    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.spreadsheetml.sheet", ("xlsx",), "app.ingestion.parsers.formats.spreadsheets"),
+    ParserSpec("application/vnd.ms-excel", ("xls",), "app.ingestion.parsers.formats.spreadsheets"),
+    ParserSpec("text/csv", ("csv", "tsv"), "app.ingestion.parsers.formats.csv_table"),
+    ParserSpec("text/html", ("html", "htm", "xhtml"), "app.ingestion.parsers.formats.html"),
+    ParserSpec("text/markdown", ("md", "markdown"), "app.ingestion.parsers.formats.markdown"),
+    ParserSpec("text/plain", ("txt", "text", "log"), "app.ingestion.parsers.formats.text"),
+    ParserSpec("application/epub+zip", ("epub",), "app.ingestion.parsers.formats.epub"),
+    ParserSpec(MAIL, EXTENSIONS[MAIL], "app.ingestion.parsers.formats.mail"),
+    ParserSpec(JSON, EXTENSIONS[JSON], "app.ingestion.parsers.formats.json_data"),
+    ParserSpec(XML, EXTENSIONS[XML], "app.ingestion.parsers.formats.xml_data"),
+    ParserSpec(YAML, EXTENSIONS[YAML], "app.ingestion.parsers.formats.yaml_text"),
+    ParserSpec(RST, EXTENSIONS[RST], "app.ingestion.parsers.formats.rst.rst_parser"),
+    ParserSpec(TEX, EXTENSIONS[TEX], "app.ingestion.parsers.formats.text"),
+    *(ParserSpec(kind, names, "app.ingestion.parsers.formats.source_code") for kind, names in SOURCE_TYPES.items()),
     ParserSpec("image/png", ("png",), _IMAGE_MODULE),
     ParserSpec("image/jpeg", ("jpg", "jpeg"), _IMAGE_MODULE),
     ParserSpec("image/gif", ("gif",), _IMAGE_MODULE),

@@ -10,16 +10,16 @@ from app.errors import InvalidInputError
 from app.logging import get_logger
 from app.plugins import STRATEGIES as GROUP
 from app.plugins import merge_plugins, parse_options
-from app.retrieval.course import SearchRun
-from app.retrieval.strategies import graph_rag, hybrid, hyde, lexical, multi_query, simple
-from app.retrieval.strategies.context import Strategy
-from app.retrieval.strategies.plugged import wrap_plugin_strategy
+from app.retrieval.search_run import SearchRun
+from app.retrieval.strategies import dense, graph_rag, hybrid, hyde, lexical, multi_query
+from app.retrieval.strategies.plugin_strategy import wrap_plugin_strategy
+from app.retrieval.strategies.strategy import Strategy
 
 logger = get_logger(__name__)
 
 DEFAULT_STRATEGY = "hybrid"
 STRATEGIES: dict[str, Strategy[Any]] = {
-    module.STRATEGY.name: module.STRATEGY for module in (hybrid, simple, lexical, multi_query, hyde, graph_rag)
+    module.STRATEGY.name: module.STRATEGY for module in (hybrid, dense, lexical, multi_query, hyde, graph_rag)
 }
 
 

@@ -1,7 +1,7 @@
 """The name of retrieval along a graph of entities, which is answered as hybrid until there is one."""
 
 from app.retrieval.strategies import hybrid
-from app.retrieval.strategies.context import SearchContext, Strategy
+from app.retrieval.strategies.strategy import SearchContext, Strategy
 from app.retrieval.types import Hit
 
 

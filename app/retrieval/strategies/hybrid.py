@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.fusion import RankedList, fuse_rrf, fuse_weighted
-from app.retrieval.lanes import RankedKeys, RetrieverResults
-from app.retrieval.strategies.context import SearchContext, Strategy
+from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
+from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults
+from app.retrieval.strategies.strategy import SearchContext, Strategy
 from app.retrieval.types import Hit
 
 

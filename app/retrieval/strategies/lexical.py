@@ -1,7 +1,7 @@
 """Lexical retrieval: BM25."""
 
-from app.retrieval.lanes import merge_by_best_score
-from app.retrieval.strategies.context import NoStrategyOptions, SearchContext, Strategy
+from app.retrieval.retrievers.ranking import merge_by_best_score
+from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, Strategy
 from app.retrieval.types import Hit
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from app.retrieval.strategies import hybrid
-from app.retrieval.strategies.context import Strategy
+from app.retrieval.strategies.strategy import Strategy
 from app.retrieval.types import NamedTransformer
 
 

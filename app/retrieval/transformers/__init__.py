@@ -11,7 +11,7 @@ from app.errors import InvalidInputError
 from app.logging import get_logger
 from app.plugins import TRANSFORMERS as GROUP
 from app.plugins import merge_plugins, parse_options
-from app.retrieval.course import SearchRun
+from app.retrieval.search_run import SearchRun
 from app.retrieval.transformers import (
     decompose,
     hyde,
@@ -22,8 +22,8 @@ from app.retrieval.transformers import (
     retrieval_rewrite,
     translate,
 )
-from app.retrieval.transformers.context import Transformer
-from app.retrieval.transformers.plugged import wrap_plugin_transformer
+from app.retrieval.transformers.plugin_transformer import wrap_plugin_transformer
+from app.retrieval.transformers.transformer import Transformer
 from app.retrieval.types import NamedTransformer
 
 logger = get_logger(__name__)

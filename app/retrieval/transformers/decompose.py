@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
+from app.retrieval.transformers.transformer import TransformContext, Transformer, TransformResult
 
 TASK = """if `query` can only be answered with several facts that stand in different places, write the questions \
 for each of them, at most {most}, each complete by itself and in the language of `query`. If \

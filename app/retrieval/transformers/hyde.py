@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
+from app.retrieval.transformers.transformer import TransformContext, Transformer, TransformResult
 
 TASK = """write {number} passages, each of two or three sentences, as they might stand in the documents and would \
 answer `query`, in its language. Invent what you do not know: nobody reads them, they are \

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from app.lexical.languages import remove_stop_words
-from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
+from app.retrieval.transformers.transformer import TransformContext, Transformer, TransformResult
 
 TASK = """give the words and names of `query` that a search engine should look for, at most {most}, the most important \
 first. Take its own words, in its language, and leave out what only makes it a sentence."""

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
+from app.retrieval.transformers.transformer import TransformContext, Transformer, TransformResult
 
 TASK = """write {number} other queries that ask for the same as `query`: in other words, from other sides, as the \
 documents may put it. Each is complete by itself, and in the language of `query`."""

@@ -1,6 +1,6 @@
 """Queries rewritten as the agent's or the knowledge base's own prompt says."""
 
-from app.retrieval.transformers.context import NoTransformerOptions, TransformContext, Transformer, TransformResult
+from app.retrieval.transformers.transformer import NoTransformerOptions, TransformContext, Transformer, TransformResult
 
 # The prompt is an administrator's, so that it may be part of the instructions.
 TASK = """rewrite `query` so that it finds more in these documents. It must go on asking for the same. Whoever looks \

@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import (
+from app.retrieval.transformers.prompt_format import MAX_TURN_CHARACTERS, select_recent_turns
+from app.retrieval.transformers.transformer import (
     ConversationAnalysis,
     NoTransformerOptions,
     TransformContext,
@@ -13,7 +14,6 @@ from app.retrieval.transformers.context import (
     TransformResult,
     normalize_queries,
 )
-from app.retrieval.transformers.prompting import MAX_TURN_CHARACTERS, select_recent_turns
 from app.retrieval.types import Reformulation
 
 TASK = """write the query that finds what answers `question`, the last one of `conversation`.

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from app.retrieval.transformers.context import TransformContext, Transformer, TransformResult
+from app.retrieval.transformers.transformer import TransformContext, Transformer, TransformResult
 
 TASK = """rewrite `query` so that it finds what answers it. `passages` is what a quick first search has found, from \
 those documents, the best first: take over the words in which they speak of it. If they are about something else, \

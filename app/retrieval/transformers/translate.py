@@ -1,6 +1,6 @@
 """Queries in the language of what is searched."""
 
-from app.retrieval.transformers.context import NoTransformerOptions, TransformContext, Transformer, TransformResult
+from app.retrieval.transformers.transformer import NoTransformerOptions, TransformContext, Transformer, TransformResult
 
 TASK = """translate `query` to the language {language}, as somebody would ask it who speaks that language. Names, \
 identifiers, numbers and quoted words stay. What is in that language already stays as it is."""

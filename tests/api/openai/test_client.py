@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.service import Tenant
+from harness.running_service import Tenant
 
 SCRIPT = Path(__file__).with_name("drive.py")
 # `make door-tests` names the interpreters of environments with other versions of the client.

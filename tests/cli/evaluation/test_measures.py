@@ -4,8 +4,7 @@ from math import log2
 
 import pytest
 
-from app.cli.evaluation.asking import QueryResult
-from app.cli.evaluation.excerpts import CorpusTexts, RetrievedChunk
+from app.cli.evaluation.datasets import EvaluationQuery, ExcerptReference
 from app.cli.evaluation.measures import (
     Measure,
     UnknownMeasure,
@@ -14,7 +13,8 @@ from app.cli.evaluation.measures import (
     score_excerpts,
     select_default_measures,
 )
-from app.cli.evaluation.sets import EvaluationQuery, ExcerptReference
+from app.cli.evaluation.runner import QueryResult
+from app.cli.evaluation.span_metrics import CorpusTexts, RetrievedChunk
 
 JUDGED = EvaluationQuery("judged", {}, {"a": 1, "b": 2, "c": 0, "d": -1}, ())
 UNANSWERED = EvaluationQuery("unanswered", {}, {"a": 1}, ())

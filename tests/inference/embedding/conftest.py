@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from app.inference.embedding.minilm import MiniLMEmbedder
-from app.inference.embedding.openai import OpenAIEmbedder
+from app.inference.embedding.openai_embedder import OpenAIEmbedder
 from app.inference.embedding.weights import find_weights
 from app.settings import EmbeddingSettings
-from tests.protocol_servers.embedding import EmbeddingServer
+from harness.protocol_servers.embedding import EmbeddingServer
 
 EmbedderOpener = Callable[..., OpenAIEmbedder]
 

@@ -11,15 +11,15 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from app.db.control_plane import ControlPlaneDatabase
 from app.db.session import Database
-from app.db.system import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
-from app.inference.breaker import MAX_FAILURES
+from app.inference.circuit_breaker import MAX_FAILURES
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
-from app.inference.embedding.openai import OpenAIEmbedder
-from app.inference.embedding.pacing import SharedRateLimiter
+from app.inference.embedding.openai_embedder import OpenAIEmbedder
+from app.inference.embedding.rate_limit import SharedRateLimiter
+from harness.protocol_servers.embedding import EmbeddingServer, text_tokens
 from tests.inference.embedding.conftest import EmbedderOpener
-from tests.protocol_servers.embedding import EmbeddingServer, text_tokens
 
 SOON = "0.01"
 HANG_SECONDS = 30.0

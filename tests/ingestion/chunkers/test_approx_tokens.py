@@ -6,7 +6,7 @@ from app.ingestion.chunkers import ChunkSizes
 from app.ingestion.chunkers.approx_tokens import approximate_tokens
 from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, BlockKind, ParsedDocument
-from tests.ingestion.chunkers.cutting import drafts
+from tests.ingestion.chunkers.chunk_texts import drafts
 from tests.ingestion.documents import words
 
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 
 from app.errors import InvalidInputError
-from app.ingestion.chunk_rules import validate_chunks
 from app.ingestion.chunkers import CHUNKERS, DEFAULT_CHUNKER, ChunkSizes, TokenCounter
+from app.ingestion.chunkers.toolkit.chunk_validation import validate_chunks
 from app.ingestion.tree import add_topics, build_tree, find_node
 from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument
-from tests.ingestion.chunkers.cutting import cut, drafts
+from tests.ingestion.chunkers.chunk_texts import cut, drafts
 from tests.ingestion.documents import quarters, random_document, walk, words
 
 NAMES = list(CHUNKERS)

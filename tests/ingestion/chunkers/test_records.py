@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes
-from app.ingestion.parsers import ParseOptions, spreadsheets
-from app.ingestion.parsers.blocks import BlockList
-from app.ingestion.parsers.records import add_rows
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import spreadsheets
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.rows import add_rows
 from app.ingestion.tree import build_tree
 from app.ingestion.types import BlockKind, DocumentTree, ParsedDocument
-from tests.ingestion.chunkers.cutting import drafts
+from tests.ingestion.chunkers.chunk_texts import drafts
 from tests.ingestion.documents import walk, words
 
 OPTIONS = ParseOptions(None, max_pages=1, max_characters=1_000_000)

@@ -5,7 +5,7 @@ import pytest
 from app.ingestion.chunkers import ChunkSizes
 from app.ingestion.tree import build_tree, find_node
 from app.ingestion.types import Block, BlockKind, NodeKind, ParsedDocument
-from tests.ingestion.chunkers.cutting import drafts
+from tests.ingestion.chunkers.chunk_texts import drafts
 from tests.ingestion.documents import words
 
 BLOCKS = [

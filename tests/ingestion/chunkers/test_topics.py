@@ -8,7 +8,7 @@ import pytest
 from app.ingestion.chunkers import ChunkSizes
 from app.ingestion.tree import add_topics, build_tree, find_node
 from app.ingestion.types import Block, BlockKind, DocumentTree, NodeKind, ParsedDocument
-from tests.ingestion.chunkers.cutting import cut
+from tests.ingestion.chunkers.chunk_texts import cut
 from tests.ingestion.documents import random_document, walk, words
 
 BIRDS = "The heron hunts fish in the marsh. A heron and an egret hunt fish. The egret nests in the marsh."

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.ingestion.parsers import ParseOptions, ParserSpec
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers.sandbox.pool import ParserPool
 
 ROOT = Path(__file__).resolve().parents[3]
 MISBEHAVING = ParserSpec("test/misbehaving", ("bad",), "tests.ingestion.parsers.misbehaving")

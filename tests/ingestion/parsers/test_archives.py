@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers.archives import read_member
+from app.ingestion.parsers.toolkit.archives import read_member
 from app.ingestion.types import CorruptFile
 
 

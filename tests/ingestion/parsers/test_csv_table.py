@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, csv_table
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import csv_table
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocument, TextTooLong
 
 CARS = [["Model", "Ort", "Preis"], ["Größe M", "München", "49,5"], ["Größe L", "Köln", "120"]]

@@ -5,7 +5,8 @@ from pathlib import Path
 import docx as python_docx
 import pytest
 
-from app.ingestion.parsers import ParseOptions, docx
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.docx import docx_parser
 from tests.ingestion.parsers.word import box, cell, field, links, p, part, run, shown, style, t, table, text_of, write
 
 
@@ -34,7 +35,7 @@ def test_a_document_of_python_docx(path: Path, samples: Path, options: ParseOpti
     written.sections[0].header.paragraphs[0].text = "Northwind"
     written.sections[0].footer.paragraphs[0].text = "Page 3 of 10"
     written.save(str(path))
-    document = docx.parse(path, options)
+    document = docx_parser.parse(path, options)
     assert (document.title, document.page_count) == ("Rental terms", None)
     assert document.warnings == ["1 picture was not read."]
     assert shown(document) == [
@@ -87,7 +88,7 @@ PICTURE = "<w:drawing><a:graphic><pic:pic/></a:graphic></w:drawing>"
     ],
 )  # fmt: skip
 def test_running_text(content: str, text: str, path: Path, options: ParseOptions) -> None:
-    assert text_of(docx.parse(write(path, f"<w:p>{content}</w:p>"), options)) == [text]
+    assert text_of(docx_parser.parse(write(path, f"<w:p>{content}</w:p>"), options)) == [text]
 
 
 def alternatives(content: str) -> str:
@@ -101,12 +102,12 @@ def test_text_boxes_follow_their_paragraph_once(path: Path, options: ParseOption
     only_fallback = alternatives(f"<mc:Fallback>{box('old')}</mc:Fallback>")
     body = f"<w:p>{run(t('before'), both)}{run(t(' and after'))}</w:p>"
     body += f"<w:p>{run(only_fallback)}</w:p><w:p>{run('<mc:AlternateContent/>', t('end'))}</w:p>"
-    assert text_of(docx.parse(write(path, body), options)) == ["before and after", "boxed", "old", "end"]
+    assert text_of(docx_parser.parse(write(path, body), options)) == ["before and after", "boxed", "old", "end"]
 
 
 def test_a_deleted_mark_joins_paragraphs(path: Path, options: ParseOptions) -> None:
     body = p("one ", "<w:rPr><w:del/></w:rPr>") + p("two") + p("three", "<w:rPr><w:del/></w:rPr>")
-    assert text_of(docx.parse(write(path, body), options)) == ["one two", "three"]
+    assert text_of(docx_parser.parse(write(path, body), options)) == ["one two", "three"]
 
 
 def test_tables(path: Path, options: ParseOptions) -> None:
@@ -120,7 +121,7 @@ def test_tables(path: Path, options: ParseOptions) -> None:
         [cell(p("unseen"), "<w:vMerge/>"), cell(p("huge"), '<w:gridSpan w:val="999999999"/>')],
     )
     data = data.removesuffix("</w:tbl>") + deleted + held + "</w:tbl>"
-    lines = docx.parse(write(path, data), options).blocks[0].text.split("\n")
+    lines = docx_parser.parse(write(path, data), options).blocks[0].text.split("\n")
     assert [line.rstrip("| ") for line in (lines[0], *lines[2:])] == [
         "| wide | | c",
         "| tall | 1 2 | in n1 n2 n3 n4",
@@ -133,7 +134,7 @@ def test_tables_that_only_place_text_are_read_as_text(path: Path, options: Parse
     one_row = table([cell(p("left", style("Heading1")) + p("a")), cell(p("right"))])
     one_column = table([cell(p("top"))], [cell(p("bottom"))])
     sections = table([cell(p("Skills", style("Heading2")) + p("Sailing")), cell(p("b"))], [cell(p("c")), cell(p("d"))])
-    document = docx.parse(write(path, one_row + one_column + sections), options)
+    document = docx_parser.parse(write(path, one_row + one_column + sections), options)
     assert shown(document) == [
         ("heading", 1, "left"),
         *(("paragraph", 0, text) for text in ("a", "right", "top", "bottom")),
@@ -158,7 +159,7 @@ def test_notes_stand_where_they_are_referred_to(path: Path, options: ParseOption
         "endnotes": part("w:endnotes", f'<w:endnote w:id="1">{p("end")}</w:endnote>'),
         "comments": part("w:comments", f'<w:comment w:id="0" w:author="A">{p("remark")}</w:comment>'),
     }
-    document = docx.parse(write(path, body, parts), options)
+    document = docx_parser.parse(write(path, body, parts), options)
     assert [(kind, text) for kind, _, text in shown(document)] == [
         ("paragraph", "text"),
         ("note", "one\ntwo\nthree"),
@@ -180,7 +181,7 @@ def test_headers_and_footers_once_and_without_page_numbers(path: Path, options: 
         "footer1": part("w:ftr", p("Call +49 30 1234567") + p("3") + p("第 1 页 共 9 页")),
     }
     body = p("body") + section("header1", "footer1") + p("more") + section("header1", "header2", "header9", "footer1")
-    document = docx.parse(write(path, body, parts), options)
+    document = docx_parser.parse(write(path, body, parts), options)
     assert text_of(document) == ["Northwind\nDraft", "body", "more", "Call +49 30 1234567"]
 
 
@@ -207,7 +208,7 @@ def test_charts_and_diagrams_are_read_pictures_are_counted(path: Path, options: 
     either = alternatives(f"<mc:Choice>{PICTURE}</mc:Choice><mc:Fallback><v:imagedata/></mc:Fallback>")
     body = f"<w:p>{run(chart, diagram, PICTURE, either)}</w:p>"
     body += table([cell(f"<w:p>{run('<w:object><v:imagedata/></w:object>')}</w:p>"), cell(p("a"))], [cell(p("b"))] * 2)
-    document = docx.parse(write(path, body, {"chart1": CHART, "diagramData1": DIAGRAM}), options)
+    document = docx_parser.parse(write(path, body, {"chart1": CHART, "diagramData1": DIAGRAM}), options)
     assert [(kind, text) for kind, _, text in shown(document)] == [
         ("paragraph", "Fleet"),
         ("table", "| | Cars |\n| --- | --- |\n| 007 | 4.3 |\n| | 1234567 |\n| East | |"),
@@ -222,6 +223,6 @@ def test_embedded_documents_are_read_or_counted(path: Path, options: ParseOption
     body = "".join(f'<w:altChunk r:id="{name}"/>' for name in ("h", "o", "nothing")) + p("end")
     targets = links([("h", "aFChunk", "chunk.html"), ("o", "aFChunk", "chunk.rtf")]).partition(">")[2][:-16]
     write(path, body, {"word/chunk.html": "<h2>In HTML</h2>", "word/chunk.rtf": "x"}, extra_links=targets)
-    document = docx.parse(path, options)
+    document = docx_parser.parse(path, options)
     assert text_of(document) == ["In HTML", "end"]
     assert document.warnings == ["2 embedded documents were not read."]

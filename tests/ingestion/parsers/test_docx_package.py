@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import PARSERS, ParseOptions, docx
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers import PARSERS, ParseOptions
+from app.ingestion.parsers.formats.docx import docx_parser
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, NoTextFound, TextTooLong
 from tests.ingestion.parsers.word import LINKS, STRICT_WORD, WORD, cell, links, p, run, style, table, text_of, write
 
@@ -30,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 def test_the_title(core: str, title: str, path: Path, options: ParseOptions) -> None:
     root = f'<x xmlns:dc="http://purl.org/dc/elements/1.1/">{core}</x>'
     body = p("Part", style("Heading2")) + p("Chapter", style("Heading1"))
-    assert docx.parse(write(path, body, {"docProps/core.xml": root}), options).title == title
+    assert docx_parser.parse(write(path, body, {"docProps/core.xml": root}), options).title == title
 
 
 def test_the_strict_dialect(path: Path, options: ParseOptions) -> None:
@@ -42,7 +43,7 @@ def test_the_strict_dialect(path: Path, options: ParseOptions) -> None:
             new.writestr(
                 name, strict.replace(LINKS.encode(), b"http://purl.oclc.org/ooxml/officeDocument/relationships")
             )
-    assert [block.kind for block in docx.parse(other, options).blocks] == [BlockKind.HEADING, BlockKind.TABLE]
+    assert [block.kind for block in docx_parser.parse(other, options).blocks] == [BlockKind.HEADING, BlockKind.TABLE]
 
 
 def test_what_is_outside_the_package_is_never_asked_for(path: Path, options: ParseOptions) -> None:
@@ -54,12 +55,12 @@ def test_what_is_outside_the_package_is_never_asked_for(path: Path, options: Par
     missing = f'<Relationship Id="n" Type="{LINKS}/image" Target="NULL"/>'
     body = p("text") + f"<w:p>{run('<c:chart r:id=' + chr(34) + 'c' + chr(34) + '/>')}</w:p>"
     body += '<w:sectPr><w:headerReference r:id="h"/><w:footerReference r:id="u"/></w:sectPr>'
-    document = docx.parse(write(path, body, extra_links=outside + up + missing), options)
+    document = docx_parser.parse(write(path, body, extra_links=outside + up + missing), options)
     assert (text_of(document), document.warnings) == (["text"], ["1 picture was not read."])
 
 
 def test_damaged_parts_are_left_out(path: Path, options: ParseOptions) -> None:
-    document = docx.parse(write(path, p("text"), {"styles": "<w:styles", "numbering": ""}), options)
+    document = docx_parser.parse(write(path, p("text"), {"styles": "<w:styles", "numbering": ""}), options)
     assert (text_of(document), document.warnings) == (["text"], ["2 damaged parts were not read."])
 
 
@@ -71,28 +72,28 @@ def test_entities_are_not_expanded(path: Path, options: ParseOptions) -> None:
         for name in old.namelist():
             data = old.read(name)
             new.writestr(name, bomb.encode() + data.replace(b"&big;", b"a&big;b&out;") if b"body" in data else data)
-    assert text_of(docx.parse(other, options)) == ["a"]
+    assert text_of(docx_parser.parse(other, options)) == ["a"]
 
 
 def test_deep_nesting_is_read_as_far_as_xml_goes(path: Path, options: ParseOptions) -> None:
     deep = p("bottom")
     for _ in range(50):
         deep = table([cell(deep)])
-    assert text_of(docx.parse(write(path, deep), options)) == ["bottom"]
+    assert text_of(docx_parser.parse(write(path, deep), options)) == ["bottom"]
     with pytest.raises(CorruptFile):
-        docx.parse(write(path, "<w:ins>" * 5000 + "</w:ins>" * 5000), options)
+        docx_parser.parse(write(path, "<w:ins>" * 5000 + "</w:ins>" * 5000), options)
 
 
 def test_too_much_text(path: Path, options: ParseOptions) -> None:
     limited = ParseOptions(None, max_pages=1, max_characters=1000)
     with pytest.raises(TextTooLong):
-        docx.parse(write(path, p("word " * 10) * 30), limited)
+        docx_parser.parse(write(path, p("word " * 10) * 30), limited)
 
 
 def test_a_table_that_fills_up_to_too_much(path: Path, options: ParseOptions) -> None:
     ragged = table([cell(p("x"))] * 500, *[[cell(p("y"))]] * 500)
     with pytest.raises(TextTooLong):
-        docx.parse(write(path, ragged), options)
+        docx_parser.parse(write(path, ragged), options)
 
 
 async def test_it_comes_through_the_process(path: Path, pool: ParserPool) -> None:
@@ -125,7 +126,7 @@ def test_a_zip_that_is_no_document_is_corrupt(members: dict[str, bytes], path: P
         for name, content in members.items():
             archive.writestr(name, content)
     with pytest.raises(CorruptFile):
-        docx.parse(path, options)
+        docx_parser.parse(path, options)
 
 
 def test_cut_off_or_flipped_is_corrupt(path: Path, options: ParseOptions) -> None:
@@ -133,7 +134,7 @@ def test_cut_off_or_flipped_is_corrupt(path: Path, options: ParseOptions) -> Non
     for damaged in (b"", data[: len(data) // 2], data[:40] + b"\0" * 60 + data[100:]):
         path.write_bytes(damaged)
         with pytest.raises(CorruptFile):
-            docx.parse(path, options)
+            docx_parser.parse(path, options)
 
 
 def test_locked_members_are_encrypted(path: Path, options: ParseOptions) -> None:
@@ -142,4 +143,4 @@ def test_locked_members_are_encrypted(path: Path, options: ParseOptions) -> None
     data[start + 8] |= 1
     path.write_bytes(data)
     with pytest.raises(EncryptedFile):
-        docx.parse(path, options)
+        docx_parser.parse(path, options)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, docx
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.docx import docx_parser
 from tests.ingestion.parsers.word import p, part, shown, style, text_of, write
 
 
@@ -46,7 +47,7 @@ STYLES = part(
     ],
 )
 def test_headings_by_style_and_outline(properties: str, level: int, path: Path, options: ParseOptions) -> None:
-    document = docx.parse(write(path, p("text", properties), {"styles": STYLES}), options)
+    document = docx_parser.parse(write(path, p("text", properties), {"styles": STYLES}), options)
     assert shown(document) == [("heading" if level else "paragraph", level, "text")]
 
 
@@ -92,13 +93,13 @@ NUMBERING = part(
 )
 def test_list_labels(items: list[tuple[int, int]], labels: list[str], path: Path, options: ParseOptions) -> None:
     body = "".join(numbered(number, at) for number, at in items)
-    document = docx.parse(write(path, body, {"numbering": NUMBERING}), options)
+    document = docx_parser.parse(write(path, body, {"numbering": NUMBERING}), options)
     assert shown(document) == [("list_item", 0, f"{label} x".strip()) for label in labels]
 
 
 def test_no_list_without_a_numbering(path: Path, options: ParseOptions) -> None:
     body = numbered(0, 0) + numbered(77, 0)
-    document = docx.parse(write(path, body, {"numbering": NUMBERING}), options)
+    document = docx_parser.parse(write(path, body, {"numbering": NUMBERING}), options)
     assert shown(document) == [("paragraph", 0, "x")] * 2
 
 
@@ -109,5 +110,5 @@ def test_numbered_headings_have_their_number(path: Path, options: ParseOptions) 
         "</w:style>",
     )
     body = p("Rent", style("Clause")) + p("", style("Clause")) + p("Notice", style("Clause"))
-    document = docx.parse(write(path, body, {"styles": styles, "numbering": NUMBERING}), options)
+    document = docx_parser.parse(write(path, body, {"styles": styles, "numbering": NUMBERING}), options)
     assert text_of(document) == ["§ A Rent", "§ C Notice"]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, epub
-from app.ingestion.parsers.archives import MAX_MEMBER_BYTES
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import epub
+from app.ingestion.parsers.toolkit.archives import MAX_MEMBER_BYTES
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
 
 CONTAINER = """<?xml version="1.0"?><container xmlns="urn:oasis:names:tc:opendocument:xmlns:container" version="1.0">

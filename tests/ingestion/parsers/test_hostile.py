@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from app.documents.inspection import detect_media_type
 from app.documents.types import EmptyUpload, EncryptedUpload, ReceivedFile, UnsupportedFileType
+from app.documents.upload.media_type import detect_media_type
 from app.ingestion.parsers import PARSERS
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import IngestionError
-from benchmarks.hostile import HostileFile, real_files
-from benchmarks.hostile.lies import lying_files
-from benchmarks.hostile.links import linking_files
-from benchmarks.hostile.listener import listening
-from benchmarks.hostile.mutations import mutations
-from benchmarks.hostile.pdfs import pdf_lies, pdf_loops
-from benchmarks.hostile.pictures import png
-from benchmarks.hostile.texts import billion_laughs
-from benchmarks.hostile.uploads import BATCH_FILES, KNOWN, spread
+from harness.hostile import HostileFile, real_files
+from harness.hostile.false_types import lying_files
+from harness.hostile.images import png
+from harness.hostile.links import linking_files
+from harness.hostile.listener import listening
+from harness.hostile.mutations import mutations
+from harness.hostile.pdfs import pdf_lies, pdf_loops
+from harness.hostile.texts import billion_laughs
+from harness.hostile.uploads import BATCH_FILES, KNOWN, spread
 
 COPIES, SEED = 100, 1
 PDFS = [*pdf_loops(), *pdf_lies()]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import PARSERS, ParseOptions, Parser, html
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers import PARSERS, ParseOptions, Parser
+from app.ingestion.parsers.formats import html
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import MAX_NODES, IngestionError, TooManyNodes
 from tests.ingestion.parsers.conftest import ROOT
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from PIL import Image, PngImagePlugin
 
-from app.ingestion.parsers import PARSERS, LanguageData, ParseOptions, image
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers import PARSERS, LanguageData, ParseOptions
+from app.ingestion.parsers.formats import image
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import Block, BlockKind, CorruptFile, IngestionError, NoTextFound, TextTooLong, TooManyPages
 from tests.ingestion.parsers.conftest import LIMITS
-from tests.ingestion.parsers.pictures import NOWHERE, SENTENCE, png, reading, saved, text_picture
+from tests.ingestion.parsers.images import NOWHERE, SENTENCE, png, reading, saved, text_picture
 
 FORMATS = ["png", "jpg", "gif", "bmp", "webp", "tiff"]
 

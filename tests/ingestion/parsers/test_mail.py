@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, mail
-from app.ingestion.parsers.mail import MAX_DEPTH, MAX_PARTS
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import mail
+from app.ingestion.parsers.formats.mail import MAX_DEPTH, MAX_PARTS
 from app.ingestion.types import CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
 
 LETTER = """\

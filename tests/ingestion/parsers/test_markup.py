@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, html, markdown
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import html, markdown
 from app.ingestion.types import BlockKind
 
 

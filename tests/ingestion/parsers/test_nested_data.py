@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, json_data, xml_data
-from app.ingestion.parsers.nested_data import MAX_BLOCK_CHARACTERS
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import json_data, xml_data
+from app.ingestion.parsers.toolkit.nested_data import MAX_BLOCK_CHARACTERS
 from app.ingestion.types import CorruptFile, ParsedDocument, TextTooLong
 
 LONG = "It stands in every room on its own four legs, and never falls over, however hard it is pushed by anybody."

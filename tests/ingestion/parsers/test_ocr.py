@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import NO_OCR, LanguageData, ParseOptions
-from app.ingestion.parsers.ocr import (
+from app.ingestion.parsers.formats.pdf.ocr import (
     TIME_LIMIT_REASON,
     OcrEngine,
     format_install_hint,
     format_language_warning,
     format_page_ranges,
 )
-from app.ingestion.parsers.tessdata import find_language_data
-from tests.ingestion.parsers.pictures import NOWHERE, SENTENCE, reading, text_picture
+from app.ingestion.parsers.toolkit.tessdata import find_language_data
+from tests.ingestion.parsers.images import NOWHERE, SENTENCE, reading, text_picture
 
 
 def install(directory: Path, *languages: str) -> Path:

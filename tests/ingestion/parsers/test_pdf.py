@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, pdf
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.pdf import pdf_parser
 from app.ingestion.types import BlockKind, CorruptFile
 
 
 def test_the_handbook_has_headings_tables_and_no_running_headers(demo: Path, options: ParseOptions) -> None:
-    document = pdf.parse(demo / "handbook.pdf", options)
+    document = pdf_parser.parse(demo / "handbook.pdf", options)
     text = "\n".join(block.text for block in document.blocks)
     headings = [(block.level, block.text, block.page) for block in document.blocks if block.kind is BlockKind.HEADING]
     tables = [block for block in document.blocks if block.kind is BlockKind.TABLE]
@@ -26,7 +27,7 @@ def test_the_handbook_has_headings_tables_and_no_running_headers(demo: Path, opt
 
 @pytest.mark.parametrize("name", ["two_columns.pdf", "owner_password.pdf"])
 def test_columns_are_read_one_after_the_other(name: str, samples: Path, options: ParseOptions) -> None:
-    title, left, right = pdf.parse(samples / name, options).blocks
+    title, left, right = pdf_parser.parse(samples / name, options).blocks
     assert (title.kind, title.text) == (BlockKind.HEADING, "Harbours and mountains in one document")
     assert left.text.count("The left column tells of harbours.") == 6
     assert "mountain" not in left.text
@@ -34,7 +35,7 @@ def test_columns_are_read_one_after_the_other(name: str, samples: Path, options:
 
 
 def test_the_outline_names_headings_that_look_like_text(samples: Path, options: ParseOptions) -> None:
-    document = pdf.parse(samples / "outline.pdf", options)
+    document = pdf_parser.parse(samples / "outline.pdf", options)
     headings = [(block.level, block.text, block.page) for block in document.blocks if block.kind is BlockKind.HEADING]
     assert headings == [(1, "1 First chapter", 1), (2, "2 A part of it", 2), (1, "3 Second chapter", 3)]
 
@@ -43,7 +44,7 @@ def test_a_file_cut_off_later_keeps_what_can_be_read(demo: Path, tmp_path: Path,
     data = (demo / "handbook.pdf").read_bytes()
     path = tmp_path / "cut.pdf"
     path.write_bytes(data[: len(data) - 400])
-    document = pdf.parse(path, options)
+    document = pdf_parser.parse(path, options)
     assert "damaged" in document.warnings[0]
     assert document.page_count == 8
 
@@ -53,4 +54,4 @@ def test_what_is_no_pdf_is_corrupt(content: bytes, tmp_path: Path, options: Pars
     path = tmp_path / "bad.pdf"
     path.write_bytes(content)
     with pytest.raises(CorruptFile):
-        pdf.parse(path, options)
+        pdf_parser.parse(path, options)

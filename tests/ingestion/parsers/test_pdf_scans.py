@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from app.ingestion.parsers import LanguageData, ParseOptions, pdf
+from app.ingestion.parsers import LanguageData, ParseOptions
+from app.ingestion.parsers.formats.pdf import pdf_parser
 from app.ingestion.types import BlockKind, NoTextFound
-from tests.ingestion.parsers.pictures import FITZ, NOWHERE, SENTENCE, png, reading, text_picture
+from tests.ingestion.parsers.images import FITZ, NOWHERE, SENTENCE, png, reading, text_picture
 
 TEXT = "This page has a line of text."
 NOT_INSTALLED = "no OCR language data is installed"
@@ -63,7 +64,7 @@ def picture(number: int, *, side: int = 80) -> bytes:
 def test_pages_that_look_like_scans_are_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     for is_scan in [False, True, False, True, True, True, False]:
         book.page("", SCAN) if is_scan else book.page()
-    document = pdf.parse(book.save(tmp_path), options)
+    document = pdf_parser.parse(book.save(tmp_path), options)
     assert [block.page for block in document.blocks] == [1, 3, 7]
     assert document.warnings == [f"Pages 2, 4-6 look like scans and were not read: {NOT_INSTALLED}."]
 
@@ -71,7 +72,7 @@ def test_pages_that_look_like_scans_are_named(book: Book, options: ParseOptions,
 def test_one_page_that_looks_like_a_scan_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
-    document = pdf.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0))
+    document = pdf_parser.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0))
     assert document.warnings == ["Page 2 looks like a scan and was not read: the time for one file was used up."]
 
 
@@ -81,14 +82,14 @@ def test_scans_alone_say_what_to_install(book: Book, options: ParseOptions, tmp_
     with pytest.raises(
         NoTextFound, match=rf"^1 page .* a scan .*: {NOT_INSTALLED}; .*tesseract-ocr-eng tesseract-ocr-deu"
     ):
-        pdf.parse(book.save(tmp_path), replace(options, ocr=ocr))
+        pdf_parser.parse(book.save(tmp_path), replace(options, ocr=ocr))
 
 
 def test_scans_are_read_among_other_pages(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
     book.page("", (picture(1), (0, 0, 400, 400)))
-    document = pdf.parse(book.save(tmp_path), reading(options))
+    document = pdf_parser.parse(book.save(tmp_path), reading(options))
     assert [(block.kind, block.page, block.text) for block in document.blocks] == [
         (BlockKind.PARAGRAPH, 1, TEXT),
         (BlockKind.PARAGRAPH, 2, SENTENCE),
@@ -99,20 +100,20 @@ def test_scans_are_read_among_other_pages(book: Book, options: ParseOptions, tmp
 def test_a_scan_that_lies_sideways_in_its_page_is_read(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     turned = png(text_picture().transpose(Image.Transpose.ROTATE_90))
     book.page("", (turned, (0, 0, 100, 330))).set_rotation(90)
-    assert [block.text for block in pdf.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
+    assert [block.text for block in pdf_parser.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
 
 
 def test_large_letters_in_a_scan_are_a_heading(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     title = png(text_picture("Harbour rules", size=24))
     book.page("", (title, (0, 0, 330, 100)), (SCAN[0], (0, 100, 330, 200)), (SCAN[0], (0, 200, 330, 300)))
-    blocks = pdf.parse(book.save(tmp_path), reading(options)).blocks
+    blocks = pdf_parser.parse(book.save(tmp_path), reading(options)).blocks
     assert [(block.kind, block.level) for block in blocks] == [(BlockKind.HEADING, 1)] + 2 * [(BlockKind.PARAGRAPH, 0)]
     assert blocks[0].text == "Harbour rules"
 
 
 def test_a_font_without_characters_is_read_as_it_looks(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
-    assert [block.text for block in pdf.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
+    assert [block.text for block in pdf_parser.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
 
 
 def test_a_font_without_characters_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
@@ -121,13 +122,13 @@ def test_a_font_without_characters_is_named(book: Book, options: ParseOptions, t
     with pytest.raises(
         NoTextFound, match=rf"^The fonts of this PDF .* without OCR: {NOT_INSTALLED}; .*tesseract-ocr-eng"
     ):
-        pdf.parse(path, options)
+        pdf_parser.parse(path, options)
 
 
 def test_garbled_pages_are_counted(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     book.pdf.new_page().insert_text((50, 50), TEXT, fontname="tiro")
-    document = pdf.parse(book.save(tmp_path), options)
+    document = pdf_parser.parse(book.save(tmp_path), options)
     assert [(block.page, block.text) for block in document.blocks] == [(2, TEXT)]
     assert document.warnings == ["1 of 2 pages have fonts whose characters cannot be read."]
 
@@ -159,6 +160,6 @@ def test_pictures_beside_text_are_counted(
 ) -> None:
     for number, pictures in enumerate(pages, start=1):
         book.page(f"{TEXT} It is number {number}.", *pictures)
-    document = pdf.parse(book.save(tmp_path), options)
+    document = pdf_parser.parse(book.save(tmp_path), options)
     assert [block.page for block in document.blocks] == list(range(1, len(pages) + 1))
     assert document.warnings == warnings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers.pool import ParserPool, ParserUnavailable
+from app.ingestion.parsers.sandbox.pool import ParserPool, ParserUnavailable
 from app.ingestion.types import (
     CorruptFile,
     IngestionError,
@@ -195,7 +195,7 @@ async def test_a_missing_file_is_corrupt(bad_pool: ParserPool, tmp_path: Path) -
 ORPHAN = """
 import asyncio, sys
 from pathlib import Path
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from tests.ingestion.parsers.conftest import LIMITS, MISBEHAVING
 
 async def main(directory):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, pptx
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import pptx
 from app.ingestion.types import BlockKind, CorruptFile, TextTooLong
 
 

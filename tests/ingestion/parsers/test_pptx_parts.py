@@ -12,7 +12,8 @@ from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
 from pptx.util import Inches
 
-from app.ingestion.parsers import ParseOptions, pptx
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import pptx
 from app.ingestion.types import ParsedDocument
 
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, pdf
-from app.ingestion.parsers.protocol import (
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.pdf import pdf_parser
+from app.ingestion.parsers.sandbox.protocol import (
     MAX_BLOCK_LINES,
     MAX_LINES,
     MAX_PAGE_SIDE,
@@ -36,7 +37,7 @@ def block(places: Any, *, text: str = TEXT, page: int = 1) -> bytes:
 
 
 def test_a_document_with_places_comes_back_the_same(demo: Path, options: ParseOptions) -> None:
-    document = pdf.parse(demo / "handbook.pdf", options)
+    document = pdf_parser.parse(demo / "handbook.pdf", options)
     assert sum(len(block.line_layout.lines) for block in document.blocks if block.line_layout) > 600
     assert received(document) == document
 

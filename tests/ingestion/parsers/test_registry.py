@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.ingestion.parsers import PARSERS
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import (
     BlockKind,
     CorruptFile,
@@ -106,7 +106,7 @@ async def test_a_long_document_comes_back_whole(tmp_path: Path) -> None:
 
 def test_the_service_does_not_import_the_parsers() -> None:
     code = (
-        "import sys, app.ingestion.parsers.pool, app.documents.sniffing;"
+        "import sys, app.ingestion.parsers.sandbox.pool, app.documents.upload.file_signatures;"
         "print({'pymupdf', 'pptx', 'lxml', 'selectolax', 'markdown_it'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

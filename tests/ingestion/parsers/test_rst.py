@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, rst
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.rst import rst_parser
 from app.ingestion.types import CorruptFile, ParsedDocument
 
 PAGE = """\
@@ -38,7 +39,7 @@ Another
 def parsed(content: str | bytes, directory: Path, options: ParseOptions) -> ParsedDocument:
     path = directory / "page.rst"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return rst.parse(path, options)
+    return rst_parser.parse(path, options)
 
 
 def test_a_page(tmp_path: Path, options: ParseOptions) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, source_code, yaml_text
-from app.ingestion.parsers.source_code import MAX_BLOCK_CHARACTERS
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import source_code, yaml_text
+from app.ingestion.parsers.formats.source_code import MAX_BLOCK_CHARACTERS
 from app.ingestion.types import BlockKind, CorruptFile
 from tests.ingestion.parsers.conftest import ROOT
 
@@ -82,7 +83,7 @@ def test_a_long_class_is_cut_between_its_methods(tmp_path: Path, options: ParseO
     ]
 
 
-@pytest.mark.parametrize("path", ["app/worker.py", "docker-compose.yml", "Makefile"])
+@pytest.mark.parametrize("path", ["app/worker/loop.py", "docker-compose.yml", "Makefile"])
 def test_nothing_of_a_real_file_is_lost(path: str, tmp_path: Path, options: ParseOptions) -> None:
     content = unicodedata.normalize("NFKC", (ROOT / path).read_text("utf-8"))  # as the parser reads it
     for suffix in (".x", ".yaml"):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, spreadsheets
-from app.ingestion.parsers.pool import ParserPool
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import spreadsheets
+from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import (
     BlockKind,
     CorruptFile,

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from app.ingestion.parsers import ParseOptions, text
-from app.ingestion.parsers.cleaning import clean_code, clean_line, clean_text
-from app.ingestion.parsers.decoding import decode_text
-from app.ingestion.parsers.tables import format_markdown_table
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import text
+from app.ingestion.parsers.toolkit.character_decoding import decode_text
+from app.ingestion.parsers.toolkit.tables import format_markdown_table
+from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
 from app.ingestion.types import CorruptFile
 
 GERMAN = "Der Mietvertrag für größere Fahrzeuge läuft über Österreich."

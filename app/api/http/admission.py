@@ -1,0 +1,56 @@
+"""Which requests of a tenant are handled at a time: large bodies have places, and the event loop is shared."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from fastapi import Request, Response
+
+from app.api.http.event_loop_shares import LoopShares, create_measured_task
+from app.api.http.large_bodies import create_large_body_slots, has_large_body
+from app.tenant_slots import TenantSlots
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionControl:
+    """The limits of one process."""
+
+    large_bodies: TenantSlots = field(default_factory=create_large_body_slots)
+    loop_shares: LoopShares = field(default_factory=LoopShares)
+
+    @asynccontextmanager
+    async def monitor_loop(self) -> AsyncIterator[None]:
+        """Measure the event loop while the block runs."""
+        asyncio.get_running_loop().set_task_factory(create_measured_task)  # type: ignore[arg-type]  # generic in its result
+        watch = asyncio.create_task(self.loop_shares.watch_lag())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            asyncio.get_running_loop().set_task_factory(None)
+            with suppress(asyncio.CancelledError):
+                await watch
+
+    async def run_request(
+        self, request: Request, tenant_id: UUID, handle: Callable[[], Coroutine[Any, Any, Response]]
+    ) -> Response:
+        """Handle a request when it is its turn. Raises TooManyLargeBodies, LargeBodiesBusy, TooManyAtOnce."""
+        large = has_large_body(request)
+        if self.loop_shares.can_run_unmeasured(tenant_id) and not large:
+            return await handle()
+        async with AsyncExitStack() as slots:
+            if large:
+                await slots.enter_async_context(self.large_bodies.acquire(tenant_id))
+            await slots.enter_async_context(self.loop_shares.acquire(tenant_id))
+            request.state.slots = slots
+            return await self.loop_shares.measure(tenant_id, handle())
+
+
+async def release_slots(request: Request) -> None:
+    """Give the request's places back before it ends, because from now on it only waits."""
+    slots: AsyncExitStack | None = getattr(request.state, "slots", None)
+    if slots is not None:
+        await slots.aclose()

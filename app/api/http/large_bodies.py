@@ -1,0 +1,43 @@
+"""Large JSON bodies: how many of them are read at a time, because each takes several times its length in memory."""
+
+from fastapi import Request
+
+from app.errors import TooManyRequestsError, UnavailableError
+from app.tenant_slots import TenantSlots
+
+LARGE_BODY_BYTES = 256 * 1024
+MAX_CONCURRENT = 4
+MAX_CONCURRENT_PER_TENANT = 2
+WAIT_TIMEOUT_SECONDS = 10.0
+# These bodies go to a file piece by piece.
+STREAMED_TYPE, STREAMED_PATHS = "multipart/", ("/import",)
+
+
+class TooManyLargeBodies(TooManyRequestsError):
+    """This tenant has as many requests with large JSON bodies at a time as it may; try again when one has ended."""
+
+    code = "too_many_large_bodies"
+
+
+class LargeBodiesBusy(UnavailableError):
+    """The service reads as many large JSON bodies as it can at a time; try again later."""
+
+    code = "large_bodies_busy"
+
+
+def create_large_body_slots() -> TenantSlots:
+    """Create the places of one process for large bodies."""
+    return TenantSlots(
+        MAX_CONCURRENT, MAX_CONCURRENT_PER_TENANT, WAIT_TIMEOUT_SECONDS, TooManyLargeBodies, LargeBodiesBusy
+    )
+
+
+def has_large_body(request: Request) -> bool:
+    """Return whether the body is read into memory and is large, or does not say how long it is."""
+    headers = request.headers
+    if request.method in ("GET", "HEAD") or headers.get("content-type", "").startswith(STREAMED_TYPE):
+        return False
+    if request.url.path.endswith(STREAMED_PATHS):
+        return False
+    declared = headers.get("content-length", "")
+    return int(declared) > LARGE_BODY_BYTES if declared.isdecimal() else "transfer-encoding" in headers

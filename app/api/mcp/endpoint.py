@@ -1,0 +1,159 @@
+"""The one route: who calls is known and the body is read before the SDK is given anything."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.http.problems import PROBLEM_RESPONSE
+from app.errors import ForbiddenError, TooLargeError, UnsupportedMediaTypeError
+
+MAX_MESSAGE_BYTES = 1024 * 1024
+JSON_MEDIA_TYPE = "application/json"
+router = APIRouter(tags=["mcp"], route_class=AuthenticatedRoute)
+
+
+class OriginNotAllowed(ForbiddenError):
+    """A page of this origin may not call; CARREL_CORS_ORIGINS names those that may."""
+
+    code = "foreign_origin"
+
+
+class NotJson(UnsupportedMediaTypeError):
+    """A message is JSON: send it as application/json."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpTransport:
+    """What serves a message, and the pages that may send one."""
+
+    app: ASGIApp
+    allowed_origins: Collection[str]
+
+    def check_request(self, request: Request) -> None:
+        """Raises ForeignOrigin, NotJson.
+
+        A browser names the page's origin with every POST. So a page whose name was made to lead here (DNS rebinding)
+        is refused, whatever host it names.
+        """
+        origin = request.headers.get("origin")
+        if origin is not None and not {origin, "*"} & set(self.allowed_origins):
+            raise OriginNotAllowed
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON_MEDIA_TYPE:
+            raise NotJson
+
+
+@asynccontextmanager
+async def mcp_lifespan(allowed_origins: Collection[str]) -> AsyncIterator[McpTransport]:
+    """Serves until the block ends."""
+    # Here, for the SDK takes 0.8 s and 23 MB: workers and other commands import this module too.
+    from app.api.mcp.server import run_server
+
+    async with run_server(max_bytes=MAX_MESSAGE_BYTES) as app:
+        yield McpTransport(app, allowed_origins)
+
+
+class ForwardedResponse(Response):
+    """What the SDK answers to this body; its work ends when the caller goes away."""
+
+    def __init__(self, app: ASGIApp, body: bytes) -> None:
+        super().__init__()
+        self.app = app
+        self.request_body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises ClientDisconnect."""
+        pending = deque[Message]([{"type": "http.request", "body": self.request_body, "more_body": False}])
+        is_answered = is_disconnected = False
+
+        async def send_tracked(message: Message) -> None:
+            nonlocal is_answered
+            # First: the server tells of a caller who goes away as soon as the whole reply is sent.
+            is_answered = is_answered or (
+                message["type"] == "http.response.body" and not message.get("more_body", False)
+            )
+            await send(message)
+
+        async def receive_body() -> Message:
+            if not pending:
+                await anyio.sleep_forever()
+            return pending.popleft()
+
+        async def watch_disconnect() -> None:
+            nonlocal is_disconnected
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            if not is_answered:
+                is_disconnected = True
+                task_group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as task_group:
+            task_group.start_soon(watch_disconnect)
+            await self.app(scope, receive_body, send_tracked)
+            task_group.cancel_scope.cancel()
+        if is_disconnected:
+            raise ClientDisconnect
+
+
+async def read_body(request: Request) -> bytes:
+    """Raises TooLarge."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_MESSAGE_BYTES:
+            raise TooLargeError(f"A message has at most {MAX_MESSAGE_BYTES} bytes.")
+    return bytes(body)
+
+
+MESSAGE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["jsonrpc", "method"],
+    "properties": {
+        "jsonrpc": {"const": "2.0"},
+        "id": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "method": {"type": "string", "examples": ["tools/list", "tools/call", "resources/list", "resources/read"]},
+        "params": {"type": "object"},
+    },
+}
+
+
+def _describe_error(text: str) -> dict[str, Any]:
+    return {"description": text, **PROBLEM_RESPONSE}
+
+
+@router.post(
+    "/mcp",
+    response_class=Response,
+    openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": MESSAGE_SCHEMA}}}},
+    responses={
+        200: {"description": "The JSON-RPC reply", "content": {JSON_MEDIA_TYPE: {"schema": {"type": "object"}}}},
+        202: {"description": "A notification was taken"},
+        400: {"description": "No JSON-RPC message, or of a protocol version that is not spoken"},
+        401: _describe_error("No key, or one that is not valid"),
+        403: _describe_error("From a page whose origin may not call"),
+        404: {"description": "No such method"},
+        406: {"description": "The client does not accept JSON"},
+        413: _describe_error("Too large"),
+        415: _describe_error("Not JSON"),
+        422: _describe_error("Not valid"),
+        429: _describe_error("Too many failed attempts to sign in; try again after Retry-After"),
+        431: _describe_error("The address or a header is too long"),
+        503: _describe_error("A dependency is down; try again"),
+    },
+)
+async def handle_message(request: Request, _tenant: CurrentReader) -> Response:
+    """One message of the Model Context Protocol (streamable HTTP, stateless; protocol versions 2024-11-05 and later).
+
+    Tools: `search` and `fetch`, as assistants ask for them, `search_knowledge` and `list_knowledge_bases`. Resources:
+    documents as text. The key alone says whose they are; there are no sessions, so any replica answers any message.
+    """
+    transport: McpTransport = request.app.state.mcp
+    transport.check_request(request)
+    return ForwardedResponse(transport.app, await read_body(request))

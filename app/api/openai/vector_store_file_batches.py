@@ -1,0 +1,178 @@
+"""Batches of a vector store's files: create, retrieve, list files, cancel."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field, model_validator
+
+from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentWriter
+from app.api.http.request_models import Text
+from app.api.openai.errors import ERROR_RESPONSES
+from app.api.openai.schemas import (
+    POLL_HEADERS,
+    Attributes,
+    ChunkingStrategyRequest,
+    CurrentListParams,
+    FileCountsOut,
+    ListParams,
+    OpenAiListResponse,
+    OpenAiRequestModel,
+    decode_path_id,
+    to_unix_seconds,
+)
+from app.api.openai.vector_store_files import (
+    VectorStoreFileCreate,
+    VectorStoreFileOut,
+    VectorStoreFileStatus,
+    flatten_attributes,
+    to_chunking_strategy,
+    to_file_error,
+    to_file_status,
+    to_vector_store_file_out,
+)
+from app.api.openai.vector_stores import check_chunking, to_file_counts
+from app.files.batches import MAX_BATCH_FILES, BatchFileState, FileBatchFiles, FileBatchNotFound, FileBatchView
+from app.files.service import FileNotFound
+from app.ids import encode_id
+from app.knowledge_bases.types import KnowledgeBaseView
+
+router = APIRouter(
+    prefix="/vector_stores/{kb}/file_batches",
+    tags=["openai vector stores"],
+    route_class=AuthenticatedRoute,
+    responses=ERROR_RESPONSES,
+)
+
+
+class FileBatchCreate(OpenAiRequestModel):
+    """``file_ids``, with attributes for all, or ``files`` with attributes for each."""
+
+    file_ids: list[Text] | None = Field(None, min_length=1, max_length=MAX_BATCH_FILES)
+    files: list[VectorStoreFileCreate] | None = Field(None, min_length=1, max_length=MAX_BATCH_FILES)
+    attributes: Attributes | None = None
+    chunking_strategy: ChunkingStrategyRequest | None = None
+
+    @model_validator(mode="after")
+    def _check_exactly_one(self) -> Self:
+        if (self.file_ids is None) == (self.files is None):
+            raise ValueError("send either file_ids or files")
+        return self
+
+    def list_requested_files(self) -> Sequence[VectorStoreFileCreate]:
+        """Each file with what is said of it."""
+        if self.files is not None:
+            return self.files
+        return [
+            VectorStoreFileCreate(file_id=file_id, attributes=self.attributes, chunking_strategy=self.chunking_strategy)
+            for file_id in self.file_ids or []
+        ]
+
+
+class FileBatchOut(BaseModel):
+    """Files that were attached together."""
+
+    id: str
+    object: Literal["vector_store.files_batch"] = "vector_store.files_batch"
+    vector_store_id: str
+    created_at: int
+    status: Literal["in_progress", "completed", "cancelled"]
+    file_counts: FileCountsOut
+
+
+def _to_batch_file_status(file: BatchFileState) -> VectorStoreFileStatus:
+    if file.document is not None:
+        return to_file_status(file.document)
+    return "in_progress" if file.error is None else "failed"
+
+
+def _to_file_batch_out(view: FileBatchView) -> FileBatchOut:
+    batch, counts = view.batch, to_file_counts(view.status_counts)
+    counts.cancelled = batch.cancelled
+    counts.total += batch.cancelled
+    final_status: Literal["cancelled", "completed"] = "completed" if batch.cancelled_at is None else "cancelled"
+    return FileBatchOut(
+        id=encode_id("vsfb", batch.id),
+        vector_store_id=encode_id("kb", batch.kb_id),
+        created_at=to_unix_seconds(batch.created_at),
+        status="in_progress" if counts.in_progress and batch.cancelled_at is None else final_status,
+        file_counts=counts,
+    )
+
+
+def _to_batch_files_out(view: FileBatchFiles, kb: KnowledgeBaseView) -> list[VectorStoreFileOut]:
+    items = []
+    for file in view.files:
+        if file.document is not None:
+            items.append(to_vector_store_file_out(file.document, kb))
+            continue
+        unattached = VectorStoreFileOut(
+            id=encode_id("file", file.file_id),
+            vector_store_id=encode_id("kb", view.batch.kb_id),
+            created_at=to_unix_seconds(view.batch.created_at),
+            status=_to_batch_file_status(file),
+            last_error=to_file_error(file.error),
+            usage_bytes=0,
+            attributes=flatten_attributes(file.attributes or {}),
+            chunking_strategy=to_chunking_strategy(kb),
+            filename=view.filenames.get(file.file_id, ""),  # it may be gone by now
+            document=None,
+        )
+        items.append(unattached)
+    return items
+
+
+def _apply_cursor(params: ListParams, files: Sequence[VectorStoreFileOut]) -> Sequence[VectorStoreFileOut]:
+    """Those behind the cursor, in the order in which they are asked for. Raises InvalidInput."""
+    ordered = list(reversed(files)) if params.newest_first else list(files)
+    if params.cursor is None:
+        return ordered
+    ids = [file.id for file in ordered]
+    if params.cursor not in ids:
+        params.raise_invalid_cursor()
+    return ordered[ids.index(params.cursor) + 1 :]
+
+
+@router.post("", response_model=FileBatchOut)
+async def create_vector_store_file_batch(
+    kb: str, body: FileBatchCreate, tenant: CurrentWriter, response: Response
+) -> FileBatchOut:
+    """Have many files attached; what is wrong with one is told of it alone."""
+    view, requested_files = await tenant.knowledge_bases.find(kb), body.list_requested_files()
+    for file in requested_files:
+        check_chunking(view, file.chunking_strategy)
+    files = [(decode_path_id("file", file.file_id, FileNotFound), file.attributes) for file in requested_files]
+    batch_view = await tenant.file_batches.create(kb, files)
+    response.headers.update(POLL_HEADERS)
+    return _to_file_batch_out(batch_view)
+
+
+@router.get("/{batch}", response_model=FileBatchOut)
+async def get_vector_store_file_batch(kb: str, batch: str, tenant: CurrentReader, response: Response) -> FileBatchOut:
+    """One batch with how far it is."""
+    batch_view = await tenant.file_batches.get(kb, decode_path_id("vsfb", batch, FileBatchNotFound))
+    response.headers.update(POLL_HEADERS)
+    return _to_file_batch_out(batch_view)
+
+
+@router.get("/{batch}/files", response_model=OpenAiListResponse[VectorStoreFileOut])
+async def list_vector_store_batch_files(
+    kb: str,
+    batch: str,
+    params: CurrentListParams,
+    tenant: CurrentReader,
+    filter: Annotated[VectorStoreFileStatus | None, Query(description="Files that are so far")] = None,
+) -> dict[str, Any]:
+    """The files of a batch."""
+    view = await tenant.knowledge_bases.find(kb)
+    batch_view = await tenant.file_batches.list_files(kb, decode_path_id("vsfb", batch, FileBatchNotFound))
+    files = [
+        file for file in _apply_cursor(params, _to_batch_files_out(batch_view, view)) if filter in (None, file.status)
+    ]
+    return params.to_list_response(files[: params.limit + 1], lambda file: file.id)
+
+
+@router.post("/{batch}/cancel", response_model=FileBatchOut)
+async def cancel_vector_store_file_batch(kb: str, batch: str, tenant: CurrentWriter) -> FileBatchOut:
+    """Attach no more of it, and take what is not ready yet out of the vector store."""
+    return _to_file_batch_out(await tenant.file_batches.cancel(kb, decode_path_id("vsfb", batch, FileBatchNotFound)))

@@ -1,0 +1,1 @@
+"""Routes of tenants, keys, audit, usage, webhooks, status and capabilities."""

@@ -1,0 +1,1 @@
+"""Routes of documents and of everything that belongs to one document."""

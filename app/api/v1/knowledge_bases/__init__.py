@@ -1,0 +1,1 @@
+"""Routes of knowledge bases and of their settings."""

@@ -1,0 +1,1 @@
+"""Routes of searches: one knowledge base, several, and the external-search contract."""

@@ -1,0 +1,1 @@
+"""Removal of expired, deleted and abandoned data in the background."""

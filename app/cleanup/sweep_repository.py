@@ -1,0 +1,71 @@
+"""What the sweepers ask and remove, in one tenant."""
+
+from collections.abc import Collection
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import delete, func, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models.files import StoredFile
+from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
+from app.db.models.webhooks import WebhookDelivery
+from app.idempotency import RETENTION
+
+# An ingestion that rests longer pays for its vectors again.
+MAX_CHECKPOINT_AGE = timedelta(days=7)
+# For so long what webhooks were told is listed, and can be sent again.
+MAX_DELIVERY_AGE = timedelta(days=30)
+
+
+class SweepRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def find_existing_keys(self, documents: Collection[UUID]) -> set[str]:
+        """The keys of these documents' originals and pictures, and of files that are kept."""
+        keys = await self.session.scalars(
+            text(_EXISTING_KEYS),
+            {"tenant": self.tenant_id, "documents": list(documents)},
+        )
+        return set(keys)
+
+    async def remove_old_responses(self) -> int:
+        """Answers kept for retries that will not come any more; returns how many."""
+        return await self._remove_older_than(IdempotencyKey, RETENTION)
+
+    async def remove_old_checkpoints(self) -> int:
+        """Vectors of versions that were never finished; returns how many."""
+        return await self._remove_older_than(EmbeddingCheckpoint, MAX_CHECKPOINT_AGE)
+
+    async def remove_old_deliveries(self) -> int:
+        """What webhooks were told long ago; returns how many."""
+        return await self._remove_older_than(WebhookDelivery, MAX_DELIVERY_AGE)
+
+    async def remove_expired_files(self) -> int:
+        """Kept files whose time has passed; their bytes are orphans then. Returns how many."""
+        statement = (
+            delete(StoredFile)
+            .where(StoredFile.tenant_id == self.tenant_id, StoredFile.expires_at <= func.now())
+            .returning(StoredFile.id)
+        )
+        return len((await self.session.execute(statement)).all())
+
+    async def _remove_older_than(
+        self, table: type[IdempotencyKey | EmbeddingCheckpoint | WebhookDelivery], age: timedelta
+    ) -> int:
+        statement = (
+            delete(table)
+            .where(table.tenant_id == self.tenant_id, table.created_at < func.now() - age)
+            .returning(table.tenant_id)
+        )
+        return len((await self.session.execute(statement)).all())
+
+
+_EXISTING_KEYS = """
+select key from document_object where tenant_id = :tenant and document_id = any(:documents)
+union all select key from document_media where tenant_id = :tenant and document_id = any(:documents)
+union all select key from openai_file where tenant_id = :tenant and id = any(:documents)"""

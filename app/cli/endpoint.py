@@ -1,0 +1,117 @@
+"""How the client commands reach a running service: its address and its key, and what can be sent to it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from carrel_client import Client
+from pydantic import TypeAdapter, ValidationError
+
+from app.cli.runtime_state import Credentials, read_credentials
+from app.errors import InvalidInputError
+from app.settings import HttpUrl
+from app.settings.environment import read_sources
+
+MAX_RETRIES = 2  # somebody waits
+
+
+class ServiceNotConfigured(InvalidInputError):
+    """No service is named and none has left its credentials here; give --url and --key."""
+
+    code = "no_service"
+
+
+def parse_json(text: str) -> Any:
+    """What it says, where a request can carry it: no NaN, no half of a character. Raises ValueError, RecursionError."""
+    value = json.loads(text)
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _EndpointSource:
+    """What one place says: an address, a key, both or neither."""
+
+    origin: str
+    url: str | None
+    key: str | None
+
+
+def resolve_endpoint(url: str | None, key: str | None) -> Credentials:
+    """Find the service and its key in one place, the first that names either.
+
+    The places are the command line, the environment, the file ``.env`` and what ``serve`` left. A key goes to the
+    address that stands beside it, and to no other: a file in the current directory may be somebody else's.
+
+    Args:
+        url: The option ``--url``.
+        key: The option ``--key``.
+
+    Raises:
+        NoService: Nothing is named, or a key and its address would come from different places.
+    """
+    candidates = [candidate for candidate in _list_endpoint_sources(url, key) if candidate.url or candidate.key]
+    if not candidates:
+        raise ServiceNotConfigured
+    first, *others = candidates
+    if first.url is None:
+        raise ServiceNotConfigured(_format_missing_address(first, others))
+    if first.key is not None:
+        return Credentials(first.url, first.key)
+    # The address is named once more, beside a key: that key was meant for it.
+    for other in others:
+        if other.key is not None and other.url == first.url:
+            return Credentials(first.url, other.key)
+    raise ServiceNotConfigured(_format_missing_key(first, others))
+
+
+def _list_endpoint_sources(url: str | None, key: str | None) -> Iterator[_EndpointSource]:
+    yield _EndpointSource("the command line", _validate_url("--url", url), key or None)
+    for origin, variables in read_sources().items():
+        address = _validate_url("CARREL_URL", variables.get("CARREL_URL"))
+        yield _EndpointSource(origin, address, variables.get("CARREL_API_KEY"))
+    directory = next(
+        (credentials["CARREL_DATA_DIR"] for credentials in read_sources().values() if "CARREL_DATA_DIR" in credentials),
+        ".carrel",
+    )
+    if credentials := read_credentials(Path(directory).expanduser()):
+        yield _EndpointSource(
+            str(Path(directory) / "credentials.json"), credentials.url.rstrip("/"), credentials.api_key
+        )
+
+
+def _validate_url(name: str, address: str | None) -> str | None:
+    """Return the address without a slash at its end; None for none. Raises NoService."""
+    try:
+        return TypeAdapter(HttpUrl).validate_python(address) if address else None
+    except ValidationError as exc:
+        reason = exc.errors(include_input=False, include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ServiceNotConfigured(f"{name} {reason}") from None
+
+
+def _format_missing_address(first: _EndpointSource, others: Sequence[_EndpointSource]) -> str:
+    elsewhere = next(
+        (f"; {other.origin} names {other.url}, but no key goes there" for other in others if other.url), ""
+    )
+    if first.origin == "the command line":
+        return f"--key is given without an address{elsewhere}: give --url too"
+    return (
+        f"CARREL_API_KEY is set in {first.origin} without an address{elsewhere}: set CARREL_URL in the same place, "
+        "or give --url and --key"
+    )
+
+
+def _format_missing_key(first: _EndpointSource, others: Sequence[_EndpointSource]) -> str:
+    elsewhere = next((f"; the key of {other.origin} is not sent there" for other in others if other.key), "")
+    origin = "--url" if first.origin == "the command line" else f"CARREL_URL in {first.origin}"
+    return (
+        f"no key for {first.url}, which is named by {origin}{elsewhere}: give --url and --key, or set both in one place"
+    )
+
+
+def connect(url: str | None, key: str | None) -> Client:
+    """A client of the service that ``find_service`` finds; to be used by ``with``. Raises NoService."""
+    credentials = resolve_endpoint(url, key)
+    return Client(credentials.url, credentials.api_key, retries=MAX_RETRIES)

@@ -1,0 +1,76 @@
+"""Bring a set's corpus into a knowledge base, each document under its id there, and wait until it is searchable."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from carrel_client import Client, NotFound
+
+from app.cli.evaluation.datasets import CorpusLine, DatasetError, read_lines
+from app.cli.evaluation.runner import map_concurrently
+from app.errors import AppError
+
+UNFINISHED_STATUSES = ("queued", "parsing", "chunking", "embedding")
+PAGE_SIZE = 200
+STALL_TIMEOUT_SECONDS = 300.0
+
+
+class CorpusUploadFailed(AppError):
+    """The corpus could not be loaded."""
+
+    code = "loading_failed"
+
+
+def read_corpus(path: Path) -> list[CorpusLine]:
+    """Every document that says something; an empty one cannot be found anyway. Raises SetError."""
+    corpus = [line for line in read_lines(path, CorpusLine) if line.text.strip()]
+    if not corpus:
+        raise DatasetError(f"{path}: no document")
+    return corpus
+
+
+def ensure_knowledge_base(client: Client, kb: str) -> None:
+    """Unless it is there. Raises ApiError."""
+    try:
+        client.knowledge_bases.get(kb)
+    except NotFound:
+        client.knowledge_bases.create(kb)
+
+
+def upload_corpus(client: Client, kb: str, corpus: Sequence[CorpusLine], *, concurrency: int) -> Iterator[str]:
+    """The documents' ids as they are stored; the same ones again change nothing. Raises ApiError."""
+
+    def upload_document(line: CorpusLine) -> str:
+        optional = {"title": line.title or None, "metadata": line.metadata}
+        provided: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+        body = {"external_id": line.id, "text": line.text, **provided}
+        return str(client.post("knowledge-bases", kb, "documents", body=body)["id"])
+
+    yield from map_concurrently(upload_document, corpus, concurrency=concurrency)
+
+
+def wait_until_searchable(client: Client, kb: str, on_progress: Callable[[str], None]) -> None:
+    """Raises LoadingFailed where a document failed, or none has got on for five minutes."""
+    previous, changed_at = -1, time.monotonic()
+    while unfinished := _count_unfinished(client, kb):
+        # A full page says nothing of how many there are.
+        if unfinished != previous or unfinished >= PAGE_SIZE:
+            previous, changed_at = unfinished, time.monotonic()
+        if time.monotonic() - changed_at > STALL_TIMEOUT_SECONDS:
+            raise CorpusUploadFailed(f"{unfinished} documents of {kb} are not getting on; does a worker run?")
+        on_progress(f"{unfinished}{'+' if unfinished >= PAGE_SIZE else ''} documents are being ingested")
+        time.sleep(0.2 if unfinished < PAGE_SIZE else 2)
+    failed = _list_page(client, kb, status="failed", limit=1)
+    if failed:
+        name, error = failed[0]["external_id"] or failed[0]["source"], failed[0]["error"] or {}
+        raise CorpusUploadFailed(f"document {name} of {kb} failed: {error.get('message')}")
+
+
+def _count_unfinished(client: Client, kb: str) -> int:
+    return sum(len(_list_page(client, kb, status=status, limit=PAGE_SIZE)) for status in UNFINISHED_STATUSES)
+
+
+def _list_page(client: Client, kb: str, **filters: str | int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = client.get("knowledge-bases", kb, "documents", params=filters)["items"]
+    return items

@@ -1,0 +1,253 @@
+"""Evaluation sets: queries with the documents, or the excerpts, that answer them."""
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from app.cli.endpoint import parse_json
+from app.errors import InvalidInputError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+# trec_eval keeps a count for each grade up to the greatest: one like a time would take all memory. Far below zero it
+# takes none at all.
+MAX_GRADE = 1_000_000
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+# The one that BEIR itself measures where nobody says.
+_DEFAULT_SPLIT = "test"
+
+
+class DatasetError(InvalidInputError):
+    """The evaluation set cannot be read."""
+
+    code = "bad_evaluation_set"
+
+
+class _DatasetLine(BaseModel):
+    """Sets carry many fields that are of no use here; ids are often written as numbers."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True, frozen=True)
+
+
+def _check_range(value: tuple[int, int] | None) -> tuple[int, int] | None:
+    if value is not None and not 0 <= value[0] < value[1]:
+        raise ValueError("start must be before end")
+    return value
+
+
+class ExcerptReference(_DatasetLine):
+    """An excerpt that answers a query: a range of its document's characters, or its words."""
+
+    document: str
+    span: Annotated[tuple[int, int] | None, AfterValidator(_check_range)] = None
+    text: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_span(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("start") is not None and "span" not in value:
+            return {**value, "span": (value["start"], value.get("end"))}
+        return value
+
+    @model_validator(mode="after")
+    def _require_location(self) -> "ExcerptReference":
+        if self.span is None and not (self.text or "").strip():
+            raise ValueError("start and end, or text, is needed")
+        return self
+
+
+class _ReferenceLine(ExcerptReference):
+    query: str
+
+
+class _IdentifiedLine(_DatasetLine):
+    """BEIR's own files write ``_id``; what carries another ``id`` beside it does not say which one judgements mean."""
+
+    id: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_id(cls, value: Any) -> Any:
+        ids = [value[key] for key in ("id", "_id") if value.get(key) is not None] if isinstance(value, dict) else []
+        if len(set(map(str, ids))) > 1:
+            raise ValueError(f"id and _id are different: {ids[0]} and {ids[1]}")
+        return {**value, "id": ids[0]} if ids else value
+
+
+class _QueryLine(_IdentifiedLine):
+    text: str | None = None
+    messages: list[dict[str, str]] | None = None
+    history: list[dict[str, str]] = Field(default_factory=list)
+    relevant: list[str] | dict[str, int] = Field(default_factory=dict)
+    references: list[ExcerptReference] = Field(default_factory=list)
+
+    def to_search_body(self) -> dict[str, Any]:
+        """What a search is asked: a conversation where there is one, else the words alone."""
+        if self.messages is not None:
+            return {"messages": self.messages}
+        if self.text is None:
+            raise ValueError("text or messages is needed")
+        if not self.history:
+            return {"query": self.text}
+        return {"messages": [*self.history, {"role": "user", "content": self.text}]}
+
+    def get_grades(self) -> dict[str, int]:
+        """The judged documents; those of a list are relevant."""
+        return self.relevant if isinstance(self.relevant, dict) else dict.fromkeys(self.relevant, 1)
+
+
+class CorpusLine(_IdentifiedLine):
+    """A document of the set."""
+
+    title: str | None = None
+    text: str
+    metadata: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationQuery:
+    """A question with what answers it: grades by document (above 0 is relevant), excerpts."""
+
+    id: str
+    search_body: Mapping[str, Any]
+    grades: Mapping[str, int]
+    references: tuple[ExcerptReference, ...]
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any document answers it."""
+        return any(grade > 0 for grade in self.grades.values())
+
+    @property
+    def documents(self) -> set[str]:
+        """Every document that its judgements name."""
+        return {*self.grades, *(reference.document for reference in self.references)}
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationDataset:
+    """The queries that something answers, how many were left out for nothing does, and the corpus, if it is there."""
+
+    queries: tuple[EvaluationQuery, ...]
+    skipped_count: int
+    corpus: Path | None
+
+
+def read_dataset(
+    path: Path,
+    *,
+    judgements: Path | None = None,
+    references: Path | None = None,
+    corpus: Path | None = None,
+    split: str | None = None,
+) -> EvaluationDataset:
+    """A directory in BEIR's layout or a file of queries. Raises SetError, with file and line."""
+    if split is not None and (judgements is not None or not path.is_dir()):
+        raise DatasetError(f"{path}: --split chooses among the qrels/*.tsv of a directory, and not beside --judgements")
+    if path.is_dir():
+        judgements = judgements or _find_judgements(path, split)
+        references = references or _find_existing(path / "references.jsonl")
+        corpus = corpus or _find_existing(path / "corpus.jsonl")
+        path = path / "queries.jsonl"
+    lines = _read_queries(path)
+    grades = _read_judgements(judgements, lines) if judgements else {}
+    excerpts: dict[str, list[ExcerptReference]] = {}
+    for reference in read_lines(references, _ReferenceLine) if references else ():
+        excerpts.setdefault(reference.query, []).append(reference)
+    all_queries = [
+        _build_query(path, line, grades.get(name, {}), excerpts.get(name, ())) for name, line in lines.items()
+    ]
+    queries = tuple(query for query in all_queries if query.is_judged or query.references)
+    if not queries:
+        raise DatasetError(f"{path}: no query has a judgement; name a file of them with --judgements")
+    return EvaluationDataset(queries, len(all_queries) - len(queries), corpus)
+
+
+def read_lines(path: Path, model: type[ModelT]) -> Iterator[ModelT]:
+    """The objects of a JSON Lines file, one at a time. Raises SetError."""
+    for number, line in _iterate_lines(path):
+        if line.strip():
+            try:
+                yield model.model_validate(parse_json(line))
+            except ValidationError as exc:
+                first = exc.errors(include_url=False, include_input=False)[0]
+                location = ".".join(map(str, first["loc"])) or "the line"
+                raise DatasetError(
+                    f"{path} line {number}: {location}: {first['msg'].removeprefix('Value error, ')}"
+                ) from None
+            except (ValueError, RecursionError) as exc:
+                raise DatasetError(f"{path} line {number}: not JSON") from exc
+
+
+def _read_queries(path: Path) -> dict[str, _QueryLine]:
+    lines: dict[str, _QueryLine] = {}
+    for line in read_lines(path, _QueryLine):
+        if line.id in lines:
+            raise DatasetError(f"{path}: the query id {line.id} comes twice")
+        lines[line.id] = line
+    return lines
+
+
+def _build_query(
+    path: Path, line: _QueryLine, grades: Mapping[str, int], excerpts: Iterable[ExcerptReference]
+) -> EvaluationQuery:
+    """What its own line says, and what the other files say of it."""
+    try:
+        search_body = line.to_search_body()
+    except ValueError as exc:
+        raise DatasetError(f"{path}: query {line.id}: {exc}") from exc
+    merged_grades = {**line.get_grades(), **grades}
+    if max(map(abs, merged_grades.values()), default=0) > MAX_GRADE:
+        raise DatasetError(f"{path}: query {line.id}: a grade is beyond {MAX_GRADE:,} or -{MAX_GRADE:,}")
+    return EvaluationQuery(line.id, search_body, merged_grades, (*line.references, *excerpts))
+
+
+def _find_judgements(directory: Path, split: str | None) -> Path | None:
+    """A directory's ``qrels.tsv``, else BEIR's ``qrels/test.tsv``; no other split is taken unasked."""
+    default_path, splits_dir = directory / "qrels.tsv", directory / "qrels"
+    if split is None and default_path.exists():
+        return default_path
+    chosen = splits_dir / f"{_DEFAULT_SPLIT if split is None else split}.tsv"
+    available = ", ".join(sorted(path.stem for path in splits_dir.glob("*.tsv")))
+    if not chosen.exists() and (available or split is not None):
+        raise DatasetError(f"{chosen}: no such file; there for --split: {available or 'none'}")
+    return _find_existing(chosen)
+
+
+def _read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, int]]:
+    """Query, document and grade in a line, as BEIR writes them, or with trec_eval's second column of four.
+
+    The first line may be a heading: it ends in a word, and begins with no query of the set. So no judgement of one is
+    ever taken for a heading, and what is said of a query that is not in the set does not matter.
+    """
+    grades: dict[str, dict[str, int]] = {}
+    for number, line in _iterate_lines(path):
+        fields = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
+        if not any(fields):
+            continue
+        grade = fields[-1].strip()
+        if len(fields) in (3, 4) and _INTEGER.fullmatch(grade):
+            grades.setdefault(fields[0], {})[fields[-2]] = int(grade)
+        elif number > 1 or grade[:1] in "+-.0123456789" or fields[0] in queries:  # an empty end is no word, too
+            raise DatasetError(f"{path} line {number}: not a query, a document and a whole number")
+    return grades
+
+
+def _iterate_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Cut at line feeds alone: texts may hold other characters that Python takes for the end of a line."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="\n") as file:
+            yield from enumerate(file, 1)
+    except UnicodeDecodeError as exc:
+        raise DatasetError(f"{path}: not UTF-8") from exc
+    except OSError as exc:
+        raise DatasetError(f"{path}: {exc.strerror}") from exc
+
+
+def _find_existing(path: Path) -> Path | None:
+    return path if path.exists() else None

@@ -1,0 +1,111 @@
+"""One evaluation: look the judged documents up, ask every query under every setting, and measure the answers."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from carrel_client import Client
+
+from app.cli.evaluation.datasets import CorpusLine, DatasetError, EvaluationDataset, read_lines
+from app.cli.evaluation.measures import Measure, count_needed_chunks, score_documents, score_excerpts
+from app.cli.evaluation.report import ConfigResult
+from app.cli.evaluation.runner import (
+    EXTERNAL_ID,
+    DocumentNaming,
+    QueryResult,
+    SearchConfig,
+    find_documents,
+    run_queries,
+)
+from app.cli.evaluation.span_metrics import CorpusTexts
+from app.errors import AppError
+
+ItemT = TypeVar("ItemT")
+
+
+class ProgressReporter(Protocol):
+    """Shows how far a long loop is: passes its items on."""
+
+    def __call__(self, items: Iterable[ItemT], length: int, label: str, /) -> Iterator[ItemT]: ...
+
+
+class NoQueryAnswered(AppError):
+    """No query was answered."""
+
+    code = "nothing_answered"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A set, the service it is put to, and what is measured."""
+
+    client: Client
+    dataset: EvaluationDataset
+    measures: Sequence[Measure]
+    configs: Sequence[SearchConfig]
+    naming_kind: str
+    concurrency: int
+    progress: ProgressReporter
+
+    def run(self) -> tuple[list[ConfigResult], int | None]:
+        """One a setting, and how many judged documents are not there, where that is known. Raises NothingAnswered."""
+        texts = self._load_texts()
+        naming, missing = self._load_naming()
+        return [self._run_config(config, naming, texts) for config in self.configs], missing
+
+    def _load_naming(self) -> tuple[DocumentNaming, int | None]:
+        """Judged documents are looked up by external id: a search does not tell it, and the others do not matter."""
+        if self.naming_kind != EXTERNAL_ID:
+            return DocumentNaming(self.naming_kind, {}), None
+        names = sorted(set().union(*(query.documents for query in self.dataset.queries)))
+        kbs = sorted({kb for config in self.configs for kb in config.knowledge_bases})
+        matches = find_documents(self.client, kbs, names, concurrency=self.concurrency)
+        by_id: dict[str, str] = {}
+        missing = 0
+        for name, ids in self.progress(matches, len(names), "judged documents"):
+            by_id |= dict.fromkeys(ids, name)
+            missing += not ids
+        return DocumentNaming(EXTERNAL_ID, by_id), missing
+
+    def _load_texts(self) -> CorpusTexts:
+        """The texts that excerpts are in. Raises SetError where they are needed and an excerpt is not there."""
+        document_ids = {reference.document for query in self.dataset.queries for reference in query.references}
+        if not document_ids or not count_needed_chunks(self.measures):
+            return CorpusTexts({})
+        if self.dataset.corpus is None:
+            raise DatasetError("measures of excerpts need the documents' texts; give --corpus")
+        corpus = read_lines(self.dataset.corpus, CorpusLine)
+        texts = CorpusTexts({line.id: line.text for line in corpus if line.id in document_ids})
+        for query in self.dataset.queries:
+            texts.locate_references(query.references)  # before an hour of searches, not behind it
+        return texts
+
+    def _run_config(self, config: SearchConfig, naming: DocumentNaming, texts: CorpusTexts) -> ConfigResult:
+        queries = self.dataset.queries
+        depth = count_needed_chunks(self.measures)
+        pending = run_queries(
+            self.client, queries, config, naming, texts=texts, max_chunks=depth, concurrency=self.concurrency
+        )
+        results = dict(self.progress(pending, len(queries), config.name))
+        problems = Counter(result.problem for result in results.values() if result.problem is not None)
+        if problems.total() == len(queries):
+            raise NoQueryAnswered(f"setting {config.name}: no query was answered: {problems.most_common(1)[0][0]}")
+        scores = score_documents(self.measures, queries, results)
+        excerpt_scores, unlocated = score_excerpts(self.measures, queries, results, texts)
+        warnings = Counter(warning for result in results.values() for warning in result.warnings)
+        by_label = {**scores, **excerpt_scores}
+        ordered = {measure.label: by_label[measure.label] for measure in self.measures}
+        return ConfigResult(config, ordered, problems, warnings, unlocated, tuple(self._list_remarks(config, results)))
+
+    def _list_remarks(self, config: SearchConfig, results: Mapping[str, QueryResult]) -> Iterator[str]:
+        """Why figures may not be what they are called."""
+        top_k = config.body["top_k"]
+        deeper = [
+            measure.label for measure in self.measures if isinstance(top_k, int) and (measure.cutoff or 0) > top_k
+        ]
+        if deeper:
+            yield f"{', '.join(deeper)}: no more than {top_k} passages were asked for (top_k)"
+        judged = set().union(*(query.documents for query in self.dataset.queries))
+        if not any(judged.intersection(result.documents) for result in results.values()):
+            yield f"no query found a judged document: by {self.naming_kind} they may have other names or be missing"

@@ -1,0 +1,188 @@
+"""Ask a running service every query under a setting, several at a time, and keep what measures need of the answers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from carrel_client import ApiError, Client
+
+from app.cli.endpoint import parse_json
+from app.cli.evaluation.datasets import EvaluationQuery
+from app.cli.evaluation.span_metrics import CorpusTexts, RetrievedChunk
+from app.errors import InvalidInputError
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+EXTERNAL_ID = "external_id"
+NAMING_FIELDS = ("source", "title")
+METADATA_PREFIX = "metadata."
+# What a search is asked by. `queries` would be searched beside every question, the others give way to it unseen.
+QUERY_FIELDS = ("query", "queries", "messages")
+# As long as the service allows: what is measured is what it finds, not how soon.
+SEARCH_TIMEOUT_SECONDS = 60
+
+
+class InvalidSearchConfig(InvalidInputError):
+    """A setting is NAME={…}, with the body of a search request."""
+
+    code = "bad_setting"
+
+
+class InvalidDocumentNaming(InvalidInputError):
+    """--documents is external_id, source, title, or metadata. and a key."""
+
+    code = "bad_naming"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """A named way to search: what is sent beside the question."""
+
+    name: str
+    body: Mapping[str, Any]
+
+    @property
+    def knowledge_bases(self) -> list[str]:
+        """Where it searches."""
+        return list(self.body["knowledge_bases"])
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Documents, each at its best passage, and the first passages; or why there is no answer."""
+
+    documents: tuple[str, ...] = ()
+    chunks: tuple[RetrievedChunk, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentNaming:
+    """How a found document is called in the judgements; ``by_id`` for names that a search does not tell."""
+
+    kind: str
+    by_id: Mapping[str, str]
+
+    def get_name(self, document: Mapping[str, Any]) -> str:
+        """The judgements' name, or its id, which no judgement has."""
+        if self.kind in NAMING_FIELDS:
+            name = document[self.kind]
+        elif self.kind.startswith(METADATA_PREFIX):
+            name = _get_metadata_value(document["metadata"], self.kind.removeprefix(METADATA_PREFIX))
+        else:
+            name = self.by_id.get(document["id"])
+        return document["id"] if name is None else str(name)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTextCache:
+    """What is stored of found documents, each asked for once."""
+
+    client: Client
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def get(self, result: Mapping[str, Any]) -> str:
+        """Empty where it cannot be read: another version is live by now, or it is shared by the operator."""
+        kb, document, root = result["knowledge_base"], result["document"]["id"], result["node_path"][0]
+        if root not in self.texts:
+            try:
+                node = self.client.get("knowledge-bases", kb, "documents", document, "nodes", root)
+                self.texts[root] = node["text"]
+            except ApiError:
+                self.texts[root] = ""
+        return self.texts[root]
+
+
+def check_naming(kind: str) -> str:
+    """Raises BadNaming for what a document has not."""
+    if kind not in (EXTERNAL_ID, *NAMING_FIELDS) and not (kind.startswith(METADATA_PREFIX) and kind != METADATA_PREFIX):
+        raise InvalidDocumentNaming
+    return kind
+
+
+def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
+    """NAME={…}; what it does not say is searched in ``kb`` for ``top_k`` passages. Raises BadSetting."""
+    name, _, encoded = text.partition("=")
+    try:
+        body = parse_json(encoded)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidSearchConfig(f"--setting {name}: not NAME=JSON") from exc
+    if not name or not isinstance(body, dict):
+        raise InvalidSearchConfig
+    for key in QUERY_FIELDS:
+        if key in body:
+            raise InvalidSearchConfig(
+                f"--setting {name}: {key} is not set here; the queries of the set are what is asked"
+            )
+    merged = {"knowledge_bases": [kb], "top_k": top_k, "timeout_seconds": SEARCH_TIMEOUT_SECONDS, **body}
+    names = merged["knowledge_bases"]
+    if not isinstance(names, list) or not all(isinstance(kb_name, str) for kb_name in names):
+        raise InvalidSearchConfig(f"--setting {name}: knowledge_bases is a list of names")
+    return SearchConfig(name, merged)
+
+
+def find_documents(
+    client: Client, knowledge_bases: Iterable[str], external_ids: Iterable[str], *, concurrency: int
+) -> Iterator[tuple[str, list[str]]]:
+    """The ids of the searchable documents under each external id; an empty list where there is none."""
+    kb_names = list(knowledge_bases)
+
+    def find_ids(external_id: str) -> tuple[str, list[str]]:
+        params = {"external_id": external_id, "limit": 200}
+        pages = [client.get("knowledge-bases", kb, "documents", params=params) for kb in kb_names]
+        live = (document for page in pages for document in page["items"] if document["live_version"] is not None)
+        return external_id, [document["id"] for document in live]
+
+    yield from map_concurrently(find_ids, list(external_ids), concurrency=concurrency)
+
+
+def run_queries(
+    client: Client,
+    queries: Sequence[EvaluationQuery],
+    config: SearchConfig,
+    naming: DocumentNaming,
+    *,
+    texts: CorpusTexts,
+    max_chunks: int,
+    concurrency: int,
+) -> Iterator[tuple[str, QueryResult]]:
+    """The answer to each query, in their order; a refused one has its problem instead. Raises ConnectionFailed.
+
+    Passages that their document has more than once in ``texts`` come with what is stored of it.
+    """
+    stored = StoredTextCache(client)
+
+    def to_chunk(name: str, result: Mapping[str, Any]) -> RetrievedChunk:
+        is_ambiguous = texts.is_ambiguous(name, result["text"])
+        return RetrievedChunk(name, result["text"], result["start"], stored.get(result) if is_ambiguous else "")
+
+    def run_query(query: EvaluationQuery) -> tuple[str, QueryResult]:
+        try:
+            reply = client.post("search", body={**config.body, **query.search_body})
+        except ApiError as exc:
+            return query.id, QueryResult(problem=str(exc))
+        names = [naming.get_name(result["document"]) for result in reply["results"]]
+        first_results = zip(names[:max_chunks], reply["results"], strict=False) if query.references else ()
+        return query.id, QueryResult(
+            documents=tuple(dict.fromkeys(names)),
+            chunks=tuple(to_chunk(name, result) for name, result in first_results),
+            warnings=tuple(reply["warnings"]),
+        )
+
+    yield from map_concurrently(run_query, queries, concurrency=concurrency)
+
+
+def map_concurrently(
+    work: Callable[[ItemT], ResultT], items: Sequence[ItemT], *, concurrency: int
+) -> Iterator[ResultT]:
+    """Results in the items' order; after the first error, what has not begun is not begun."""
+    with ThreadPoolExecutor(concurrency) as pool:
+        yield from pool.map(work, items)
+
+
+def _get_metadata_value(metadata: Any, path: str) -> Any:
+    for key in path.split("."):
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    return metadata

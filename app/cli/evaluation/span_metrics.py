@@ -1,0 +1,198 @@
+"""Excerpt measures over the characters of the first passages (Smith and Troynikov 2024, "Evaluating Chunking").
+
+Recall is the share of the excerpts' characters that were retrieved; precision the share of the retrieved characters
+that belong to excerpts, a character counted as often as it was retrieved; IoU puts the missed ones below as well.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from unicodedata import normalize
+
+from app.cli.evaluation.datasets import DatasetError, ExcerptReference
+
+Range = tuple[int, int]
+Normalization = Callable[[str], Iterator[str]]
+"""What is compared of a text."""
+NormalizedText = tuple[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedChunk:
+    """What was retrieved: a text, the document that it says it is from, and where it begins in what is stored of it.
+
+    That is ``stored``, where it is needed: the same words stand in the document more than once.
+    """
+
+    document: str
+    text: str
+    start: int = 0
+    stored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExcerptScores:
+    """The measures of one query, and how many passages of its documents could not be found in them."""
+
+    recall: float
+    precision: float
+    iou: float
+    unlocated: int
+
+    def to_dict(self) -> dict[str, float]:
+        """By the measures' names."""
+        return {"excerpt_recall": self.recall, "excerpt_precision": self.precision, "excerpt_IoU": self.iou}
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusTexts:
+    """The documents' texts, in which passages and excerpts are located."""
+
+    by_document: Mapping[str, str]
+    normalized: dict[tuple[str, Normalization], NormalizedText] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def locate(self, document: str, words: str, *, near: int = 0, stored: str = "") -> Range | None:
+        """Where they stand: as they are, else whatever became of white space and compatibility characters.
+
+        Else of all signs, too: those of a heading or a table in a plain text are not stored. Of several places it is
+        the one with the same number as theirs in ``stored``, where they begin at ``near``; without that, and where
+        they do not come as often there, the one nearest to ``near``.
+        """
+        text = self.by_document.get(document)
+        if text is None:
+            return None
+        nearest, stored = None, stored if stored.startswith(words, near) else ""
+        for normalization in NORMALIZATIONS:
+            corpus_spans, stored_spans = (
+                self._find_occurrences(text, words, normalization),
+                self._find_occurrences(stored, words, normalization),
+            )
+            if corpus_spans and nearest is None:
+                nearest = min(corpus_spans, key=lambda span: abs(span[0] - near))
+            if nearest is not None and not stored:
+                break
+            numbers = [number for number, span in enumerate(stored_spans) if span[0] >= near]
+            if numbers and len(corpus_spans) == len(stored_spans):
+                return corpus_spans[numbers[0]]
+        return nearest
+
+    def is_ambiguous(self, document: str, words: str) -> bool:
+        """Whether it is a question which place of the document they are from."""
+        text = self.by_document.get(document, "")
+        return any(
+            len(self._find_occurrences(text, words, normalization)) > 1 for normalization in reversed(NORMALIZATIONS)
+        )
+
+    def _find_occurrences(self, text: str, words: str, normalization: Normalization) -> list[Range]:
+        """Every place where a text has them, in this reading."""
+        target = "".join(normalization(words))
+        if not text or not target:
+            return []
+        normalized, positions = self._normalize(text, normalization)
+        starts, start = [], normalized.find(target)
+        while start >= 0:
+            starts.append(start)
+            start = normalized.find(target, start + 1)
+        return [(positions[start], positions[start + len(target) - 1] + 1) for start in starts]
+
+    def _normalize(self, text: str, normalization: Normalization) -> NormalizedText:
+        """What is compared of the text, and where each character of it stood; made once, whoever waits for it."""
+        if normalization is _split_characters:
+            return text, range(len(text))
+        with self.lock:
+            if (text, normalization) not in self.normalized:
+                pairs = [
+                    (mark, position) for position, character in enumerate(text) for mark in normalization(character)
+                ]
+                self.normalized[text, normalization] = (
+                    "".join(mark for mark, _ in pairs),
+                    [position for _, position in pairs],
+                )
+            return self.normalized[text, normalization]
+
+    def locate_references(self, references: Iterable[ExcerptReference]) -> dict[str, list[Range]]:
+        """The excerpts' ranges by document. Raises SetError for one that is not in its document.
+
+        Of a document that is not in the corpus nobody knows how long it is.
+        """
+        ranges_by_document: dict[str, list[Range]] = {}
+        for reference in references:
+            span = reference.span or self.locate(reference.document, reference.text or "")
+            if span is None:
+                raise DatasetError(
+                    f"a reference is not found in the text of document {reference.document}; give --corpus"
+                )
+            text = self.by_document.get(reference.document)
+            if text is not None and span[1] > len(text):
+                raise DatasetError(f"a reference ends at {span[1]}, and document {reference.document} at {len(text)}")
+            ranges_by_document.setdefault(reference.document, []).append(span)
+        return {document: merge_ranges(ranges) for document, ranges in ranges_by_document.items()}
+
+
+def _split_characters(text: str) -> Iterator[str]:
+    """All of it."""
+    return iter(text)
+
+
+def _split_marks(text: str) -> Iterator[str]:
+    """Stored text is in another normal form than its original may be; decomposed, both are the same."""
+    return (mark for mark in normalize("NFKD", text) if not mark.isspace())
+
+
+def _split_letters(text: str) -> Iterator[str]:
+    """What no parser takes for markup."""
+    return (mark for mark in normalize("NFKD", text) if mark.isalnum())
+
+
+NORMALIZATIONS: tuple[Normalization, ...] = (_split_characters, _split_marks, _split_letters)
+
+
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """The same characters in ranges that do not touch."""
+    result: list[Range] = []
+    for start, end in sorted(ranges):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(result[-1][1], end))
+        else:
+            result.append((start, end))
+    return result
+
+
+def count_overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
+    """How many characters two merged lists share."""
+    ends = [end for _, end in right]
+    shared = 0
+    for start, end in left:
+        for other_start, other_end in right[bisect_left(ends, start) :]:
+            if other_start >= end:
+                break
+            shared += max(0, min(end, other_end) - max(start, other_start))
+    return shared
+
+
+def score_query(
+    chunks: Sequence[RetrievedChunk], expected: Mapping[str, list[Range]], texts: CorpusTexts
+) -> ExcerptScores:
+    """One query's; passages that cannot be located count as retrieved and hit nothing."""
+    retrieved_ranges: dict[str, list[Range]] = {}
+    unlocated = retrieved_count = 0
+    for chunk in chunks:
+        span = texts.locate(chunk.document, chunk.text, near=chunk.start, stored=chunk.stored)
+        if span is None:
+            retrieved_count += len(chunk.text)
+            unlocated += chunk.document in texts.by_document
+        else:
+            retrieved_count += span[1] - span[0]
+            retrieved_ranges.setdefault(chunk.document, []).append(span)
+    hit_count = sum(
+        count_overlap(merge_ranges(retrieved_ranges.get(document, [])), ranges) for document, ranges in expected.items()
+    )
+    total = sum(end - start for ranges in expected.values() for start, end in ranges)
+    return ExcerptScores(
+        recall=hit_count / total,
+        precision=hit_count / retrieved_count if retrieved_count else 0.0,
+        iou=hit_count / (retrieved_count + total - hit_count),
+        unlocated=unlocated,
+    )

@@ -1,0 +1,291 @@
+"""uvicorn with limits for callers: how much the head of a request holds, and how long they may send and take nothing.
+
+uvicorn's httptools protocol takes heads of any size and waits for ever for whoever has not been answered yet. Each
+connection here knows what it waits for, and the server looks at all of them once a second: a timer for each would cost
+more than all the looks.
+"""
+
+import asyncio
+import socket
+from http import HTTPStatus
+from typing import Literal
+
+import httptools
+import uvicorn
+from starlette.requests import Request
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.api.http.middleware import DEFAULT_HEADERS
+from app.api.http.problems import create_problem_response
+from app.cli.connection_limits import Capacity, ConnectionLimiter, Idleness, TrustedProxies, raise_descriptor_limit
+from app.ids import encode_id, generate_id
+from app.logging import get_logger
+from app.settings import ServerSettings
+
+logger = get_logger(__name__)
+
+# The longest address that httptools takes apart, and as much again for headers.
+MAX_URL_BYTES = 65_535
+MAX_HEADER_BYTES = 128 * 1024
+MAX_HEADERS = 100
+# What a body must bring in the time that a caller has, as long as it is waited for.
+MIN_BODY_BYTES = 4 * 1024
+# What the kernel holds of an answer beyond what is on its way: it would else take megabytes at a time, and a reader of
+# some kilobytes a second would seem to take nothing for minutes.
+MAX_UNSENT_BYTES = 128 * 1024
+SHUTDOWN_TIMEOUT_SECONDS = 20
+# uvicorn ticks ten times a second.
+TICKS_PER_CHECK = 10
+
+Refusal = tuple[int, str, str]
+MALFORMED_REQUEST: Refusal = (400, "bad_request", "That is no HTTP request.")
+REQUEST_TIMEOUT: Refusal = (408, "request_timeout", "The request took too long to arrive.")
+HEADERS_TOO_LARGE: Refusal = (
+    431,
+    "headers_too_large",
+    f"The address is longer than {MAX_URL_BYTES} bytes, or with the headers longer than {MAX_HEADER_BYTES}, or "
+    f"there are more than {MAX_HEADERS} headers.",
+)
+
+
+TOO_MANY_CONNECTIONS: Refusal = (
+    429,
+    "too_many_connections",
+    "This address has too many connections, and all of them wait for answers: use fewer at once.",
+)
+
+
+class HeadersTooLarge(Exception):
+    """The head of a request is larger than anyone needs."""
+
+
+class TimeoutProtocol(HttpToolsProtocol):
+    """A connection that knows what its caller owes: the head or the body of a request, or the taking of an answer."""
+
+    _awaited_part: Literal["head", "body"] | None = "head"
+    _awaited_since = 0.0
+    # Of the head so far; of the body since ``_since``; and since the parser last gave something of a body, or a whole
+    # request: what it is still holding is no more than that.
+    _header_bytes = _header_count = _body_bytes = _unparsed_bytes = 0
+    _parse_refusal = MALFORMED_REQUEST
+    _is_upgrade_requested = False
+    # When something of an answer was taken last, and how much was left of it then.
+    _last_read_at, _unsent_bytes = 0.0, 0
+    # All connections of the server; None for a server that does not count them.
+    _limiter: ConnectionLimiter | None = None
+    _address = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """The head of the first request is due."""
+        super().connection_made(transport)
+        self._start_waiting("head")
+        self._last_read_at = self._awaited_since
+        self._limiter = getattr(self.config, "connections", None)
+        self._address = self.client[0] if self.client else ""
+        if self._limiter is not None and not self._limiter.add(self._address, self):
+            self._refuse(TOO_MANY_CONNECTIONS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Make room for another one."""
+        if self._limiter is not None:
+            self._limiter.discard(self._address, self)
+        super().connection_lost(exc)
+
+    @property
+    def idleness(self) -> Idleness:
+        """What the caller does, as ``Connections`` asks."""
+        if self.cycle is None or self.cycle.response_complete:
+            return "waiting" if self.cycle else "unused"
+        return "sending" if self._awaited_part == "body" and not self.pipeline else "busy"
+
+    @property
+    def idle_since(self) -> float:
+        """When the caller began with that."""
+        return self._awaited_since
+
+    def drop(self) -> None:
+        """Close the connection at once; the caller can come again."""
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """The first bytes after an answer begin a head, even where they are empty lines, which the parser skips."""
+        if self._awaited_part is None and (self.cycle is None or self.cycle.response_complete):
+            self._start_waiting("head")
+        self._unparsed_bytes += len(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
+        if self._unparsed_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+            self._refuse(HEADERS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """A request of a pipeline may begin while another is answered."""
+        super().on_message_begin()
+        self._start_waiting("head")
+        self._header_bytes = self._header_count = 0
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of it. Raises HeadTooLarge."""
+        super().on_url(url)
+        self._count_header_bytes(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One of the head; those behind a body are left out, for they come after everything was checked."""
+        if self._awaited_part == "head":
+            self._header_count += 1
+            self._count_header_bytes(len(name) + len(value))
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """From now on it is the body that is due."""
+        self._is_upgrade_requested = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        if self._is_upgrade_requested:
+            return
+        super().on_headers_complete()
+        self._start_waiting("body")
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of it."""
+        self._unparsed_bytes = 0
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Nothing is due until the answer is given."""
+        if self._is_upgrade_requested:
+            return
+        self._unparsed_bytes = 0
+        self._awaited_part = None
+        super().on_message_complete()
+
+    def resume_writing(self) -> None:
+        """Most of what was waiting has been taken."""
+        self._last_read_at, self._unsent_bytes = self.loop.time(), self.transport.get_write_buffer_size()
+        super().resume_writing()
+
+    def close_if_stalled(self, now: float, timeout_seconds: float) -> None:
+        """End the connection where its caller owes something for longer than ``patience`` seconds."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        if not unsent_bytes or unsent_bytes < self._unsent_bytes:
+            self._last_read_at = now
+        self._unsent_bytes = unsent_bytes
+        if now - self._last_read_at > timeout_seconds:
+            logger.info("connection.dropped", awaited="reader")
+            self.transport.abort()
+        elif self._is_overdue(now, timeout_seconds):
+            logger.info("connection.dropped", awaited=self._awaited_part)
+            self._refuse(REQUEST_TIMEOUT)
+
+    def _parse(self, data: bytes) -> None:
+        """What asks for an upgrade is a request like any other: Java's client asks every plain server for h2c.
+
+        The parser takes such a head for the end of HTTP, and the body behind it for the next request. So a new one gets
+        the head without that wish.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                if not self._is_upgrade_requested:
+                    return
+                data = self._build_head_without_upgrade() + data[upgrade.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn makes it
+            except httptools.HttpParserError:
+                self._refuse(self._parse_refusal)
+                return
+            else:
+                return
+
+    def _build_head_without_upgrade(self) -> bytes:
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _start_waiting(self, part: Literal["head", "body"]) -> None:
+        self._awaited_part, self._awaited_since, self._body_bytes = part, self.loop.time(), 0
+
+    def _count_header_bytes(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADER_BYTES or self._header_count > MAX_HEADERS or len(self.url) > MAX_URL_BYTES:
+            self._parse_refusal = HEADERS_TOO_LARGE
+            raise HeadersTooLarge
+
+    def _is_overdue(self, now: float, timeout_seconds: float) -> bool:
+        if self._awaited_part is None:
+            return False
+        if self._awaited_part == "body" and (self.flow.read_paused or self.cycle.waiting_for_100_continue):
+            self._start_waiting("body")  # it is us who do not read
+            return False
+        if now - self._awaited_since <= timeout_seconds:
+            return False
+        # Who has been answered already is given this time, and no more, for the rest of a body that nobody reads.
+        if self._awaited_part == "body" and self._body_bytes >= MIN_BODY_BYTES and not self.cycle.response_complete:
+            self._start_waiting("body")
+            return False
+        return True
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Say why where no answer has begun, and close the connection."""
+        cycle = self.cycle
+        is_idle = cycle is None or (cycle.response_complete and self._awaited_part == "head")
+        if self.transport.is_closing():
+            self.transport.abort()
+        elif is_idle or not (cycle.response_started or self.pipeline):
+            self.transport.write(_format_answer(*refusal))
+        self.transport.close()
+
+
+def _format_answer(status: int, code: str, detail: str) -> bytes:
+    request_id = encode_id("req", generate_id())
+    request = Request({"type": "http", "state": {"request_id": request_id}})
+    reply = create_problem_response(
+        request, status, code, detail, headers={"Connection": "close", "X-Request-Id": request_id}
+    )
+    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+    head += [b": ".join(header) for header in (*reply.raw_headers, *DEFAULT_HEADERS)]
+    return b"\r\n".join([*head, b"", bytes(reply.body)])
+
+
+class _ConnectionLimitedConfig(uvicorn.Config):
+    """uvicorn's, with the connections that the protocol counts."""
+
+    connections: ConnectionLimiter
+
+
+class HttpServer(uvicorn.Server):
+    """uvicorn's, with an eye on slow callers; the application writes the access log."""
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, *, descriptors: int | None = None) -> None:
+        capacity = Capacity.from_descriptors(raise_descriptor_limit() if descriptors is None else descriptors)
+        config = _ConnectionLimitedConfig(
+            app,
+            http=TimeoutProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=settings.keep_alive_seconds,
+            timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
+            lifespan="on",
+            backlog=capacity.backlog,
+        )
+        proxies = TrustedProxies(config.forwarded_allow_ips)
+        config.connections = ConnectionLimiter(capacity.connections, settings.connections_per_address, proxies)
+        super().__init__(config)
+        self._client_timeout_seconds = settings.client_seconds
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Connections have their options from the socket that they come in by."""
+        for listening in sockets or ():
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
+        await super().startup(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at every connection once a second."""
+        if counter % TICKS_PER_CHECK == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, TimeoutProtocol):
+                    connection.close_if_stalled(now, self._client_timeout_seconds)
+        return await super().on_tick(counter)

@@ -1,0 +1,105 @@
+"""``carrel worker``: ingestion in a process of its own."""
+
+import asyncio
+import gc
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Annotated
+
+import typer
+import uvloop
+
+from app.bootstrap import Resources
+from app.cli.runtime_state import find_runtime
+from app.db.index_ddl import OwnerDatabase
+from app.ingestion.parsers.factory import create_parser_pool
+from app.ingestion.pipeline import IngestionPipeline
+from app.logging import configure_logging, get_logger
+from app.sandbox.kernel import protect_memory
+from app.settings import Settings, load_settings
+from app.worker.loop import Worker
+
+logger = get_logger(__name__)
+
+HEARTBEAT_INTERVAL_SECONDS = 1.0
+
+
+def worker(
+    attached: Annotated[
+        bool, typer.Option(hidden=True, help="Started by serve: end when standard input does.")
+    ] = False,
+) -> None:
+    """Work through the job queue; any number may run, on any number of machines.
+
+    Without CARREL_DATABASE_URL it joins the service that runs on the data directory.
+
+    Example: CARREL_DATABASE_URL=… CARREL_S3_BUCKET=… carrel worker
+    """
+    settings = load_settings()
+    configure_logging(settings.server.log_level)
+    protect_memory()
+    if attached:
+        os.nice(10)  # ingestion shares the cores with searches, and gives way to them
+    uvloop.run(_run(settings, attached=attached))
+
+
+async def _run(settings: Settings, *, attached: bool) -> None:
+    runtime = find_runtime(settings)
+    operator_key = secrets.token_urlsafe(32)  # a worker lets nobody in
+    cores = len(os.sched_getaffinity(0))
+    async with (
+        _send_heartbeats(attached=attached),
+        Resources.open(
+            settings, database_url=runtime.database_url, operator_key=operator_key, bulk_threads=cores
+        ) as resources,
+        create_parser_pool(settings.parser, cores, spare_processes=settings.worker.extra_jobs) as parsers,
+    ):
+        pipeline = IngestionPipeline(resources.objects, parsers, resources.embedders, resources.queue, resources.vision)
+        owner = OwnerDatabase(runtime.admin_database_url) if runtime.admin_database_url is not None else None
+        job_worker = Worker(resources, pipeline, owner)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, job_worker.stop)
+        if attached:
+            await _watch_parent(job_worker)
+        gc.collect()
+        gc.freeze()  # what is there by now stays: each look at it all would take a tenth of a second
+        logger.info("worker.started", name=job_worker.name)
+        await job_worker.run()
+        logger.info("worker.stopped", name=job_worker.name)
+
+
+@asynccontextmanager
+async def _send_heartbeats(*, attached: bool) -> AsyncIterator[None]:
+    """Write a byte to ``serve`` every second while the event loop runs: whatever freezes the loop, stops the bytes."""
+    heartbeats = asyncio.create_task(_write_heartbeats()) if attached else None
+    try:
+        yield
+    finally:
+        if heartbeats is not None:
+            heartbeats.cancel()
+
+
+async def _write_heartbeats() -> None:
+    os.set_blocking(sys.stdin.fileno(), False)
+    while True:
+        with suppress(OSError):  # serve is gone, or does not read for a while
+            os.write(sys.stdin.fileno(), b".")
+        await asyncio.sleep(HEARTBEAT_INTERVAL_SECONDS)
+
+
+async def _watch_parent(job_worker: Worker) -> None:
+    """Standard input is a socket from ``serve``: its end means that serve is gone, however it ended."""
+    await asyncio.get_running_loop().connect_read_pipe(lambda: _ParentWatcher(job_worker), sys.stdin)
+
+
+class _ParentWatcher(asyncio.Protocol):
+    def __init__(self, job_worker: Worker) -> None:
+        self.job_worker = job_worker
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (the signature is asyncio's)
+        self.job_worker.stop(immediately=True)  # without serve there is no embedded database to finish with

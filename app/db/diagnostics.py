@@ -1,0 +1,83 @@
+"""What can be seen of a database with the plain role: for whoever looks why something is wrong."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.db.models.base import SYSTEM_TENANT
+from app.db.models.control_plane_rows import WorkerConfinement
+from app.db.session import Database
+from app.db.statements import parse_statement
+
+_DIAGNOSE = parse_statement(
+    """select current_setting('server_version') as server, current_user::text as role, clock_timestamp() as now,
+       (select extversion from pg_extension where extname = 'vector') as pgvector,
+       array(select c.relname::text from pg_class c
+              where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+                and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')
+                and not (c.relrowsecurity and c.relforcerowsecurity) order by 1) as open_tables,
+       array(select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid
+              where c.relnamespace = 'public'::regnamespace and not (i.indisvalid and i.indisready)
+              order by 1) as invalid_indexes,
+       array(select p.proname::text from pg_proc p where p.pronamespace = 'pg_catalog'::regnamespace
+                and (p.proname in ('lo_create', 'lo_creat', 'lo_from_bytea') or p.proname ~ '^pg_(try_)?advisory_')
+                and has_function_privilege('public', p.oid, 'execute') group by 1 order by 1) as open_functions"""
+)
+
+_DIAGNOSE_QUEUE = parse_statement("""
+select (select waiting from queue_figures()) as waiting,
+       extract(epoch from clock_timestamp() - (select oldest_at from queue_figures()))::float8 as oldest_seconds""")
+# A worker that stops in order removes its row; a worker that is killed leaves it.
+_COUNT_WORKERS = parse_statement("""
+select count(*) filter (where beat_at > clock_timestamp() - interval '1 min') as alive,
+       count(*) filter (where beat_at <= clock_timestamp() - interval '1 min'
+                          and beat_at > clock_timestamp() - interval '11 min') as lost
+  from worker_beat where tenant_id = :tenant""")
+_WEAKEST_CONFINEMENT = parse_statement("select level, detail from weakest_confinement(interval '1 min')")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseDiagnostics:
+    """``open_tables`` have rows of tenants and no forced row-level security; nobody uses an invalid index.
+
+    ``open_functions`` are those by which any login, such as that of a SQL view, uses up what all share.
+    """
+
+    server: str
+    role: str
+    now: datetime
+    pgvector: str | None
+    open_tables: list[str]
+    invalid_indexes: list[str]
+    open_functions: list[str]
+
+
+async def diagnose_database(database: Database) -> DatabaseDiagnostics:
+    """Raises DatabaseUnavailable, DatabaseRefused."""
+    async with database.autocommit() as session:
+        (row,) = await session.fetch_rows(_DIAGNOSE, {})
+    return DatabaseDiagnostics(**dict(row))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDiagnostics:
+    """Workers that gave a sign of life within a minute, workers lost within the ten minutes before, waiting jobs.
+
+    ``confinement`` is the weakest one of parser processes that a live worker has measured.
+    """
+
+    alive: int
+    lost: int
+    waiting: int
+    oldest_seconds: float | None
+    confinement: WorkerConfinement | None
+
+
+async def diagnose_queue(database: Database) -> QueueDiagnostics:
+    """Return figures of the workers and of the jobs of all tenants. Raises DatabaseUnavailable, DatabaseRefused."""
+    async with database.autocommit() as session:
+        (queue,) = await session.fetch_rows(_DIAGNOSE_QUEUE, {})
+        weakest = await session.fetch_row(_WEAKEST_CONFINEMENT, {})
+    async with database.transaction(SYSTEM_TENANT) as session:
+        (workers,) = await session.fetch_rows(_COUNT_WORKERS, {"tenant": SYSTEM_TENANT})
+    confinement = WorkerConfinement(**weakest) if weakest else None
+    return QueueDiagnostics(**dict(queue), **dict(workers), confinement=confinement)

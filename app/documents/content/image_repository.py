@@ -1,0 +1,66 @@
+"""Queries for the pictures that belong to documents, and for what was said of them."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from sqlalchemy import select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from app.db.models.images import DocumentImage
+from app.db.models.tenant_data import DocumentRow
+
+
+class ImageRepository:
+    """Reads and writes in one tenant."""
+
+    def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def find(self, document: DocumentRow, ordinal: int) -> DocumentImage | None:
+        """A picture of the live version."""
+        statement = select(DocumentImage).where(
+            DocumentImage.tenant_id == self.tenant_id,
+            DocumentImage.document_id == document.id,
+            DocumentImage.version == document.live_version,
+            DocumentImage.ordinal == ordinal,
+        )
+        return await self.session.scalar(statement)
+
+    async def list_images(self, document_id: UUID, version: int) -> Sequence[DocumentImage]:
+        """All pictures of a version."""
+        statement = select(DocumentImage).where(
+            DocumentImage.tenant_id == self.tenant_id,
+            DocumentImage.document_id == document_id,
+            DocumentImage.version == version,
+        )
+        return (await self.session.scalars(statement)).all()
+
+    async def add(self, images: Sequence[DocumentImage]) -> None:
+        """Insert."""
+        self.session.add_all(images)
+        await self.session.flush()
+
+    async def find_captions(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, str]:
+        """What the tenant has paid for: texts by the hash of the picture."""
+        values = {"t": self.tenant_id, "identity": identity, "hashes": list(hashes)}
+        return {row.sha256: row.content for row in await self.session.execute(text(_FIND_CAPTIONS), values)}
+
+    async def add_captions(self, identity: UUID, document_id: UUID, texts: Mapping[bytes, str]) -> None:
+        """Keep what a document's pictures are said to show; nothing where the document is gone."""
+        values = {"t": self.tenant_id, "identity": identity, "d": document_id}
+        await self.session.execute(
+            text(_ADD_CAPTIONS), {**values, "hashes": list(texts), "contents": list(texts.values())}
+        )
+
+
+_FIND_CAPTIONS = """
+select distinct on (sha256) sha256, content from picture_description
+ where tenant_id = :t and identity = :identity and sha256 = any(cast(:hashes as bytea[]))"""
+# The row lock keeps a deletion waiting for a moment; a document that is gone adds nothing.
+_ADD_CAPTIONS = """
+insert into picture_description (tenant_id, identity, document_id, sha256, content)
+select d.tenant_id, :identity, d.id, u.*
+  from (select tenant_id, id from document where tenant_id = :t and id = :d for key share) d,
+       unnest(cast(:hashes as bytea[]), cast(:contents as text[])) u
+on conflict do nothing"""

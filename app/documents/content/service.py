@@ -1,0 +1,216 @@
+"""Read what ingestion made of a document: its tree, its nodes and its chunks, of the live version alone."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.db.models.tenant_data import ChunkRow, DocumentRow, Node
+from app.db.session import TenantDatabase
+from app.documents.content.line_boxes import MAX_LINE_BOXES, LineBoxes, select_line_boxes
+from app.documents.content.node_table import NodeTable
+from app.documents.content.offsets import OffsetConverter, create_utf16_converter
+from app.documents.content.repository import ContentRepository
+from app.documents.lookup import find_readable_document
+from app.documents.types import ChunkNotFound, NodeNotFound
+from app.errors import TooManyRequestsError, UnavailableError
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.tenant_slots import TenantSlots
+
+MAX_SMALL_TREE_NODES = 2_000
+MAX_SMALL_TREE_BYTES = 256 * 1024
+MAX_CONCURRENT_TREES = 2
+MAX_CONCURRENT_TREES_PER_TENANT = 1
+TREE_WAIT_TIMEOUT_SECONDS = 30.0
+
+
+class TooManyTrees(TooManyRequestsError):
+    """This tenant reads as many large document trees as it may at a time; try again when one has been read."""
+
+    code = "too_many_trees"
+
+
+class TreesBusy(UnavailableError):
+    """The service sends as many large document trees as it can at a time; try again later."""
+
+    code = "trees_busy"
+
+
+def create_tree_slots() -> TenantSlots:
+    """Create the places of one process for large trees: each takes memory until its reader has it."""
+    return TenantSlots(
+        MAX_CONCURRENT_TREES, MAX_CONCURRENT_TREES_PER_TENANT, TREE_WAIT_TIMEOUT_SECONDS, TooManyTrees, TreesBusy
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """All nodes, and the text that they are ranges of."""
+
+    document: DocumentRow
+    nodes: NodeTable
+    text: str
+    offsets: OffsetConverter
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node with its text, where that stands, the nodes above it from the root down, and those right below it."""
+
+    node: Node
+    ancestors: Sequence[Node]
+    children: Sequence[Node]
+    text: str
+    line_boxes: LineBoxes
+    offsets: OffsetConverter
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkListView:
+    """Some chunks of a document, in order."""
+
+    document: DocumentRow
+    chunks: Sequence[ChunkRow]
+    offsets: OffsetConverter
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkView:
+    """A chunk of a document, and where its text stands."""
+
+    document: DocumentRow
+    chunk: ChunkRow
+    line_boxes: LineBoxes
+    offsets: OffsetConverter
+
+
+@dataclass(frozen=True, slots=True)
+class _DocumentSource:
+    """A document, as one moment shows it, and where to read about it."""
+
+    document: DocumentRow
+    index_id: UUID
+    repository: ContentRepository
+
+    async def load_lineage(self, node_id: UUID) -> Sequence[Node]:
+        """Raises NodeNotFound."""
+        nodes = await self.repository.load_lineage(self.document.id, node_id)
+        if not nodes:
+            raise NodeNotFound
+        return nodes
+
+    async def load_line_boxes(self, part: Node | ChunkRow) -> LineBoxes:
+        """Where the lines of this part's text stand."""
+        if part.page is None:
+            return LineBoxes()
+        last = part.page if part.page_end is None else part.page_end
+        pages = await self.repository.list_pages(self.document.id, first=part.page, last=last, max_lines=MAX_LINE_BOXES)
+        return select_line_boxes(pages, start=part.start_offset, end=part.end_offset)
+
+    async def create_offset_converter(self, *, utf16: bool, end: int | None = None) -> OffsetConverter:
+        """For places up to ``end``; only a caller that counts as UTF-16 does costs the text."""
+        return (
+            create_utf16_converter(await self.repository.get_text(self.document.id, end=end))
+            if utf16
+            else OffsetConverter()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ContentService:
+    """What a tenant can see of its ingested documents; with ``utf16`` a view's offsets count as browsers do."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    tree_slots: TenantSlots
+
+    @asynccontextmanager
+    async def _open_document(self, reference: str, document_id: UUID) -> AsyncIterator[_DocumentSource]:
+        """All reads inside see the same version, text and nodes. Raises KnowledgeBaseNotFound, DocumentNotFound."""
+        async with self.db.transaction(snapshot=True) as session:
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            reader = self.knowledge_bases.principal.user_id
+            document, document_kb = await find_readable_document(session, kb, document_id, reader=reader)
+            yield _DocumentSource(document, document_kb.index.id, ContentRepository(session, document.tenant_id))
+
+    @asynccontextmanager
+    async def read_tree(self, reference: str, document_id: UUID, *, utf16: bool) -> AsyncIterator[TreeView]:
+        """Yield the tree; it has no nodes before the first version is ready. A large tree holds a place meanwhile.
+
+        Raises DocumentNotFound, TooManyTrees, TreesBusy.
+        """
+        async with self._open_document(reference, document_id) as source:
+            is_small = await source.repository.is_small_tree(
+                document_id, max_nodes=MAX_SMALL_TREE_NODES, max_bytes=MAX_SMALL_TREE_BYTES
+            )
+            view = await _load_tree(source, utf16=utf16) if is_small else None
+        if view is not None:
+            yield view
+            return
+        async with self.tree_slots.acquire(self.db.tenant_id):
+            async with self._open_document(reference, document_id) as source:
+                view = await _load_tree(source, utf16=utf16)
+            yield view
+
+    async def read_text(self, reference: str, document_id: UUID) -> tuple[DocumentRow, str]:
+        """All that was read of it; empty before the first version is ready. Raises DocumentNotFound."""
+        async with self._open_document(reference, document_id) as source:
+            return source.document, await source.repository.get_text(document_id)
+
+    async def get_node(self, reference: str, document_id: UUID, node_id: UUID, *, utf16: bool) -> NodeView:
+        """Raises DocumentNotFound, NodeNotFound."""
+        async with self._open_document(reference, document_id) as source:
+            *ancestors, node = await source.load_lineage(node_id)
+            start, end = node.start_offset, node.end_offset
+            return NodeView(
+                node=node,
+                ancestors=ancestors,
+                children=await source.repository.list_children(node),
+                text=await source.repository.get_text(document_id, start=start, end=end),
+                line_boxes=await source.load_line_boxes(node),
+                offsets=await source.create_offset_converter(utf16=utf16, end=end),
+            )
+
+    async def list_ancestors(
+        self, reference: str, document_id: UUID, node_id: UUID, *, utf16: bool
+    ) -> tuple[Sequence[Node], OffsetConverter]:
+        """From the root to the parent; none above the root. Raises DocumentNotFound, NodeNotFound."""
+        async with self._open_document(reference, document_id) as source:
+            *ancestors, _ = await source.load_lineage(node_id)
+            return ancestors, await source.create_offset_converter(utf16=utf16)
+
+    async def list_chunks(
+        self, reference: str, document_id: UUID, *, node_id: UUID | None, after: int, limit: int, utf16: bool
+    ) -> ChunkListView:
+        """Chunks behind chunk_index ``after``; with ``below`` those that hold some of this node's text, or all of it.
+
+        Raises DocumentNotFound, NodeNotFound.
+        """
+        async with self._open_document(reference, document_id) as source:
+            node = None if node_id is None else (await source.load_lineage(node_id))[-1]
+            chunks = await source.repository.list_chunks(
+                source.document, source.index_id, node=node, after=after, limit=limit
+            )
+            last = max((chunk.end_offset for chunk in chunks), default=0)
+            return ChunkListView(source.document, chunks, await source.create_offset_converter(utf16=utf16, end=last))
+
+    async def get_chunk(self, reference: str, document_id: UUID, chunk_id: UUID, *, utf16: bool) -> ChunkView:
+        """That one. Raises DocumentNotFound, ChunkNotFound."""
+        async with self._open_document(reference, document_id) as source:
+            chunk = await source.repository.find_chunk(source.document, source.index_id, chunk_id)
+            if chunk is None:
+                raise ChunkNotFound
+            return ChunkView(
+                document=source.document,
+                chunk=chunk,
+                line_boxes=await source.load_line_boxes(chunk),
+                offsets=await source.create_offset_converter(utf16=utf16, end=chunk.end_offset),
+            )
+
+
+async def _load_tree(source: _DocumentSource, *, utf16: bool) -> TreeView:
+    nodes = NodeTable()
+    async for rows in source.repository.iter_nodes(source.document.id):
+        nodes.add(rows)
+    text = await source.repository.get_text(source.document.id)
+    return TreeView(source.document, nodes, text, create_utf16_converter(text) if utf16 else OffsetConverter())

@@ -1,0 +1,1 @@
+"""Deletion of documents, and the receipts that prove a deletion is complete."""

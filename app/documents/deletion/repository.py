@@ -1,0 +1,165 @@
+"""Removing documents, and the record of it."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import func, select
+
+from app.db.deletion_receipts import DeletedCounts, open_receipt
+from app.db.models.tenant_data import DocumentRow
+from app.db.session import Session
+from app.db.statements import parse_statement
+from app.documents.batch_size import MAX_BATCH_CHUNKS, take_until_chunks
+from app.documents.repository import DocumentRowFilters, apply_filters
+from app.documents.scopes import DocumentScope
+from app.filters import translate_filter_errors
+from app.idempotency import delete_stored_responses
+from app.ids import decode_id
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+
+
+class DeletionRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+
+    async def lock(
+        self, kb_id: UUID, filters: DocumentRowFilters, *, until: datetime | None, limit: int, max_chunks: int
+    ) -> tuple[list[UUID], bool]:
+        """The ids of some documents that the filters mean, and that are no newer than ``until``, kept until the end.
+
+        At most ``limit``, and so many that they have about ``chunks``: one at least. Returns whether there may be more
+        as well. Raises InvalidInput for a filter that the database refuses.
+        """
+        statement = apply_filters(select(DocumentRow.id, DocumentRow.chunk_count), filters)
+        statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
+        if until is not None:
+            statement = statement.where(DocumentRow.created_at <= until)
+        # In order, so that of two deletions at once neither waits for the other for ever.
+        statement = statement.order_by(DocumentRow.id).limit(limit).with_for_update()
+        with translate_filter_errors(loc=("query", "filter")):
+            rows = (await self.session.execute(statement)).all()
+        document_ids = take_until_chunks(rows, max_chunks)
+        return document_ids, len(rows) == limit or len(document_ids) < len(rows)
+
+    async def lock_expired(self, kb_id: UUID, documents: Collection[UUID]) -> list[UUID]:
+        """Lock the expired ones of some documents until the end of the transaction, and return their ids.
+
+        Documents are returned until they have about ``MAX_BATCH_CHUNKS`` chunks; the others are left for later.
+        """
+        statement = (
+            select(DocumentRow.id, DocumentRow.chunk_count)
+            .where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id, DocumentRow.id.in_(documents))
+            .where(DocumentRow.expires_at <= func.now())
+            .order_by(DocumentRow.id)  # two deletions at once must not wait for each other
+            .with_for_update()
+        )
+        return take_until_chunks(await self.session.execute(statement), MAX_BATCH_CHUNKS)
+
+    async def find_newest_creation_time(self, kb_id: UUID, filters: DocumentRowFilters) -> datetime | None:
+        """When the last of those that the filters mean was made; None where there is none."""
+        statement = apply_filters(select(func.max(DocumentRow.created_at)), filters)
+        statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
+        created_at: datetime | None = await self.session.scalar(statement)
+        return created_at
+
+    async def remove(self, kb_id: UUID, documents: Sequence[UUID], *, with_file: UUID | None = None) -> DeletedCounts:
+        """Remove documents with all that hangs on them, out of every search at once; returns what there was.
+
+        Chunks of the live search index are counted: others hold the same texts. ``with_file`` is a file that goes too.
+        """
+        values = {"t": self.tenant_id, "kb": kb_id, "ds": list(documents)}
+        await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(kb_id)
+        await self.session.fetch_rows(NEGATIVE_DELTAS, values)
+        chunks = await self.session.fetch_row(_REMOVE_CHUNKS, values)
+        removed = await self.session.fetch_row(_REMOVE_DOCUMENTS, values)
+        assert chunks is not None
+        assert removed is not None
+        await delete_stored_responses(self.session, self.tenant_id, documents)
+        identities = list(zip(removed["names"] or [], removed["digests"] or [], strict=True))
+        stored_file_count = await count_stored_files(
+            self.session, self.tenant_id, identities, excluded_file_id=with_file
+        )
+        return DeletedCounts(removed["documents"], chunks["chunks"], removed["bytes"], stored_file_count)
+
+    async def record_receipt(
+        self,
+        deletion_id: UUID,
+        kb_id: UUID,
+        amount: DeletedCounts,
+        *,
+        document_id: UUID | None = None,
+        user_id: str | None = None,
+    ) -> None:
+        """Begin the receipt, or add to it; of one document where it was asked for by its id.
+
+        ``user_id`` is the user that the asking key is restricted to.
+        """
+        await open_receipt(
+            self.session,
+            self.tenant_id,
+            deletion_id,
+            kind="documents" if document_id is None else "document",
+            object_id=document_id or kb_id,
+            kb_id=kb_id,
+            counts=amount,
+            add_to_existing=True,
+            user_key=None if user_id is None else DocumentScope(user_id).to_key(),
+        )
+
+
+async def count_stored_files(
+    session: Session, tenant_id: UUID, identities: Sequence[tuple[str, bytes]], *, excluded_file_id: UUID | None = None
+) -> int:
+    """How many of these documents, told by external id and hash of their bytes, were made of a file that is kept."""
+    file_digests = [
+        (file_id, digest)
+        for name, digest in identities
+        if (file_id := decode_id("file", name)) not in (None, excluded_file_id)
+    ]
+    if not file_digests:
+        return 0
+    rows = await session.fetch_rows(_STORED_FILES, {"t": tenant_id, "ids": [file_id for file_id, _ in file_digests]})
+    stored_files = {(row["id"], row["sha256"]) for row in rows}
+    return sum(file_digest in stored_files for file_digest in file_digests)
+
+
+# The document frequencies and totals of what is about to go, kept by key, so that the rows themselves say them.
+NEGATIVE_DELTAS = parse_statement("""
+with gone as (
+  select l.index_id, l.scope_key, l.keys, l.dl from chunk c
+    join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
+   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])
+), totals as (
+  insert into lex_totals select :t::uuid, index_id, -count(*), -sum(dl) from gone group by index_id
+), apart as (
+  select g.index_id, g.scope_key, k.key, -count(*) as chunks
+    from gone g cross join lateral (select unnest(g.keys) union all select null) k(key)
+   where not is_open_level(g.scope_key) group by g.index_id, g.scope_key, k.key
+), private as (
+  insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+  select :t::uuid, a.index_id, s.scope_key, a.key, a.chunks
+    from apart a cross join lateral (values (a.scope_key), (all_private_levels())) s(scope_key)
+)
+insert into lex_df select :t::uuid, index_id, k, -count(*), 0 from gone, unnest(keys) k group by index_id, k""")
+_REMOVE_CHUNKS = parse_statement("""
+with gone as (
+  delete from chunk where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) returning index_id
+)
+select count(*) as chunks from gone
+ where index_id = (select id from search_index where tenant_id = :t and kb_id = :kb and state = 'live')""")
+_REMOVE_DOCUMENTS = parse_statement("""
+with gone as (
+  delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[])
+  returning bytes, external_id, sha256
+)
+select count(*) as documents, coalesce(sum(bytes), 0)::bigint as bytes,
+       array_agg(external_id) filter (where starts_with(external_id, 'file_')) as names,
+       array_agg(sha256) filter (where starts_with(external_id, 'file_')) as digests
+  from gone""")
+_STORED_FILES = parse_statement("""
+select id, sha256 from openai_file
+ where tenant_id = :t and id = any(:ids::uuid[]) and (expires_at is null or expires_at > now())""")

@@ -1,0 +1,1 @@
+"""Uploads: receive a form, detect its type, store it and enqueue its ingestion."""

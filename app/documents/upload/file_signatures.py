@@ -1,0 +1,131 @@
+"""What a file is, by its content: signatures, a look inside archives, the client's word only among text types."""
+
+import re
+import zipfile
+from pathlib import Path, PurePath
+
+from app.documents.upload.ole import SIGNATURE, read_entry_names
+from app.documents.upload.text_detection import sniff_text_type
+
+HEAD_BYTES = 8192
+"""How many bytes of the file ``sniff`` wants to see; fewer will do for a shorter file."""
+
+OCTET_STREAM = "application/octet-stream"
+ZIP = "application/zip"
+OLE = "application/x-ole-storage"
+ENCRYPTED_OFFICE = "application/encrypted"
+XLS, DOC, PPT = "application/vnd.ms-excel", "application/msword", "application/vnd.ms-powerpoint"
+MSG = "application/vnd.ms-outlook"
+
+_SIGNATURES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"II*\0", "image/tiff"),
+    (b"MM\0*", "image/tiff"),
+    (b"{\\rtf", "application/rtf"),
+    (b"\x1f\x8b", "application/gzip"),
+    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (b"Rar!\x1a\x07", "application/vnd.rar"),
+    (b"\x7fELF", OCTET_STREAM),
+)
+_ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")
+_MAX_PDF_OFFSET = 1024
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_OFFICE_FOLDERS = (
+    ("word/", f"{_OFFICE}.wordprocessingml.document"),
+    ("ppt/", f"{_OFFICE}.presentationml.presentation"),
+    ("xl/", f"{_OFFICE}.spreadsheetml.sheet"),
+)
+_MIMETYPE_MEMBER = re.compile(r"application/(epub\+zip|vnd\.oasis\.opendocument\.[a-z-]+)")
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
+_MAX_CONTROL_SHARE = 0.05
+# The names are those of the formats' own streams; an encrypted file has no other, so that is asked first.
+_OLE_KINDS = (
+    ("EncryptedPackage", ENCRYPTED_OFFICE),
+    ("Workbook", XLS),
+    ("Book", XLS),
+    ("WordDocument", DOC),
+    ("PowerPoint Document", PPT),
+    ("__properties_version1.0", MSG),
+)
+
+
+def sniff_media_type(head: bytes, path: Path, *, filename: str, declared: str | None) -> str:
+    """The media type of the file at ``path`` whose first bytes (``HEAD`` of them) are ``head``. Blocking.
+
+    The extension of ``filename`` and the ``declared`` type only tell text types apart, in this order: neither makes a
+    PNG a PDF. A zip that cannot be read is just a zip.
+    """
+    if b"%PDF-" in head[:_MAX_PDF_OFFSET]:
+        return "application/pdf"
+    if head.startswith(_ZIP_SIGNATURES):
+        return _sniff_zip(path)
+    if head.startswith(SIGNATURE):
+        return _sniff_ole(path, filename=filename)
+    for signature, media_type in _SIGNATURES:
+        if head.startswith(signature):
+            return media_type
+    if head.startswith(b"BM") and head[6:10] == bytes(4):
+        return "image/bmp"
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return "image/webp"
+    if head and not _is_text(head):
+        return OCTET_STREAM
+    return sniff_text_type(head, filename=filename, declared=declared, is_complete=len(head) < HEAD_BYTES)
+
+
+def _sniff_ole(path: Path, *, filename: str) -> str:
+    names = read_entry_names(path)
+    for name, media_type in _OLE_KINDS:
+        if name in names:
+            return media_type
+    # A damaged container has no directory: where it was a workbook, that parser will say corrupt.
+    return XLS if not names and PurePath(filename).suffix.lower() == ".xls" else OLE
+
+
+def _sniff_zip(path: Path) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            mimetype = _read_mimetype_member(archive) if "mimetype" in names else ""
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
+        return _sniff_damaged_zip(path)
+    if _MIMETYPE_MEMBER.fullmatch(mimetype):
+        return mimetype
+    if "[Content_Types].xml" in names:
+        for folder, media_type in _OFFICE_FOLDERS:
+            if any(name.startswith(folder) for name in names):
+                return media_type
+    return ZIP
+
+
+def _read_mimetype_member(archive: zipfile.ZipFile) -> str:
+    with archive.open("mimetype") as member:
+        return member.read(200).decode("latin-1").strip()
+
+
+def _sniff_damaged_zip(path: Path) -> str:
+    """A damaged archive has no directory, but its first members still name the kind: its parser will say corrupt."""
+    with path.open("rb") as file:
+        start = file.read(64 * 1024)
+    for folder, media_type in _OFFICE_FOLDERS:
+        if b"[Content_Types].xml" in start and folder.encode() in start:
+            return media_type
+    return ZIP
+
+
+def _is_text(head: bytes) -> bool:
+    if head.startswith(_BYTE_ORDER_MARKS):
+        return True
+    control = len(head) - len(head.translate(None, _CONTROL_BYTES))
+    return control <= _MAX_CONTROL_SHARE * len(head) or _is_unmarked_utf16(head)
+
+
+def _is_unmarked_utf16(head: bytes) -> bool:
+    """Latin text in UTF-16 without a mark: NUL in every second byte, hardly ever in the others."""
+    half = len(head) // 2
+    even, odd = head[: 2 * half : 2].count(0), head[1 : 2 * half : 2].count(0)
+    return half > 0 and max(even, odd) > 0.4 * half and min(even, odd) < 0.05 * half

@@ -1,0 +1,80 @@
+"""What kind of text a file is: XML and HTML by how they begin, the rest by name, and without one by a close look."""
+
+import re
+from pathlib import PurePath
+
+from app.documents.upload.text_formats import (
+    HTML,
+    JSON,
+    MAIL,
+    MEDIA_TYPE_BY_DECLARED_TYPE,
+    MEDIA_TYPE_BY_EXTENSION,
+    PLAIN,
+    XML,
+)
+
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_MARKUP_SCAN_BYTES = 1024
+_COMMENTS = re.compile(rb"\A(\s*+<!--.*?-->)+\s*+", re.DOTALL)
+_HTML_START = re.compile(rb"<!doctype\s+html|<html[\s>]|<(head|body|title|meta)[\s>]", re.IGNORECASE)
+_XHTML = re.compile(rb"<!doctype\s+html|<html[\s>]", re.IGNORECASE)
+_XML_ROOT = re.compile(rb"<!DOCTYPE\s+[A-Za-z_]|<[A-Za-z_][\w.:-]*+\s[^<>]*\bxmlns[:=]|<(rss|svg|feed|plist)[\s>]")
+_JSON_START = re.compile(rb"[\[{]\s*+[\[{\"\d\]}tfn-]")
+_JSON_TOKENS = re.compile(
+    rb"(?:\s++|[\[\]{},:]|\"(?:[^\"\\\n]|\\.)*+\"|-?\d[\d.eE+-]*+|true\b|false\b|null\b)++", re.DOTALL
+)
+_CUT_OFF_TOKEN = re.compile(rb"\"[^\n]*+|[a-z]{0,5}|-")
+_HEADER_LINES = re.compile(rb"(?:From .*\r?\n)?((?:[!-9;-~]+:.*(?:\r?\n[ \t].*)*(?:\r?\n|\Z))+)")
+_HEADER_NAME = re.compile(rb"^([!-9;-~]+):", re.MULTILINE)
+_MAIL_HEADERS = frozenset(
+    {b"from", b"to", b"date", b"subject", b"received", b"return-path", b"message-id", b"mime-version", b"delivered-to"}
+)
+
+
+def sniff_text_type(head: bytes, *, filename: str, declared: str | None, is_complete: bool) -> str:
+    """The media type of a text that begins with ``head``; ``whole`` where that is all of it.
+
+    The extension decides, then the declared type; but a page is a page and XML is XML, whatever a text file's name is.
+    """
+    start = head.replace(b"\0", b"")
+    for mark in _BYTE_ORDER_MARKS:
+        start = start.removeprefix(mark)
+    start = start.lstrip()
+    named_type = _find_named_type(filename, declared)
+    if start.startswith(b"<?xml"):
+        return HTML if _XHTML.search(start[:_MARKUP_SCAN_BYTES]) else XML
+    if named_type not in (PLAIN, None):
+        return named_type
+    if _HTML_START.match(_COMMENTS.sub(b"", start[:_MARKUP_SCAN_BYTES])):
+        return HTML
+    return PLAIN if named_type == PLAIN else _sniff_unnamed_text(start, is_complete=is_complete)
+
+
+def _find_named_type(filename: str, declared: str | None) -> str | None:
+    extension = PurePath(filename).suffix.lower().removeprefix(".")
+    return MEDIA_TYPE_BY_EXTENSION.get(extension) or MEDIA_TYPE_BY_DECLARED_TYPE.get(
+        (declared or "").partition(";")[0].strip().lower()
+    )
+
+
+def _sniff_unnamed_text(start: bytes, *, is_complete: bool) -> str:
+    if _XML_ROOT.match(_COMMENTS.sub(b"", start)):
+        return XML
+    if _JSON_START.match(start) and _is_json(start, is_complete=is_complete):
+        return JSON
+    return MAIL if _is_mail(start) else PLAIN
+
+
+def _is_json(start: bytes, *, is_complete: bool) -> bool:
+    """Nothing but JSON's own signs and words, as far as one sees: a footnote's ``[1]`` goes on with prose."""
+    tokens = _JSON_TOKENS.match(start)
+    remainder = start[tokens.end() :] if tokens else start
+    return not remainder if is_complete else _CUT_OFF_TOKEN.fullmatch(remainder) is not None
+
+
+def _is_mail(start: bytes) -> bool:
+    """Header lines alone up to the first empty line, at least two of them such as every mail has."""
+    lines = _HEADER_LINES.match(start)
+    if lines is None or not start[lines.end() :].startswith((b"\n", b"\r\n")):
+        return False
+    return len(_MAIL_HEADERS.intersection(name.lower() for name in _HEADER_NAME.findall(lines[1]))) >= 2

@@ -1,0 +1,1 @@
+"""Stored files, their attachments to knowledge bases, and batches of attachments."""

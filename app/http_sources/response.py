@@ -1,0 +1,123 @@
+"""Reading a reply: nothing in it is believed before it has been checked, and no more is read than is wanted."""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from app.http_sources.paths import EVALUATION_ERRORS, compile_path
+from app.http_sources.secret_detection import repeats_secret
+from app.http_sources.types import HttpSource, SourceResult
+from app.inference.circuit_breaker import EndpointFailed
+from app.text_normalization import has_long_mark_run
+
+# Of a reply, in decoded values: a path may look at each with each of its 40 steps, which takes a quarter of a second.
+MAX_VALUES, MAX_ITEMS = 10_000, 1000
+CompiledPaths = Mapping[str, Any]
+FlagDetector = Callable[[str], Sequence[str]]
+MAX_TEXT_CHARACTERS, MAX_TITLE_CHARACTERS, MAX_URL_CHARACTERS = 20_000, 500, 2048
+
+
+def parse_response(
+    content: bytes, source: HttpSource, *, max_results: int, detect_flags: FlagDetector, secrets: Sequence[str] = ()
+) -> list[SourceResult]:
+    """The first results with a text; blocking, for as long as paths take.
+
+    ``secrets`` are the request's: a reply that repeats one is not read. Raises EndpointFailed.
+    """
+    try:
+        reply = json.loads(content)
+        _check_size(reply)
+        repeats = repeats_secret(content, reply, secrets)
+    except (ValueError, RecursionError) as exc:
+        raise EndpointFailed("it is no JSON") from exc
+    if repeats:
+        raise EndpointFailed("its answer repeats the secret of its request")
+    paths = {name: compile_path(path) for name, path in asdict(source.response).items() if path is not None}
+    items = _select_value(paths, "items", reply)
+    if items is None:
+        return []  # many leave the list out where there is nothing to list
+    if not isinstance(items, list):
+        raise EndpointFailed("it holds no list of results")
+    results: list[SourceResult] = []
+    for item in items[:MAX_ITEMS]:
+        result = _parse_item(item, paths, source.url)
+        if result is not None and (not source.domains or _is_in_domains(result.url, source.domains)):
+            results.append(replace(result, flags=detect_flags(result.text)))
+        if len(results) == max_results:
+            break
+    if items and not results and not source.domains:
+        raise EndpointFailed("its results have no text")
+    return results
+
+
+def _parse_item(item: Any, paths: CompiledPaths, base: str) -> SourceResult | None:
+    text = _clean_text(_select_value(paths, "text", item), MAX_TEXT_CHARACTERS)
+    if text is None:
+        return None
+    return SourceResult(
+        text=text,
+        title=_clean_text(_select_value(paths, "title", item), MAX_TITLE_CHARACTERS),
+        url=_parse_address(_select_value(paths, "url", item), base),
+        score=_parse_number(_select_value(paths, "score", item)),
+    )
+
+
+def _select_value(paths: CompiledPaths, name: str, value: Any) -> Any:
+    try:
+        return paths[name].search(value) if name in paths else None
+    except EVALUATION_ERRORS as exc:
+        raise EndpointFailed("its paths do not fit") from exc
+
+
+def _check_size(reply: Any) -> None:
+    """Without recursion: a reply may be as deep as it is long."""
+    pending, value_count = [reply], 0
+    while pending:
+        value = pending.pop()
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        value_count += len(inner)
+        if value_count > MAX_VALUES:
+            raise EndpointFailed("it has too many values")
+        pending += inner
+
+
+def _clean_text(value: Any, max_characters: int) -> str | None:
+    """What can be stored and shown, None where it is none."""
+    if not isinstance(value, str):
+        return None
+    clean = value[:max_characters].replace("\0", " ").encode("utf-8", "replace").decode().strip()
+    return clean or None
+
+
+def _parse_address(value: Any, base: str) -> str | None:
+    """A web address and nothing else, since others show it as a link; a relative one is the endpoint's."""
+    if not isinstance(value, str) or not value.strip():
+        return None
+    # To take it apart, its host is normalized.
+    if len(value) > MAX_URL_CHARACTERS or has_long_mark_run(value):
+        return None
+    try:
+        address = urljoin(base, value.strip())
+        parts = urlsplit(address)
+        is_complete = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        return None
+    is_plain = address.isprintable() and " " not in address and len(address) <= MAX_URL_CHARACTERS
+    return address if is_complete and is_plain else None
+
+
+def _is_in_domains(address: str | None, domains: Sequence[str]) -> bool:
+    host = (urlsplit(address).hostname or "") if address else ""
+    return any(host == domain or host.endswith(f".{domain}") for domain in domains)
+
+
+def _parse_number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None

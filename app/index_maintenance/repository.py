@@ -1,0 +1,267 @@
+"""What maintenance reads and writes in one tenant, as the plain role."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from pgvector import SparseVector
+
+from app.db.session import Session
+from app.db.statements import parse_statement
+from app.index_maintenance.types import IndexBusy, IndexStats, VectorIndexSkipReason
+from app.lexical.weights import recompute_weights
+
+BATCH_SIZE = 2000
+# A sparsevec as the server sends it: dimensions, entries, 0, then the indices, then the values.
+_HEADER_BYTES = 12
+
+
+class StoredTerms(SparseVector):
+    """A sparsevec in the server's own form, so that rows pass through without becoming lists of numbers."""
+
+    def __init__(self, stored: bytes) -> None:
+        self.stored = stored
+
+    def to_binary(self) -> bytes:
+        return self.stored
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRepository:
+    """Queries about one search index."""
+
+    session: Session
+    tenant_id: UUID
+    index_id: UUID
+
+    async def lock_shared(self) -> bool:
+        """Keep others from maintaining it, though not from using it; False when it is gone. Raises IndexBusy."""
+        if not await self._lock_knowledge_base():
+            return False
+        if await self.session.fetch_row(_LOCK_SHARED, self._params) is None:
+            raise IndexBusy
+        return True
+
+    async def lock_exclusive(self, *, timeout_seconds: float) -> bool:
+        """The same, and keep everybody from adding, changing and deleting chunks; raises DBAPIError after a wait.
+
+        No wait for a lock is longer in this transaction: shorter than what Postgres takes to see that two wait for each
+        other.
+        """
+        await self.session.fetch_rows(_SET_LOCK_TIMEOUT, {"ms": str(int(timeout_seconds * 1000))})
+        if not await self._lock_knowledge_base():
+            return False
+        return await self.session.fetch_row(_LOCK_EXCLUSIVE, self._params) is not None
+
+    async def _lock_knowledge_base(self) -> bool:
+        """Comes first: whoever deletes it begins with its row, and removes what is counted here."""
+        return await self.session.fetch_row(_LOCK_KNOWLEDGE_BASE, self._params) is not None
+
+    async def get_stats(self) -> IndexStats | None:
+        """What is known of it, with its chunks counted; None when it is gone."""
+        row = await self.session.fetch_row(_STATS, self._params)
+        if row is None:
+            return None
+        return IndexStats(
+            id=self.index_id,
+            dim=row["dim"],
+            live=row["state"] == "live",
+            building=row["state"] == "building",
+            avgdl=row["avgdl"],
+            k1=row["k1"],
+            b=row["b"],
+            vector_index=row["vector_index"],
+            skip_reason=row["held_back"],
+            built_chunks=row["built_chunks"],
+            deleted_chunks=row["deleted_chunks"],
+            chunks=int(row["chunks"]),
+            tokens=int(row["tokens"]),
+        )
+
+    async def merge_deltas(self) -> None:
+        """Make one row of the changes of its totals, and of those of a key where they are many.
+
+        Rows are folded when there are twice as many as keys: so each is rewritten about twice in its life, whatever
+        the size. Beside writers: a change that this statement does not see stays a row of its own.
+        """
+        counted = await self.session.fetch_row(_COUNT_FREQUENCIES, self._params)
+        if counted is not None and counted["rows"] > 2 * counted["keys"] + MIN_MERGE_ROWS:
+            await self.session.fetch_rows(MERGE_FREQUENCIES, self._params)
+        crowded = await self.session.fetch_rows(_CROWDED_LEVELS, {**self._params, "least": MIN_MERGE_ROWS})
+        if crowded:
+            await self.session.fetch_rows(
+                _MERGE_PRIVATE, {**self._params, "levels": [row["scope_key"] for row in crowded]}
+            )
+        merged = await self.session.fetch_row(_MERGE_TOTALS, self._params)
+        if merged is not None and merged["deleted"]:
+            await self.session.fetch_rows(_COUNT_DELETED, {**self._params, "deleted": merged["deleted"]})
+        if merged is not None and merged["changed"]:
+            await self.session.fetch_rows(_COUNT_CHANGED, {**self._params, "changed": merged["changed"]})
+
+    async def measure_size(self, names: Collection[str]) -> None:
+        """What its indexes, of these names, take by now: rows that come and go make them grow."""
+        await self.session.fetch_rows(_MEASURE, {**self._params, "names": list(names)})
+
+    async def recompute_weights(self, stats: IndexStats, avgdl: float) -> None:
+        """Give every chunk the weights of another mean length. The caller holds the index alone."""
+        after = UUID(int=0)
+        while rows := await self.session.fetch_rows(_TERMS, {**self._params, "after": after, "limit": BATCH_SIZE}):
+            terms = recompute_term_weights(
+                [row["terms"] for row in rows], [row["dl"] for row in rows], stats=stats, avgdl=avgdl
+            )
+            ids = [row["chunk_id"] for row in rows]
+            await self.session.fetch_rows(_SET_TERMS, {**self._params, "ids": ids, "terms": terms})
+            after = ids[-1]
+        await self.session.fetch_rows(_RAISE_TOPS, {**self._params, "longer": max(1.0, avgdl / stats.avgdl)})
+        await self.session.fetch_rows(_SET_AVGDL, {**self._params, "avgdl": avgdl})
+
+    async def set_exact(self, reason: VectorIndexSkipReason | None, *, chunks: int | None = None) -> None:
+        """From now on searches read all its vectors; ``chunks`` is how many were too many for a try that failed."""
+        await self.session.fetch_rows(_SET_EXACT, {**self._params, "reason": reason and reason.value, "chunks": chunks})
+
+    async def set_building(self) -> None:
+        """A vector index is being built; searches do without."""
+        await self.session.fetch_rows(_SET_BUILDING, self._params)
+
+    async def set_built(self, *, chunks: int, rebuilt: bool = True) -> None:
+        """From now on searches use the vector index, which was found good with so many chunks; ``anew`` has no dead."""
+        await self.session.fetch_rows(_SET_BUILT, {**self._params, "chunks": chunks, "anew": rebuilt})
+
+    async def mark_for_deletion(self) -> tuple[UUID, bool] | None:
+        """Nobody goes back to it from now on: its knowledge base, and whether it has partial indexes of its own.
+
+        None where it is no retired one, or was one for too short a time: searches may still read it.
+        """
+        row = await self.session.fetch_row(_MARK_FOR_DELETION, self._params)
+        return None if row is None else (row["kb_id"], row["vector_index"] != "exact")
+
+    async def remove_chunks(self, *, limit: int) -> int:
+        """Some of them, with their lanes; returns how many. The caller holds the index alone."""
+        return len(await self.session.fetch_rows(_REMOVE_CHUNKS, {**self._params, "limit": limit}))
+
+    async def remove(self) -> None:
+        """The index itself; what has no foreign key first. The caller holds it alone."""
+        for delete_statement in (_REMOVE_FREQUENCIES, _REMOVE_PRIVATE, _REMOVE_TOTALS, _REMOVE):
+            await self.session.fetch_rows(delete_statement, self._params)
+
+    @property
+    def _params(self) -> dict[str, Any]:
+        return {"tenant": self.tenant_id, "index": self.index_id}
+
+
+def recompute_term_weights(
+    stored: Sequence[bytes], lengths: Sequence[int], *, stats: IndexStats, avgdl: float
+) -> list[StoredTerms]:
+    """The sparse vectors of chunks of these lengths, with the weights of another mean length."""
+    counts = [(len(each) - _HEADER_BYTES) // 8 for each in stored]
+    starts = [len(each) - 4 * count for each, count in zip(stored, counts, strict=True)]
+    values = b"".join(each[start:] for each, start in zip(stored, starts, strict=True))
+    weights: npt.NDArray[np.float64] = np.frombuffer(values, ">f4").astype(np.float64)
+    new = recompute_weights(
+        weights, np.repeat(np.asarray(lengths, np.float64), counts), k1=stats.k1, b=stats.b,
+        avgdl=(stats.avgdl, avgdl),
+    ).astype(">f4").tobytes()  # fmt: skip
+    result, offset = [], 0
+    for each, start, count in zip(stored, starts, counts, strict=True):
+        result.append(StoredTerms(each[:start] + new[offset : offset + 4 * count]))
+        offset += 4 * count
+    return result
+
+
+# So few are read in a moment, however many changes they stand for.
+MIN_MERGE_ROWS = 1000
+_LOCK_KNOWLEDGE_BASE = parse_statement("""
+select 1 from knowledge_base where tenant_id = :tenant
+   and id = (select kb_id from search_index where tenant_id = :tenant and id = :index) for key share""")
+_LOCK_SHARED = parse_statement("""
+select 1 from search_index where tenant_id = :tenant and id = :index for no key update skip locked""")
+# What adds a chunk takes `for key share` through its foreign key; what changes or deletes one does so by itself.
+_LOCK_EXCLUSIVE = parse_statement("select 1 from search_index where tenant_id = :tenant and id = :index for update")
+_SET_LOCK_TIMEOUT = parse_statement("select set_config('lock_timeout', :ms, true)")
+_STATS = parse_statement("""
+select i.dim, i.state, i.avgdl, (i.identity ->> 'k1')::float8 as k1, (i.identity ->> 'b')::float8 as b, i.vector_index,
+       i.held_back, i.built_chunks, i.deleted_chunks,
+       coalesce(t.chunks, 0) as chunks, coalesce(t.tokens, 0) as tokens
+  from search_index i cross join (select sum(chunks) as chunks, sum(tokens) as tokens from lex_totals
+                                   where tenant_id = :tenant and index_id = :index) t
+ where i.tenant_id = :tenant and i.id = :index""")
+_COUNT_FREQUENCIES = parse_statement("""
+select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
+  from (select count(*) as n from lex_df where tenant_id = :tenant and index_id = :index group by key) g""")
+# All of them, and no join: without statistics one that picked out the crowded keys took a minute for a few thousand.
+MERGE_FREQUENCIES = parse_statement("""
+with gone as (
+  delete from lex_df where tenant_id = :tenant and index_id = :index returning key, df, top
+)
+insert into lex_df (tenant_id, index_id, key, df, top)
+select :tenant, :index, key, sum(df), max(top) from gone group by key having sum(df) <> 0""")
+_CROWDED_LEVELS = parse_statement("""
+select scope_key
+  from (select scope_key, count(*) as n from private_frequency
+         where tenant_id = :tenant and index_id = :index group by scope_key, key) g
+ group by scope_key having sum(g.n) > 2 * count(*) + :least::int limit 1000""")
+_MERGE_PRIVATE = parse_statement("""
+with gone as (
+  delete from private_frequency where tenant_id = :tenant and index_id = :index and scope_key = any(:levels::uuid[])
+  returning scope_key, key, chunks
+)
+insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+select :tenant, :index, scope_key, key, sum(chunks) from gone group by scope_key, key having sum(chunks) <> 0""")
+_MERGE_TOTALS = parse_statement("""
+with gone as (
+  delete from lex_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens, folded
+), folded as (
+  insert into lex_totals (tenant_id, index_id, chunks, tokens, folded)
+  select :tenant, :index, sum(chunks), sum(tokens), true from gone having sum(chunks) <> 0 or sum(tokens) <> 0
+)
+select coalesce(-sum(chunks) filter (where chunks < 0), 0)::bigint as deleted,
+       coalesce(sum(abs(chunks)) filter (where not gone.folded), 0)::bigint as changed from gone""")
+_COUNT_DELETED = parse_statement("""
+update search_index set deleted_chunks = deleted_chunks + :deleted
+ where tenant_id = :tenant and id = :index and vector_index <> 'exact'""")
+_MEASURE = parse_statement("""
+update search_index i set index_bytes = m.bytes
+  from (select coalesce(sum(pg_relation_size(to_regclass('public.' || name))), 0)::bigint as bytes
+          from unnest(:names::text[]) name) m
+ where i.tenant_id = :tenant and i.id = :index and i.vector_index = 'hnsw' and i.index_bytes <> m.bytes""")
+_COUNT_CHANGED = parse_statement("""
+update routing_profile set changed_chunks = changed_chunks + :changed
+ where tenant_id = :tenant and index_id = :index""")
+_TERMS = parse_statement("""
+select chunk_id, dl, sparsevec_send(terms) as terms from chunk_lexical
+ where tenant_id = :tenant and index_id = :index and chunk_id > :after order by chunk_id limit :limit""")
+_SET_TERMS = parse_statement("""
+update chunk_lexical l set terms = u.terms from unnest(:ids::uuid[], :terms::sparsevec[]) u(id, terms)
+ where l.tenant_id = :tenant and l.index_id = :index and l.chunk_id = any(:ids::uuid[]) and l.chunk_id = u.id""")
+# A weight is 1 / (1 + K / tf), and K becomes `longer` times smaller at most; a hair more for what rounding does.
+_RAISE_TOPS = parse_statement("""
+update lex_df set top = least(1, 1.000001 / (1 + (1 / top - 1) / :longer::float8))
+ where tenant_id = :tenant and index_id = :index and top > 0 and :longer::float8 > 1""")
+_SET_AVGDL = parse_statement("update search_index set avgdl = :avgdl where tenant_id = :tenant and id = :index")
+_SET_EXACT = parse_statement("""
+update search_index
+   set vector_index = 'exact', held_back = :reason, built_chunks = :chunks, deleted_chunks = 0, index_bytes = 0
+ where tenant_id = :tenant and id = :index""")
+_SET_BUILDING = parse_statement("""
+update search_index set vector_index = 'building', held_back = null, deleted_chunks = 0
+ where tenant_id = :tenant and id = :index""")
+_SET_BUILT = parse_statement("""
+update search_index
+   set vector_index = 'hnsw', built_chunks = :chunks::bigint,
+       deleted_chunks = case when :anew then 0 else deleted_chunks end
+ where tenant_id = :tenant and id = :index""")
+_MARK_FOR_DELETION = parse_statement("""
+update search_index set retired_at = null
+ where tenant_id = :tenant and id = :index and state = 'retired'
+   and (retired_at is null or retired_at <= now() - interval '1 min') returning kb_id, vector_index""")
+_REMOVE_CHUNKS = parse_statement("""
+delete from chunk where tenant_id = :tenant and index_id = :index
+   and id = any(array(select id from chunk where tenant_id = :tenant and index_id = :index order by id limit :limit))
+returning 1""")
+_REMOVE_FREQUENCIES = parse_statement("delete from lex_df where tenant_id = :tenant and index_id = :index")
+_REMOVE_PRIVATE = parse_statement("delete from private_frequency where tenant_id = :tenant and index_id = :index")
+_REMOVE_TOTALS = parse_statement("delete from lex_totals where tenant_id = :tenant and index_id = :index")
+_REMOVE = parse_statement("delete from search_index where tenant_id = :tenant and id = :index and state = 'retired'")

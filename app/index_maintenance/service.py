@@ -1,0 +1,277 @@
+"""Keep search indexes small, exact and quick, beside everything that goes on in them."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import numpy as np
+from sqlalchemy.exc import DBAPIError
+
+from app.db.index_ddl import MAX_DIMENSIONS, OwnerConnection, OwnerDatabase, VectorIndexSpec
+from app.db.models.control_plane_rows import ChangedIndex, OutdatedIndex
+from app.db.session import Database, Session
+from app.index_maintenance.repository import IndexRepository
+from app.index_maintenance.types import (
+    MAX_CHANGED_CHUNKS,
+    MAX_CHANGED_SHARE,
+    MAX_DEAD_SHARE,
+    MAX_LENGTH_DRIFT,
+    MIN_GROWTH_SHARE,
+    IndexBusy,
+    IndexMaintenanceStep,
+    IndexStats,
+    VectorIndexSkipReason,
+    decide_next_step,
+)
+from app.jobs.queue import MAINTENANCE, JobQueue
+from app.logging import get_logger
+
+logger = get_logger(__name__)
+
+# The first looks after all that has changed, and takes moments; the second works on one search index, maybe long.
+MAINTAIN_INDEXES_JOB = "maintain_indexes"
+MAINTAIN_INDEX_JOB = "maintain_index"
+# Makes what searches are routed by; as quick as it is for the largest.
+CENTROIDS_JOB = "make_centroids"
+LOCK_TIMEOUT_SECONDS = 0.7
+# Of real embeddings 0.97 and more is found; where thousands are copies of one, of the others a half.
+MIN_RECALL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMaintenance:
+    """What the jobs call. Without ``owner`` every search index stays exact, and says why.
+
+    ``find_unsettled`` is ``SystemDatabase.unsettled_indexes``, up to some number.
+    """
+
+    database: Database
+    queue: JobQueue
+    find_changed: Callable[[], Awaitable[Sequence[ChangedIndex]]]
+    find_outdated: Callable[..., Awaitable[Sequence[OutdatedIndex]]]
+    owner_database: OwnerDatabase | None
+    threshold: int
+
+    async def scan(self) -> int:
+        """Fold what has changed, and give every search index that wants more a job; returns how many have changed.
+
+        What is wanted is asked of the database: who has seen it may be gone before it has a job, and a job that runs
+        may have begun before. Raises DatabaseUnavailable, MaintenanceFailed, and what one index could not be folded
+        for, after all the others.
+        """
+        changed = await self.find_changed()
+        failures: list[Exception] = []
+        for index in changed:
+            try:
+                await self._scan_index(index.tenant_id, index.index_id)
+            except IndexBusy:  # it stays among those that have changed
+                continue
+            except (DBAPIError, TimeoutError) as exc:
+                failures.append(exc)
+        outdated = await self.find_outdated(
+            max_drift=MAX_LENGTH_DRIFT,
+            max_changed_share=MAX_CHANGED_SHARE,
+            max_changed_chunks=MAX_CHANGED_CHUNKS,
+        )
+        await self._request_jobs(
+            MAINTAIN_INDEX_JOB, [(index.tenant_id, index.index_id) for index in outdated if index.drifted]
+        )
+        await self._request_jobs(
+            CENTROIDS_JOB, [(index.tenant_id, index.index_id) for index in outdated if index.unrouted]
+        )
+        if self.owner_database is not None:
+            async with self.owner_database.connect() as connection:
+                if changed:
+                    await connection.flush_pending_lists()
+                if orphans := await connection.drop_orphans():
+                    logger.info("index.strays_dropped", indexes=orphans)
+                due = await connection.find_due(
+                    threshold=self.threshold, max_dead_share=MAX_DEAD_SHARE, min_growth_share=MIN_GROWTH_SHARE
+                )
+            await self._request_jobs(MAINTAIN_INDEX_JOB, due)
+        if failures:
+            raise failures[0]
+        return len(changed)
+
+    async def _scan_index(self, tenant_id: UUID, index_id: UUID) -> None:
+        """Fold one, and ask for a job in the same transaction where its vector index is not what it should be."""
+        async with self.database.transaction(tenant_id) as session:
+            stats = await self._merge_deltas_in_session(session, tenant_id, index_id)
+            if stats is not None and self._decide_step(stats) is not IndexMaintenanceStep.NOTHING:
+                await self._enqueue(session, MAINTAIN_INDEX_JOB, tenant_id, index_id)
+
+    async def maintain(self, tenant_id: UUID, index_id: UUID) -> None:
+        """Do what one search index wants; doing it again changes nothing.
+
+        Raises IndexBusy, MaintenanceFailed, and DBAPIError where writers are in the way for long.
+        """
+        stats = await self._merge_and_recompute_weights(tenant_id, index_id)
+        if stats is None:
+            return
+        match self._decide_step(stats):
+            case IndexMaintenanceStep.PROMOTE:
+                await self._promote(tenant_id, stats)
+            case IndexMaintenanceStep.REBUILD:
+                await self._rebuild(tenant_id, stats)
+            case IndexMaintenanceStep.MEASURE:
+                await self._complete(tenant_id, stats, is_measured=False)
+            case IndexMaintenanceStep.DEMOTE:
+                await self._demote(tenant_id, stats, None)
+            case IndexMaintenanceStep.NOTHING:
+                await self._complete(tenant_id, stats)
+
+    async def prepare(self, tenant_id: UUID, index_id: UUID) -> bool:
+        """Do for one that is whole what it wants as soon as it is live; False where another's build has to end first.
+
+        Raises as ``maintain``.
+        """
+        stats = await self._merge_and_recompute_weights(tenant_id, index_id)
+        if stats is None:
+            return True
+        match self._decide_step(stats.as_live()):
+            case IndexMaintenanceStep.PROMOTE:
+                await self._promote(tenant_id, stats)
+            case IndexMaintenanceStep.NOTHING | IndexMaintenanceStep.REBUILD | IndexMaintenanceStep.MEASURE:
+                return await self._complete(tenant_id, stats)
+            case IndexMaintenanceStep.DEMOTE:
+                return True
+        stats = await self._merge_deltas(tenant_id, index_id)
+        return stats is None or stats.vector_index == "hnsw" or stats.skip_reason is not None
+
+    async def _merge_and_recompute_weights(self, tenant_id: UUID, index_id: UUID) -> IndexStats | None:
+        stats = await self._merge_deltas(tenant_id, index_id)
+        if stats is not None and stats.has_drifted:
+            await self._recompute_weights(tenant_id, index_id)
+        return stats
+
+    def _decide_step(self, stats: IndexStats) -> IndexMaintenanceStep:
+        return decide_next_step(stats, threshold=self.threshold)
+
+    async def _request_jobs(self, kind: str, index_keys: Iterable[tuple[UUID, UUID]]) -> None:
+        for tenant_id, index_id in index_keys:
+            async with self.database.transaction(tenant_id) as session:
+                await self._enqueue(session, kind, tenant_id, index_id)
+
+    async def _enqueue(self, session: Session, kind: str, tenant_id: UUID, index_id: UUID) -> None:
+        payload = {"index": str(index_id)}
+        await self.queue.enqueue_unique(
+            session, kind, subject_id=index_id, tenant_id=tenant_id, payload=payload, priority=MAINTENANCE
+        )
+
+    async def _merge_deltas(self, tenant_id: UUID, index_id: UUID) -> IndexStats | None:
+        async with self.database.transaction(tenant_id) as session:
+            return await self._merge_deltas_in_session(session, tenant_id, index_id)
+
+    async def _merge_deltas_in_session(self, session: Session, tenant_id: UUID, index_id: UUID) -> IndexStats | None:
+        repository = IndexRepository(session, tenant_id, index_id)
+        if not await repository.lock_shared():
+            return None
+        await repository.merge_deltas()
+        stats = await repository.get_stats()
+        if stats is not None and stats.vector_index == "hnsw":
+            await repository.measure_size(VectorIndexSpec(tenant_id, index_id, stats.dim).index_names)
+        return stats
+
+    async def _recompute_weights(self, tenant_id: UUID, index_id: UUID) -> None:
+        """In one transaction, so that every search sees the old weights or the new ones.
+
+        Writers wait for it, and it waits for nobody for long: of two that wait for each other it is the one to give up.
+        """
+        started = time.monotonic()
+        async with self.database.transaction(tenant_id) as session:
+            repository = IndexRepository(session, tenant_id, index_id)
+            is_locked = await repository.lock_exclusive(timeout_seconds=LOCK_TIMEOUT_SECONDS)
+            stats = await repository.get_stats() if is_locked else None
+            if stats is None or stats.mean_length is None or not stats.has_drifted:
+                return
+            avgdl = float(np.float32(stats.mean_length))  # as it is stored: what is read later must be the same
+            await repository.recompute_weights(stats, avgdl)
+        elapsed_seconds = time.monotonic() - started
+        logger.info("index.reweighed", index=str(index_id), chunks=stats.chunks, seconds=round(elapsed_seconds, 3))
+
+    async def _promote(self, tenant_id: UUID, stats: IndexStats) -> None:
+        index = VectorIndexSpec(tenant_id, stats.id, stats.dim)
+        if self.owner_database is None:
+            await self._set_exact(index, VectorIndexSkipReason.NO_OWNER)
+            return
+        if stats.dim > MAX_DIMENSIONS:
+            await self._set_exact(index, VectorIndexSkipReason.TOO_WIDE)
+            return
+        async with self.owner_database.connect() as connection:
+            if not await connection.try_lock():
+                return  # it is found again when the turn is free
+            if await connection.is_index_limit_reached(index):
+                await self._set_exact(index, VectorIndexSkipReason.TOO_MANY)
+                return
+            started = time.monotonic()
+            async with self.database.transaction(tenant_id) as session:
+                await IndexRepository(session, tenant_id, stats.id).set_building()
+            await connection.build(index, chunks=stats.chunks)
+            if not await self._activate_if_accurate(connection, index, stats):
+                return
+        elapsed_seconds = time.monotonic() - started
+        logger.info("index.promoted", index=str(stats.id), chunks=stats.chunks, seconds=round(elapsed_seconds, 1))
+
+    async def _rebuild(self, tenant_id: UUID, stats: IndexStats) -> None:
+        """What a load adds needs none: it is as well connected as what was there, only the dead are in the way."""
+        index = VectorIndexSpec(tenant_id, stats.id, stats.dim)
+        if self.owner_database is None:
+            return
+        async with self.owner_database.connect() as connection:
+            if not await connection.try_lock():
+                return
+            if not await connection.build(index, chunks=stats.chunks):
+                await connection.rebuild(index, chunks=stats.chunks)
+            if not await self._activate_if_accurate(connection, index, stats):
+                return
+        logger.info("index.rebuilt", index=str(stats.id), chunks=stats.chunks)
+
+    async def _complete(self, tenant_id: UUID, stats: IndexStats, *, is_measured: bool = True) -> bool:
+        """Make what a promoted index never had, or has lost while retired, or in a restored or tampered database.
+
+        Where nothing is missing it is tried again if it was not ``tried`` with all that was added since. False where
+        another's build has to end first.
+        """
+        if self.owner_database is None or stats.vector_index != "hnsw":
+            return True
+        index = VectorIndexSpec(tenant_id, stats.id, stats.dim)
+        async with self.owner_database.connect() as connection:
+            if is_measured and await connection.is_clean(index):
+                return True
+            if not await connection.try_lock():
+                return False
+            built = await connection.build(index, chunks=stats.chunks)
+            await self._activate_if_accurate(connection, index, stats, built=built)
+        return True
+
+    async def _activate_if_accurate(
+        self, connection: OwnerConnection, index: VectorIndexSpec, stats: IndexStats, *, built: bool = True
+    ) -> bool:
+        """If it is whole and finds what it should; ``built`` where its vector index is new. Whether it is in use."""
+        if not await connection.is_complete(index) or await connection.measure_recall(index) < MIN_RECALL:
+            await self._set_exact(index, VectorIndexSkipReason.INEXACT, chunks=stats.chunks)
+            await connection.drop_all(index.index_id)
+            logger.warning("index.inexact", index=str(index.index_id), chunks=stats.chunks)
+            return False
+        async with self.database.transaction(index.tenant_id) as session:
+            repository = IndexRepository(session, index.tenant_id, index.index_id)
+            await repository.set_built(chunks=stats.chunks, rebuilt=built)
+            await repository.measure_size(index.index_names)
+        return True
+
+    async def _demote(self, tenant_id: UUID, stats: IndexStats, reason: VectorIndexSkipReason | None) -> None:
+        """Searches do without first; then the indexes go, now or with the next look after all."""
+        index = VectorIndexSpec(tenant_id, stats.id, stats.dim)
+        await self._set_exact(index, reason)
+        if self.owner_database is not None:
+            async with self.owner_database.connect() as connection:
+                if await connection.try_lock():
+                    await connection.drop_all(stats.id)
+        logger.info("index.demoted", index=str(stats.id), chunks=stats.chunks)
+
+    async def _set_exact(
+        self, index: VectorIndexSpec, reason: VectorIndexSkipReason | None, *, chunks: int | None = None
+    ) -> None:
+        async with self.database.transaction(index.tenant_id) as session:
+            await IndexRepository(session, index.tenant_id, index.index_id).set_exact(reason, chunks=chunks)

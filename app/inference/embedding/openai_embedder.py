@@ -1,0 +1,308 @@
+"""Any other embedding model behind an OpenAI-compatible endpoint: learned batches, bounded retries, checked replies."""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from openai import APIError, APIStatusError, omit
+
+from app.inference.circuit_breaker import CircuitBreaker, EndpointFailed
+from app.inference.embedding import (
+    EmbeddingIdentity,
+    EmbeddingRejected,
+    Embeddings,
+    EmbeddingUnavailable,
+    ImageEmbedder,
+    ImageFile,
+    Vectors,
+)
+from app.inference.embedding.openai_errors import create_rejection
+from app.inference.embedding.openai_inputs import EmbeddingInputs, ImageInputFormat, ImageInputs, TextInputs
+from app.inference.embedding.openai_reply import UnusableReply, read_reply, read_used_tokens
+from app.inference.embedding.rate_limit import RateLimiter, UnlimitedRateLimiter
+from app.inference.embedding.token_estimate import estimate_tokens, split_batches
+from app.inference.openai_client import build_headers, create_openai_client, is_refusal, to_endpoint_failure
+
+FIRST_BATCH_SIZE = 64
+IMAGE_BATCH_SIZE = 8
+# Providers refuse requests over a total of 120,000 to 300,000 tokens; the estimate errs upwards.
+MAX_BATCH_TOKENS = 100_000
+# What a server says when a request is too large for it. The same numbers also mean a text that it does not take, and
+# only halving tells the two apart.
+TOO_LARGE_STATUS_CODES = frozenset({400, 413, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a request is made, how many seconds may lie before the next one, and when one that its caller gave up
+    counts as a failure of the endpoint; what is ``interactive`` goes before bulk work.
+    """
+
+    max_attempts: int
+    first_delay_seconds: float
+    max_delay_seconds: float
+    hang_timeout_seconds: float
+    is_interactive: bool = False
+
+
+# Limits are counted by the minute: whoever waits longer than that is told to come back.
+BULK_RETRY_POLICY = RetryPolicy(
+    max_attempts=5, first_delay_seconds=0.5, max_delay_seconds=60.0, hang_timeout_seconds=math.inf
+)
+# Someone waits for a query, within a budget of a few seconds, and gives up long before the endpoint's time is over.
+QUERY_RETRY_POLICY = RetryPolicy(
+    max_attempts=2, first_delay_seconds=0.1, max_delay_seconds=0.5, hang_timeout_seconds=0.5, is_interactive=True
+)
+INTERACTIVE_RETRY_POLICY = replace(BULK_RETRY_POLICY, is_interactive=True)
+
+
+@dataclass(slots=True)
+class BatchSize:
+    """How many inputs of a kind go into a request."""
+
+    max_inputs: int
+
+
+@dataclass(slots=True)
+class EmbeddingTask:
+    """One call's texts or pictures, and what there is of their vectors and costs."""
+
+    inputs: EmbeddingInputs
+    counts: Sequence[int]
+    batch_size: BatchSize
+    vectors: Vectors
+    retry_policy: RetryPolicy
+    tokens: int = 0
+
+
+class OpenAIEmbedder:
+    """An Embedder over ``POST {base_url}/embeddings``.
+
+    A batch that is refused is halved; when both halves pass, their size is the limit from then on, for texts and for
+    pictures apart. The limit is kept for the life of the process and never grown again: a guess upwards costs a request
+    each time, a small batch little.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        model: str,
+        dimensions: int,
+        *,
+        send_dimensions: bool,
+        max_tokens: int,
+        query_prefix: str,
+        document_prefix: str,
+        timeout_seconds: float,
+        format_setting_name: Callable[[str], str],
+        image_format: ImageInputFormat | None = None,
+        rate_limiter: RateLimiter | None = None,
+    ) -> None:
+        """``send_dimensions`` asks a Matryoshka model for that many; ``max_tokens`` is the longest text it reads.
+
+        ``name_of`` says what the setting of a field is called. ``pictures`` is how the endpoint takes them, if it does.
+        Without ``pace`` calls are limited by nothing but the endpoint's own word.
+        """
+        self._format_setting_name = format_setting_name
+        self._headers = build_headers(api_key)
+        self._client = create_openai_client(base_url, api_key, timeout_seconds=timeout_seconds)
+        self._identity = EmbeddingIdentity(model, dimensions, "remote", query_prefix, document_prefix)
+        self._dimensions = dimensions if send_dimensions else omit
+        self._max_tokens = max_tokens
+        self._text_batch_size = BatchSize(FIRST_BATCH_SIZE)
+        self._image_format = image_format
+        self._image_batch_size = BatchSize(1 if image_format == "messages" else IMAGE_BATCH_SIZE)
+        self._rate_limiter: RateLimiter = rate_limiter or UnlimitedRateLimiter()
+        self._breaker = CircuitBreaker("embedding", EmbeddingUnavailable)
+
+    @property
+    def circuit_breaker(self) -> CircuitBreaker:
+        """Return the circuit breaker of the endpoint."""
+        return self._breaker
+
+    @property
+    def identity(self) -> EmbeddingIdentity:
+        """The identity of every vector it makes; its precision is the endpoint's affair and reads ``remote``."""
+        return self._identity
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest input, as configured."""
+        return self._max_tokens
+
+    @property
+    def special_tokens(self) -> int:
+        """What BERT-like models add; others add less, which errs on the safe side."""
+        return 2
+
+    @property
+    def image_embedder(self) -> ImageEmbedder | None:
+        """Itself, where the endpoint is said to take pictures."""
+        return self if self._image_format else None
+
+    async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
+        """In batches, with patience, also ``interactive`` ones; tokens as the endpoint counts them, else estimated.
+
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected; the last has ``fields["index"]``, a position
+        in ``texts``, where one text was refused by itself.
+        """
+        return await self._embed_texts(
+            texts, self._identity.document_prefix, INTERACTIVE_RETRY_POLICY if interactive else BULK_RETRY_POLICY
+        )
+
+    async def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Interactive work: one quick retry at most. Shape (len(texts), dimensions), errors as ``embed_documents``."""
+        return (await self._embed_texts(texts, self._identity.query_prefix, QUERY_RETRY_POLICY)).vectors
+
+    async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
+        """As ``embed_documents``, or with the patience of ``embed_queries``; only where ``pictures`` is not None."""
+        inputs = ImageInputs(images, self._image_format or "input")
+        return await self._embed_all(
+            inputs, self._image_batch_size, QUERY_RETRY_POLICY if interactive else BULK_RETRY_POLICY
+        )
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """An upper estimate from the length in UTF-8."""
+        return [estimate_tokens(text) for text in texts]
+
+    async def check(self) -> None:
+        """Embed one word, also while the circuit is open: this tells whether the endpoint is back.
+
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected.
+        """
+        self._breaker.allow_trial()
+        await self.embed_queries(["word"])
+
+    def require_available(self) -> None:
+        """Raise EmbeddingUnavailable while the circuit is open."""
+        self._breaker.check()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _embed_texts(self, texts: Sequence[str], prefix: str, retry_policy: RetryPolicy) -> Embeddings:
+        # Endpoints refuse an empty text, and none can encode a lone surrogate.
+        inputs = [(prefix + text).encode("utf-8", "replace").decode() or " " for text in texts]
+        return await self._embed_all(TextInputs(inputs), self._text_batch_size, retry_policy)
+
+    async def _embed_all(self, inputs: EmbeddingInputs, batch_size: BatchSize, retry_policy: RetryPolicy) -> Embeddings:
+        counts = inputs.estimate_token_counts()
+        vectors = np.empty((len(counts), self._identity.dimensions), np.float32)
+        task = EmbeddingTask(inputs, counts, batch_size, vectors, retry_policy)
+        try:
+            for start, end in split_batches(
+                task.counts, max_tokens=min(MAX_BATCH_TOKENS, self._rate_limiter.max_tokens or MAX_BATCH_TOKENS)
+            ):
+                await self._embed_batch(task, start, end)
+        except EmbeddingRejected as exc:
+            exc.fields["tokens"] = task.tokens
+            raise
+        return Embeddings(task.vectors, task.tokens)
+
+    async def _embed_batch(self, task: EmbeddingTask, start: int, end: int) -> None:
+        max_inputs = task.batch_size.max_inputs
+        if end - start > max_inputs:
+            for part_start in range(start, end, max_inputs):
+                await self._embed_batch(task, part_start, min(part_start + max_inputs, end))
+            return
+        try:
+            await self._request_with_retries(task, start, end)
+        except APIStatusError as exc:
+            if exc.status_code not in TOO_LARGE_STATUS_CODES:
+                raise create_rejection(exc, self._format_setting_name) from exc
+            if end - start == 1:
+                raise create_rejection(exc, self._format_setting_name, index=start) from exc
+        else:
+            return
+        half = (end - start + 1) // 2
+        await self._embed_batch(task, start, start + half)
+        await self._embed_batch(task, start + half, end)
+        # Both passed where the whole did not: so it was the size, and not one bad input.
+        task.batch_size.max_inputs = min(task.batch_size.max_inputs, half)
+
+    async def _request_with_retries(self, task: EmbeddingTask, start: int, end: int) -> None:
+        """One batch, with retries. Raises EmbeddingUnavailable, EmbeddingMismatch, and APIStatusError for a refusal."""
+        retry_policy = task.retry_policy
+        for attempt in range(1, retry_policy.max_attempts + 1):
+            try:
+                await self._send_request(task, start, end)
+                return
+            except EndpointFailed as exc:
+                delay = _compute_delay(retry_policy, attempt, exc.retry_after)
+                if attempt == retry_policy.max_attempts or delay > retry_policy.max_delay_seconds:
+                    raise EmbeddingUnavailable(
+                        f"The embedding endpoint failed: {exc}.", retry_after=max(2.0, exc.retry_after or 0.0)
+                    ) from exc
+            await asyncio.sleep(delay)
+
+    async def _send_request(self, task: EmbeddingTask, start: int, end: int) -> None:
+        """One request, when it is its turn. Raises EndpointFailed where another may do, else as ``_request``."""
+        self._breaker.check()
+        expected = sum(task.counts[start:end])
+        await self._wait_for_rate_limit(expected, task.retry_policy)
+        try:
+            with self._breaker.call(hang_timeout_seconds=task.retry_policy.hang_timeout_seconds):
+                payload = await self._post(task.inputs.build_body(start, end))
+                task.vectors[start:end] = self._parse_vectors(payload, end - start)
+        except EndpointFailed as exc:
+            if exc.retry_after:
+                await self._rate_limiter.pause(exc.retry_after)
+            raise
+        used = read_used_tokens(payload, max_tokens=task.inputs.compute_max_tokens(start, end))
+        if used is not None:
+            self._rate_limiter.adjust(used - expected)
+        task.tokens += expected if used is None else used
+
+    async def _wait_for_rate_limit(self, tokens: int, retry_policy: RetryPolicy) -> None:
+        """Wait for it, but not for longer than there is patience. Raises EmbeddingUnavailable."""
+        while delay := await self._rate_limiter.acquire(tokens, interactive=retry_policy.is_interactive):
+            if delay > retry_policy.max_delay_seconds:
+                raise EmbeddingUnavailable(
+                    "The embedding endpoint takes no more for a while: its limit is reached.", retry_after=delay
+                )
+            await asyncio.sleep(_add_jitter(delay))
+
+    async def _post(self, body: dict[str, Any]) -> Any:
+        """The decoded reply. Raises EndpointFailed, and APIStatusError for a refusal."""
+        try:
+            # The raw reply: the package turns base64 into lists of Python floats, and checks nothing.
+            reply = await self._client.embeddings.with_raw_response.create(
+                model=self._identity.model,
+                dimensions=self._dimensions,
+                encoding_format="base64",
+                extra_headers=self._headers,
+                **body,
+            )
+            return reply.http_response.json()
+        except APIError as exc:
+            if is_refusal(exc):
+                raise
+            raise to_endpoint_failure(exc) from exc
+        except (ValueError, RecursionError) as exc:
+            raise EndpointFailed("it is no JSON") from exc
+
+    def _parse_vectors(self, payload: Any, count: int) -> Vectors:
+        try:
+            return read_reply(
+                payload, count, self._identity.dimensions, setting=self._format_setting_name("dimensions")
+            )
+        except UnusableReply as exc:
+            raise EndpointFailed(str(exc)) from exc
+
+
+def _compute_delay(retry_policy: RetryPolicy, attempt: int, requested: float | None) -> float:
+    """Seconds before the next attempt: somewhat more than asked, else backing off; spread, for callers are many."""
+    if requested is not None:
+        return _add_jitter(requested)
+    backoff = min(retry_policy.max_delay_seconds, retry_policy.first_delay_seconds * 2.0 ** (attempt - 1))
+    return backoff * random.uniform(0.5, 1.0)  # noqa: S311  no secret
+
+
+def _add_jitter(seconds: float) -> float:
+    return seconds * random.uniform(1.0, 1.1)  # noqa: S311  no secret

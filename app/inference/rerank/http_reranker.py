@@ -1,0 +1,182 @@
+"""A reranker behind a configured HTTP endpoint: one hard limit in time, answers bounded and checked."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import httpx2
+
+from app.inference.circuit_breaker import CircuitBreaker, EndpointFailed
+from app.inference.rerank import RerankUnavailable
+from app.inference.rerank.dialect import RerankDialect, RerankRequest
+from app.inference.rerank.response import parse_scores
+
+# A search gives up long before an endpoint does: from so many seconds on that counts as a failure of the endpoint.
+HANG_TIMEOUT_SECONDS = 0.5
+# What a server says when a request is too large for it.
+TOO_LARGE_STATUS_CODES = frozenset({413, 422})
+# Later it may work: 424 is TEI's word for a model that failed.
+RETRYABLE_STATUS_CODES = frozenset({408, 424, 425})
+# Some send the texts back, and JSON may write each character as six.
+BASE_ANSWER_BYTES, ANSWER_BYTES_PER_REQUEST_BYTE = 64 * 1024, 6
+# What a connection that was kept may die of when the server has closed it meanwhile.
+STALE_CONNECTION_ERRORS = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
+NUMBER_PATTERN = re.compile(r"\d{1,4}")
+
+
+class RerankInputTooLarge(RerankUnavailable):
+    """The reranker takes fewer or shorter texts: see CARREL_RERANK_MAX_DOCUMENTS and CARREL_RERANK_MAX_CHARACTERS."""
+
+
+class HttpReranker:
+    """A Reranker over one POST for each batch of texts.
+
+    A batch that is too large is halved once; when both halves pass, their size is the limit from then on.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None,
+        dialect: RerankDialect,
+        *,
+        model: str | None,
+        max_documents: int | None,
+        max_characters: int,
+    ) -> None:
+        """Texts are cut to ``max_characters``; without ``max_documents`` the wire's own limit holds."""
+        # Not compressed: a small answer must not become a large one.
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        # Without limits of its own, since whoever calls sets one for the whole; and it follows no redirects.
+        self._client = httpx2.AsyncClient(headers=headers, timeout=None)
+        self._url = url
+        self._dialect = dialect
+        self._model = model
+        self._max_documents = max_documents or dialect.max_documents
+        self._max_characters = max_characters
+        self._breaker = CircuitBreaker("rerank", RerankUnavailable)
+
+    @property
+    def circuit_breaker(self) -> CircuitBreaker:
+        """Return the circuit breaker of the endpoint."""
+        return self._breaker
+
+    @property
+    def name(self) -> str:
+        """The model's name where one is configured, else the endpoint's host."""
+        return self._model or httpx2.URL(self._url).host
+
+    async def rerank(
+        self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float
+    ) -> Mapping[int, float]:
+        """Scores by position; blank texts get none. Raises RerankUnavailable."""
+        truncated_query = self._truncate(query)
+        positions = [position for position, text in enumerate(texts) if text.strip()]
+        if not truncated_query or not positions:
+            return {}
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                scores = await self._score_all(
+                    truncated_query, [self._truncate(texts[position]) for position in positions], top_n
+                )
+        except TimeoutError as exc:
+            raise RerankUnavailable("The reranker gave no answer in time.", reason="timeout") from exc
+        return {positions[index]: score for index, score in scores.items()}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    def _truncate(self, text: str) -> str:
+        """Beginning with what is in it; no endpoint can encode a lone surrogate."""
+        return text.lstrip()[: self._max_characters].encode("utf-8", "replace").decode()
+
+    async def _score_all(self, query: str, texts: Sequence[str], top_n: int) -> dict[int, float]:
+        """One batch after the other: they share one model, and a search that fills its queue delays all others."""
+        scores: dict[int, float] = {}
+        start = 0
+        while start < len(texts):
+            batch = texts[start : start + self._max_documents]
+            batch_scores = await self._score_batch(query, batch, top_n)
+            scores |= {start + index: score for index, score in batch_scores.items()}
+            start += len(batch)
+        return scores
+
+    async def _score_batch(self, query: str, texts: Sequence[str], top_n: int) -> dict[int, float]:
+        try:
+            return await self._request_scores(query, texts, top_n)
+        except RerankInputTooLarge:
+            if len(texts) == 1:
+                raise
+        half = (len(texts) + 1) // 2
+        first = await self._request_scores(query, texts[:half], top_n)
+        second = await self._request_scores(query, texts[half:], top_n)
+        # Both passed where the whole did not: so it was the number, and not one bad text.
+        self._max_documents = min(self._max_documents, half)
+        return first | {half + index: score for index, score in second.items()}
+
+    async def _request_scores(self, query: str, texts: Sequence[str], top_n: int) -> dict[int, float]:
+        """One request and its answer: the one place where the endpoint is called. Raises RerankUnavailable."""
+        request = RerankRequest(self._model, query, texts, min(top_n, len(texts)))
+        body = json.dumps(self._dialect.build_body(request), ensure_ascii=False).encode()
+        try:
+            with self._breaker.call(hang_timeout_seconds=HANG_TIMEOUT_SECONDS):
+                return parse_scores(await self._request_json(body), self._dialect, len(texts))
+        except EndpointFailed as exc:
+            retry_after = max(2.0, exc.retry_after or 0.0)
+            if exc.kind == "rate_limited" and exc.retry_after:
+                self._breaker.pause(exc.retry_after)
+            raise RerankUnavailable(f"The reranker failed: {exc}.", reason=exc.kind, retry_after=retry_after) from exc
+
+    async def _request_json(self, body: bytes) -> Any:
+        """Decoded. Raises EndpointFailed, and RerankUnavailable for a refusal."""
+        try:
+            try:
+                answer = await self._post(body)
+            except STALE_CONNECTION_ERRORS:
+                answer = await self._post(body)
+            return json.loads(answer)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            raise EndpointFailed("no connection", kind="unreachable") from exc
+        except (ValueError, RecursionError) as exc:
+            raise EndpointFailed("it is no JSON") from exc
+
+    async def _post(self, body: bytes) -> bytes:
+        """What the endpoint says, if it is a success. Raises as ``_answer``, and httpx2.HTTPError."""
+        max_bytes = BASE_ANSWER_BYTES + ANSWER_BYTES_PER_REQUEST_BYTE * len(body)
+        answer = bytearray()
+        async with self._client.stream("POST", self._url, content=body) as reply:
+            if reply.status_code != httpx2.codes.OK:  # a redirect as well: whom to ask is configured
+                raise _create_failure(reply)
+            async for part in reply.aiter_raw():
+                answer += part
+                if len(answer) > max_bytes:
+                    raise EndpointFailed("its answer is too long")
+        return bytes(answer)
+
+
+def _create_failure(reply: httpx2.Response) -> EndpointFailed | RerankUnavailable:
+    """What another try may mend, or a refusal, in our own words: an endpoint's may repeat the texts."""
+    status = reply.status_code
+    if status in TOO_LARGE_STATUS_CODES:
+        return RerankInputTooLarge(reason="refused")
+    if status == httpx2.codes.TOO_MANY_REQUESTS:
+        return EndpointFailed("HTTP 429", _parse_retry_after(reply), kind="rate_limited")
+    if status >= 500 or status in RETRYABLE_STATUS_CODES:
+        return EndpointFailed(f"HTTP {status}", _parse_retry_after(reply), kind="failed")
+    hint = {
+        401: "check CARREL_RERANK_API_KEY",
+        403: "check what CARREL_RERANK_API_KEY may do",
+        404: "check CARREL_RERANK_URL and CARREL_RERANK_MODEL",
+    }.get(status, "check CARREL_RERANK_URL and CARREL_RERANK_STYLE")
+    return RerankUnavailable(f"The reranker refuses (HTTP {status}): {hint}.", reason="refused")
+
+
+def _parse_retry_after(reply: httpx2.Response) -> float | None:
+    """Seconds that the server asks for, where it says a number of them."""
+    value = reply.headers.get("retry-after", "")
+    return float(value) if NUMBER_PATTERN.fullmatch(value) else None

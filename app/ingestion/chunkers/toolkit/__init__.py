@@ -1,0 +1,1 @@
+"""Tools that chunkers share: splitting, packing, regions, drafts and token estimates."""

@@ -1,0 +1,55 @@
+"""The rules that every chunker's chunks keep, ours and those of others."""
+
+from collections.abc import Sequence
+
+from app.ingestion.chunkers.toolkit.drafts import LeafIndex
+from app.ingestion.chunkers.toolkit.regions import STANDALONE_KINDS
+from app.ingestion.tree import find_node
+from app.ingestion.types import BlockKind, ChunkDraft, ChunkerFailed, DocumentTree, TreeNode
+
+
+def validate_chunks(
+    tree: DocumentTree, drafts: Sequence[ChunkDraft], token_counts: Sequence[int], *, max_tokens: int
+) -> None:
+    """Raises ChunkerFailed, which names the first chunk that breaks a rule; ``counts`` are the chunks' sizes.
+
+    A chunk is a slice of the stored text and not blank; chunks come in reading order and none comes twice; none counts
+    over ``max_tokens``, crosses a section, a slide or a sheet, or holds more than one record or picture; each names a
+    node that holds it. Only headings stand together across sections: those of sections without any other text.
+    """
+    leaves = LeafIndex.from_tree(tree)
+    previous_range = (-1, -1)
+    for index, (draft, tokens) in enumerate(zip(drafts, token_counts, strict=True)):
+        text_range = (draft.start, draft.end)
+        problem = _find_range_problem(tree, draft)
+        if problem is None and text_range <= previous_range:
+            problem = "is not in reading order"
+        if problem is None and tokens > max_tokens:
+            problem = f"has {tokens} tokens, but the embedding model reads {max_tokens}"
+        if problem is None:
+            problem = _find_crossed_boundary(leaves.find_overlapping(*text_range))
+        if problem is not None:
+            raise ChunkerFailed(f"The chunker broke a rule: chunk {index} {problem}.", chunk=index)
+        previous_range = text_range
+
+
+def _find_range_problem(tree: DocumentTree, draft: ChunkDraft) -> str | None:
+    if not 0 <= draft.start < draft.end <= len(tree.text):
+        return "is no range of the document's text"
+    if draft.text != tree.text[draft.start : draft.end] or draft.text.isspace():
+        return "has another text than its range, or none"
+    node = find_node(tree, draft.node_path)
+    if node is None or not node.start <= draft.start < draft.end <= node.end:
+        return "names a node that does not hold it"
+    return None
+
+
+def _find_crossed_boundary(leaves: Sequence[TreeNode]) -> str | None:
+    if len({(leaf.slide, leaf.sheet) for leaf in leaves}) > 1:
+        return "crosses a slide or a sheet"
+    if len(leaves) > 1 and any(leaf.block in STANDALONE_KINDS for leaf in leaves):
+        return "holds more than a record or a picture"
+    sections = {leaf.path[:-1] for leaf in leaves}
+    if len(sections) > 1 and any(leaf.block is not BlockKind.HEADING for leaf in leaves):
+        return "crosses a section"
+    return None

@@ -1,0 +1,126 @@
+"""Pieces into chunks: fill up to the limit, cut at the best place, repeat the end of the chunk before."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+from app.ingestion.chunkers.spec import ChunkSizes, TokenCounter
+from app.ingestion.chunkers.toolkit.drafts import build_drafts
+from app.ingestion.chunkers.toolkit.splitter import Boundary, Piece, split_piece, split_regions
+from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
+
+
+@dataclass(slots=True)
+class _PackedRegion:
+    """Leaves that share chunks: their pieces, and how full a chunk of them may be by the sum over its pieces."""
+
+    pieces: list[Piece]
+    budget: int
+    packs: list[list[Piece]] = field(default_factory=list)
+
+
+def pack_regions(
+    tree: DocumentTree, regions: Sequence[Sequence[TreeNode]], sizes: ChunkSizes, count_tokens: TokenCounter
+) -> list[ChunkDraft]:
+    """The chunks of each region of paragraphs in turn; none crosses a region."""
+    pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=count_tokens)
+    packed = pack_pieces(tree.text, pieces, sizes, count_tokens)
+    return build_drafts(tree, [text_range for ranges in packed for text_range in ranges])
+
+
+def pack_pieces(
+    text: str, regions: Sequence[Sequence[Piece]], sizes: ChunkSizes, count_tokens: TokenCounter
+) -> list[list[tuple[int, int]]]:
+    """The ranges of each region's chunks; none counts over ``sizes.max_tokens``.
+
+    A chunk is as full as it can be, cut back by up to half to the best boundary there: block, sentence, line, word. A
+    heading never ends a chunk, nor is one by itself unless its region holds nothing else.
+    """
+    limit = sizes.max_tokens
+    packed = [_PackedRegion(list(pieces), limit) for pieces in regions]
+    # A tokenizer may give a text more tokens than its parts have, so chunks are counted whole before they are believed.
+    pending = packed
+    while pending:
+        for region in pending:
+            region.packs = pack_within_budget(region.pieces, region.budget, overlap=sizes.overlap_tokens)
+        counts = iter(count_tokens([text[slice(*_to_range(pack))] for region in pending for pack in region.packs]))
+        pending = [
+            region for region in pending if _tighten_if_over(text, region, [next(counts) for _ in region.packs], limit)
+        ]
+    return [[_to_range(pack) for pack in region.packs] for region in packed]
+
+
+def pack_within_budget(pieces: list[Piece], budget: int, *, overlap: int) -> list[list[Piece]]:
+    """Pieces that follow each other, up to ``budget`` tokens of them in a pack.
+
+    Headings that do not fit with what follows are left out: its ``section_titles`` have them, unless they are too long.
+    """
+    has_only_headings = all(piece.is_heading for piece in pieces)
+    totals = [0, *accumulate(piece.tokens for piece in pieces)]
+    packs: list[list[Piece]] = []
+    start = done = 0
+    while done < len(pieces):
+        end = max(done + 1, bisect_right(totals, totals[start] + budget) - 1)
+        if end == len(pieces):
+            packs.append(pieces[start:])
+            break
+        end = _find_best_end(pieces, totals, start, done, end)
+        if (
+            not has_only_headings
+            and all(piece.is_heading for piece in pieces[start:end])
+            and totals[end] - totals[start] <= budget // 2
+        ):
+            start = end
+        else:
+            packs.append(pieces[start:end])
+            start = _find_overlap_start(pieces, totals, start, end, budget, overlap)
+        done = end
+    return packs
+
+
+def _find_best_end(pieces: list[Piece], totals: list[int], start: int, done: int, end: int) -> int:
+    """The last of the best boundaries in the fuller half of pieces[start:end], behind ``done``."""
+    half = totals[start] + (totals[end] - totals[start]) // 2
+    first = max(done + 1, bisect_left(totals, half))
+    candidates = [index for index in range(first, end + 1) if not pieces[index - 1].is_heading]
+    return max(candidates, key=lambda index: (pieces[index].boundary, index), default=end)
+
+
+def _find_overlap_start(pieces: list[Piece], totals: list[int], start: int, end: int, budget: int, overlap: int) -> int:
+    """Where the next chunk begins so that it repeats up to ``overlap`` tokens and still holds its first new piece.
+
+    It repeats whole sentences, or, inside of one that was cut, the same kind of part.
+    """
+    earliest = max(totals[end] - overlap, totals[end + 1] - budget)
+    min_boundary = min(Boundary.SENTENCE, pieces[end].boundary)
+    first = max(start + 1, bisect_left(totals, earliest))
+    return next((index for index in range(first, end) if pieces[index].boundary >= min_boundary), end)
+
+
+def _to_range(pack: list[Piece]) -> tuple[int, int]:
+    return pack[0].start, pack[-1].end
+
+
+def _tighten_if_over(text: str, region: _PackedRegion, counts: list[int], limit: int) -> bool:
+    """Whether a chunk of the region counts over the limit; if so, tighten the budget, or halve what is a single piece.
+
+    A single character over the limit stays as it is.
+    """
+    oversized = [(pack, tokens) for pack, tokens in zip(region.packs, counts, strict=True) if tokens > limit]
+    max_count = max((tokens for pack, tokens in oversized if len(pack) > 1), default=0)
+    if max_count:
+        # At least a thirty-second less, so that a few rounds do.
+        reduced_budget = region.budget - max(1, region.budget // 32)
+        region.budget = max(1, min(reduced_budget, region.budget * limit // max_count))
+    oversized_starts = {pack[0].start for pack, _ in oversized if len(pack) == 1 and pack[0].end - pack[0].start > 1}
+    if oversized_starts:
+        region.pieces = [part for piece in region.pieces for part in _halve_if_oversized(text, piece, oversized_starts)]
+    return bool(max_count or oversized_starts)
+
+
+def _halve_if_oversized(text: str, piece: Piece, oversized_starts: set[int]) -> list[Piece]:
+    if piece.start not in oversized_starts:
+        return [piece]
+    parts = split_piece(text, piece, 2)
+    return [replace(part, tokens=-(-piece.tokens // len(parts))) for part in parts]

@@ -1,0 +1,229 @@
+"""Text into counted pieces: blocks into sentences, rows and lines, and what is too large into words and characters."""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+
+from app.ingestion.chunkers.spec import TokenCounter
+from app.ingestion.sentences import find_sentence_spans, strip_range
+from app.ingestion.types import MAX_PIECES, BlockKind, TooManyPieces, TreeNode
+
+_UNCOUNTED = -1
+# A part of a sentence too large is an eighth of a chunk, so that chunks fill up and an overlap can be repeated.
+_PARTS_PER_CHUNK = 8
+# In characters. Many programs write a paragraph as one line and leave no empty line behind it.
+_MAX_WRAPPED_LINE = 200
+
+_LINE_END = re.compile(r"\n+")
+_TABLE_RULE = re.compile(r"[\s|:+-]+")
+# Tokenizers of the WordPiece kind read a word of more than 100 characters as one unknown token. The scripts without
+# spaces are left out: their characters are words of their own.
+_LONG_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U000323af]{101,}")
+# Quick to look for; without one there is no long word.
+_LONG_RUN = re.compile(r"(?<!\S)\S{101}")
+_CHARACTERS_PER_TOKEN = 3
+_UNIT_KINDS = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD, BlockKind.IMAGE)
+_CLAUSE_SIGNS = "、,;:。"
+
+
+class Boundary(IntEnum):
+    """How good a place the beginning of a piece is to cut at; higher is better."""
+
+    CHARACTER = 0
+    WORD = 1
+    LINE = 2
+    SENTENCE = 3
+    BLOCK = 4
+
+
+@dataclass(slots=True)
+class Piece:
+    """Text that is never cut again, without white space at its ends.
+
+    ``lead`` is where the piece before it in the region ends; ``tokens`` counts the text from there, white space
+    included, so that sums over pieces come close to the count of the whole.
+    """
+
+    previous_end: int
+    start: int
+    end: int
+    boundary: Boundary
+    is_heading: bool
+    tokens: int = _UNCOUNTED
+
+
+def split_regions(
+    text: str, regions: Sequence[Sequence[TreeNode]], *, max_tokens: int, count_tokens: TokenCounter
+) -> list[list[Piece]]:
+    """The pieces of each region (leaves that follow each other), none of them over ``max_tokens``.
+
+    Counts everything in one call, and what had to be cut once more in another, until nothing is too large: one or two
+    rounds for real text. A single character is never cut, and a piece has at least one token, so that a small enough
+    budget always parts two pieces. Raises TooManyPieces.
+    """
+    pieces = _check_piece_limit(_split_leaves(text, leaves) for leaves in regions)
+    has_long_words = _LONG_RUN.search(text) is not None
+    while uncounted := [piece for region in pieces for piece in region if piece.tokens == _UNCOUNTED]:
+        counts = count_tokens([text[piece.previous_end : piece.end] for piece in uncounted])
+        for piece, tokens in zip(uncounted, counts, strict=True):
+            piece.tokens = max(1, tokens, _estimate_min_tokens(text, piece) if has_long_words else 0)
+        pieces = _check_piece_limit(_split_oversized(text, region, max_tokens) for region in pieces)
+    return pieces
+
+
+def split_piece(text: str, piece: Piece, parts: int) -> list[Piece]:
+    """The piece in about ``parts`` (at least 2) uncounted ones, cut at lines, words or characters, in that order.
+
+    Gives back the piece itself where it is a single character.
+    """
+    length = piece.end - piece.start
+    if length < 2:
+        return [piece]
+    step = length / max(2, min(parts, length))
+    pieces: list[Piece] = []
+    position, previous_end, boundary = piece.start, piece.previous_end, piece.boundary
+    while position < piece.end:
+        target = min(piece.end, max(position + 1, round(position + step)))
+        # The rest is one piece where it is hardly more than a step, but never the whole.
+        if piece.end - position < 1.5 * step and position > piece.start:
+            target = piece.end
+        end, next_boundary = _find_cut(text, position, target, piece.end)
+        start, stop = strip_range(text, position, end)
+        if start < stop:
+            pieces.append(Piece(previous_end, start, stop, boundary, piece.is_heading))
+            previous_end = stop
+            boundary = next_boundary
+        position = end
+    return pieces
+
+
+def group_by_sentence(leaves: Sequence[TreeNode], pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """A region's pieces by sentence; a heading goes with what follows; a table, a listing or a record is one unit."""
+    starts = [leaf.start for leaf in leaves]
+    units: list[list[Piece]] = []
+    for piece in pieces:
+        leaf = leaves[bisect_right(starts, piece.start) - 1]
+        is_continuation = leaf.block in _UNIT_KINDS and piece.start > leaf.start
+        if units and (is_continuation or piece.boundary < Boundary.SENTENCE or units[-1][-1].is_heading):
+            units[-1].append(piece)
+        else:
+            units.append([piece])
+    return units
+
+
+def _check_piece_limit(regions: Iterable[Iterable[Piece]]) -> list[list[Piece]]:
+    remaining, checked = MAX_PIECES, []
+    for region in regions:
+        pieces = list(islice(region, remaining + 1))
+        remaining -= len(pieces)
+        if remaining < 0:
+            raise TooManyPieces
+        checked.append(pieces)
+    return checked
+
+
+def _split_leaves(text: str, leaves: Sequence[TreeNode]) -> Iterator[Piece]:
+    previous_end: int | None = None
+    previous_kind: BlockKind | None = None
+    for leaf in leaves:
+        # A list reads as one: between its items is no better a place than between sentences.
+        in_list = leaf.block is BlockKind.LIST_ITEM and previous_kind is BlockKind.LIST_ITEM
+        boundary = Boundary.SENTENCE if in_list else Boundary.BLOCK
+        previous_kind = leaf.block
+        for position, end, inner in _find_spans(text, leaf):
+            start, stop = strip_range(text, position, end)
+            if start < stop:
+                start_boundary = boundary if position == leaf.start else inner
+                yield Piece(
+                    start if previous_end is None else previous_end,
+                    start,
+                    stop,
+                    start_boundary,
+                    leaf.block is BlockKind.HEADING,
+                )
+                previous_end = stop
+
+
+def _find_spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+    """The sentences, rows or lines of a block as ranges that follow each other."""
+    if leaf.block is BlockKind.HEADING:
+        return iter([(leaf.start, leaf.end, Boundary.BLOCK)])
+    if leaf.block is BlockKind.TABLE:
+        return _find_rows(text, leaf)
+    if leaf.block is BlockKind.CODE:
+        return _find_lines(text, leaf)
+    return _find_sentences(text, leaf)
+
+
+def _find_sentences(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+    for start, end in find_sentence_spans(text, leaf.start, leaf.end):
+        yield start, end, Boundary.BLOCK if _is_after_unwrapped_line(text, leaf, start) else Boundary.SENTENCE
+
+
+def _is_after_unwrapped_line(text: str, leaf: TreeNode, start: int) -> bool:
+    """Whether a line ends just before ``start`` that is longer than lines are wrapped at: then a paragraph does."""
+    line_end = start - 1
+    earliest = line_end - _MAX_WRAPPED_LINE - 1
+    return earliest >= leaf.start and text[line_end] == "\n" and text.rfind("\n", earliest, line_end) == -1
+
+
+def _find_lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+    position, boundary = leaf.start, Boundary.SENTENCE
+    for match in _LINE_END.finditer(text, leaf.start, leaf.end):
+        yield position, match.end(), boundary
+        position = match.end()
+        boundary = Boundary.SENTENCE if len(match[0]) > 1 else Boundary.LINE
+    yield position, leaf.end, boundary
+
+
+def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
+    """A table's lines; the rule below the column names belongs to them."""
+    position = line = leaf.start
+    ends = [match.end() for match in _LINE_END.finditer(text, leaf.start, leaf.end)]
+    for end in ends:
+        if line > position and not _TABLE_RULE.fullmatch(text, line, end):
+            yield position, line, Boundary.SENTENCE
+            position = line
+        line = end
+    if line > position and not _TABLE_RULE.fullmatch(text, line, leaf.end):
+        yield position, line, Boundary.SENTENCE
+        position = line
+    yield position, leaf.end, Boundary.SENTENCE
+
+
+def _estimate_min_tokens(text: str, piece: Piece) -> int:
+    """What words too long for the tokenizer count at least: else they would make chunks of any length."""
+    return sum(len(word) for word in _LONG_WORD.findall(text, piece.start, piece.end)) // _CHARACTERS_PER_TOKEN
+
+
+def _split_oversized(text: str, pieces: list[Piece], max_tokens: int) -> list[Piece]:
+    if all(piece.tokens <= max_tokens for piece in pieces):
+        return pieces
+    target_tokens = max(1, max_tokens // _PARTS_PER_CHUNK)
+    result: list[Piece] = []
+    for piece in pieces:
+        result += split_piece(text, piece, -(-piece.tokens // target_tokens)) if piece.tokens > max_tokens else [piece]
+    return result
+
+
+def _find_cut(text: str, position: int, target: int, end: int) -> tuple[int, Boundary]:
+    """Where to cut near ``aim``: after a line, a word or a clause in the half before it, else before a character."""
+    if target >= end:
+        return end, Boundary.WORD
+    earliest = position + (target - position) // 2
+    line = text.rfind("\n", earliest, target)
+    if line > position:
+        return line + 1, Boundary.LINE
+    space = text.rfind(" ", earliest, target + 1)
+    if space > position:
+        return space + 1, Boundary.WORD
+    clause = max(text.rfind(sign, earliest, target) for sign in _CLAUSE_SIGNS)
+    if clause > position:
+        return clause + 1, Boundary.WORD
+    while target - 1 > earliest and unicodedata.category(text[target]).startswith("M"):
+        target -= 1
+    return target, Boundary.CHARACTER

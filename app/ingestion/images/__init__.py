@@ -1,0 +1,1 @@
+"""Images of documents: descriptions by a vision model, and embeddings."""

@@ -1,0 +1,191 @@
+"""The pictures of a document between parser and store: described, put away, read again, known by their chunks."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID, uuid5
+
+from app.db.models.images import DocumentImage
+from app.db.models.tenant_data import DocumentRow
+from app.db.session import TenantDatabase
+from app.documents.content.image_repository import ImageRepository
+from app.documents.types import build_object_key
+from app.ids import generate_id
+from app.inference.vision import PROMPT, ImageDescription, VisionModel, VisionRejected, VisionUnavailable
+from app.ingestion.checkpoints import CheckpointRepository
+from app.ingestion.chunkers.toolkit.drafts import LeafIndex
+from app.ingestion.parsers.toolkit.text_cleanup import clean_text
+from app.ingestion.progress import IngestionProgress
+from app.ingestion.types import Block, ChunkDraft, DocumentTree, EncodedImage, NoTextFound, ParsedDocument
+from app.logging import get_logger
+from app.object_store import ObjectMissing, ObjectStore
+from app.temp_files import create_temp_directory, create_temp_file
+
+logger = get_logger(__name__)
+
+MAX_CONCURRENT_CALLS = 2
+# More pictures of one document that the model fails on, and something else is wrong: the rest is not tried.
+MAX_FAILURES = 5
+_IDENTITY_NAMESPACE = UUID("5d1d0c0e-2b57-5c3b-9a40-7a9c6f2e8d11")
+
+VisionFailure = VisionUnavailable | VisionRejected
+
+
+@dataclass(frozen=True, slots=True)
+class ImageDescriber:
+    """Puts the pictures of one document into words; what was paid for once in the tenant is not paid for again.
+
+    Pictures of which nothing is said are left out, unless somebody ``keeps`` them.
+    """
+
+    db: TenantDatabase
+    document_id: UUID
+    vision: VisionModel
+    language: str
+    progress: IngestionProgress
+    keep_undescribed: bool = False
+
+    async def describe(self, parsed: ParsedDocument) -> ParsedDocument:
+        """The document with descriptions for its pictures' texts; those that have none are counted.
+
+        Raises VisionUnavailable or NoText where nothing at all is left; Superseded, HandedBack.
+        """
+        numbers = [block.image_index for block in parsed.blocks if block.image_index is not None]
+        numbers_by_hash = {hash_image(parsed.images[number]): number for number in numbers}
+        if not numbers_by_hash:
+            return parsed
+        async with self.db.transaction() as session:
+            descriptions = await ImageRepository(session, self.db.tenant_id).find_captions(
+                self._identity, list(numbers_by_hash)
+            )
+        undescribed = [
+            parsed.images[number] for sha256, number in numbers_by_hash.items() if sha256 not in descriptions
+        ]
+        failure = await self._describe_all(undescribed, descriptions)
+        hashes = [hash_image(image) for image in parsed.images]
+        described_blocks = [(block, _apply_description(block, hashes, descriptions)) for block in parsed.blocks]
+        missing = sum(described is None for _, described in described_blocks)
+        blocks = [described or block for block, described in described_blocks if described or self.keep_undescribed]
+        if not blocks:
+            raise failure if isinstance(failure, VisionUnavailable) else NoTextFound
+        return replace(
+            parsed, blocks=blocks, warnings=[*parsed.warnings, *_list_undescribed_warnings(missing, failure)]
+        )
+
+    @property
+    def _identity(self) -> UUID:
+        """What a description hangs on besides the picture."""
+        return uuid5(_IDENTITY_NAMESPACE, repr((self.vision.name, PROMPT, self.language)))
+
+    async def _describe_all(
+        self, images: Sequence[EncodedImage], descriptions: dict[bytes, str]
+    ) -> VisionFailure | None:
+        """Fill in ``texts``, which are kept as they come; why some are missing, if they are."""
+        failures: list[VisionFailure] = []
+        for start in range(0, len(images), MAX_CONCURRENT_CALLS):
+            self.progress.report_slice("parsing", done=start, total=len(images), unit="pictures")
+            batch = images[start : start + MAX_CONCURRENT_CALLS]
+            results = await asyncio.gather(*map(self._request_description, batch))
+            described = {
+                hash_image(image): result
+                for image, result in zip(batch, results, strict=True)
+                if isinstance(result, ImageDescription) and result.text
+            }
+            descriptions |= {sha256: result.text for sha256, result in described.items()}
+            await self._store_descriptions(described)
+            failures += [result for result in results if not isinstance(result, ImageDescription)]
+            if len(failures) >= MAX_FAILURES:
+                break
+        return failures[-1] if failures else None
+
+    async def _request_description(self, image: EncodedImage) -> ImageDescription | VisionFailure:
+        try:
+            description = await self.vision.describe(image.data, image.media_type, language=self.language)
+        except (VisionUnavailable, VisionRejected) as exc:
+            return exc
+        return ImageDescription(clean_text(description.text), description.tokens)
+
+    async def _store_descriptions(self, described: Mapping[bytes, ImageDescription]) -> None:
+        async with self.db.transaction() as session:
+            texts = {sha256: description.text for sha256, description in described.items()}
+            await ImageRepository(session, self.db.tenant_id).add_captions(self._identity, self.document_id, texts)
+            tokens = sum(description.tokens for description in described.values())
+            checkpoints = CheckpointRepository(session, self.db.tenant_id)
+            await checkpoints.record_usage(self.vision.name, inputs=len(described), tokens=tokens)
+
+
+def hash_image(image: EncodedImage) -> bytes:
+    """What tells pictures apart."""
+    return hashlib.sha256(image.data).digest()
+
+
+def _apply_description(block: Block, hashes: Sequence[bytes], descriptions: Mapping[bytes, str]) -> Block | None:
+    """The block with what is said of it; None for a picture of which nothing is."""
+    if block.image_index is None:
+        return block
+    description = descriptions.get(hashes[block.image_index])
+    return replace(block, text=description) if description else None
+
+
+def _list_undescribed_warnings(count: int, failure: VisionFailure | None) -> list[str]:
+    """For the document's owner."""
+    if not count:
+        return []
+    reason = failure.message if failure else "The vision model said nothing of them."
+    return [f"{count} {'pictures were' if count > 1 else 'picture was'} not described. {reason}"]
+
+
+def find_draft_images(tree: DocumentTree, drafts: Sequence[ChunkDraft]) -> dict[int, int]:
+    """Positions of the drafts that are pictures, and which; no draft holds more than one, nor anything beside it."""
+    leaves = LeafIndex.from_tree(tree)
+    if all(leaf.image_index is None for leaf in leaves.nodes):
+        return {}
+    overlapping = ((position, leaves.find_overlapping(draft.start, draft.end)) for position, draft in enumerate(drafts))
+    return {
+        position: nodes[0].image_index for position, nodes in overlapping if nodes and nodes[0].image_index is not None
+    }
+
+
+async def store_images(
+    objects: ObjectStore, document: DocumentRow, images: Mapping[int, EncodedImage]
+) -> dict[int, DocumentImage]:
+    """Store pictures by their numbers, beside the original, each under a key of its own; their rows.
+
+    Raises ObjectStoreUnavailable; what was stored until then is swept.
+    """
+    rows = {}
+    with create_temp_directory("ingest") as folder:
+        path = create_temp_file(folder, "picture")
+        for number, image in images.items():
+            row = DocumentImage(
+                tenant_id=document.tenant_id,
+                document_id=document.id,
+                version=document.version,
+                ordinal=number,
+                key=build_object_key(document.tenant_id, document.id, generate_id()),
+                media_type=image.media_type,
+                bytes=len(image.data),
+                width=image.width,
+                height=image.height,
+                sha256=hash_image(image),
+            )
+            await asyncio.to_thread(path.write_bytes, image.data)
+            await objects.put(row.key, path)
+            rows[number] = row
+    return rows
+
+
+async def load_image(objects: ObjectStore, row: DocumentImage) -> EncodedImage | None:
+    """A stored picture; None where its bytes are gone, or are not what they were. Raises ObjectStoreUnavailable."""
+    with create_temp_directory("ingest") as folder:
+        path = create_temp_file(folder, "picture")
+        try:
+            await objects.get(row.key, path)
+            image = EncodedImage(row.media_type, row.width, row.height, await asyncio.to_thread(path.read_bytes))
+        except ObjectMissing:
+            image = None
+    if image is None or hash_image(image) != row.sha256:
+        logger.warning("picture.missing", document=str(row.document_id), picture=row.ordinal)
+        return None
+    return image

@@ -1,0 +1,139 @@
+"""Pictures to vectors, where the embedding model takes them: they are found by what they show."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import UUID, uuid5
+
+from app.db.session import TenantDatabase
+from app.inference.embedding import EmbeddingIdentity, EmbeddingRejected, ImageEmbedder, ImageFile, Vectors
+from app.inference.embedding.token_estimate import split_batches
+from app.ingestion.checkpoints import CheckpointRepository
+from app.ingestion.embedding_text import ChunkedDocument
+from app.ingestion.images.description import MAX_FAILURES, hash_image
+from app.ingestion.progress import IngestionProgress
+from app.ingestion.types import EncodedImage
+from app.quotas.token_budget import TokenBudget
+
+MAX_SLICE_IMAGES = 16
+MAX_SLICE_BYTES = 8 * 1024 * 1024
+_IDENTITY_NAMESPACE = UUID("a1b7c9f2-7d0e-5b64-8e35-0c2f4a6d9e17")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSource:
+    """A picture by its hash and its size in bytes; ``read`` gives it when its turn comes, None where it is gone."""
+
+    sha256: bytes
+    size: int
+    read: Callable[[], Awaitable[EncodedImage | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentImageEmbedder:
+    """Embeds the pictures of one document; what was paid for survives a crash, by the hash of the picture."""
+
+    db: TenantDatabase
+    document_id: UUID
+    embedder: ImageEmbedder
+    identity: EmbeddingIdentity
+    progress: IngestionProgress
+    budget: TokenBudget
+
+    async def embed(self, chunked: ChunkedDocument, sources: Mapping[int, ImageSource]) -> ChunkedDocument:
+        """The passages, with a vector for each that is a picture; ``sources`` by the pictures' numbers.
+
+        Where a long description is several chunks, the first has the picture's vector. The others are texts; so is,
+        with a warning, a picture that the model refuses, or that is gone.
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TokensSpent, Superseded, and what reading a
+        source raises.
+        """
+        image_numbers = chunked.image_numbers
+        first_sources = {
+            at: sources[number]
+            for at, number in image_numbers.items()
+            if number in sources and image_numbers.get(at - 1) != number
+        }
+        if not first_sources:
+            return chunked
+        sources_by_hash = {source.sha256: source for source in first_sources.values()}
+        vectors = await self._load_or_embed(sources_by_hash)
+        vectors_by_position = {
+            at: vectors[source.sha256].tolist() for at, source in first_sources.items() if source.sha256 in vectors
+        }
+        warnings = [
+            *chunked.warnings,
+            *_list_rejection_warnings(len(sources_by_hash) - len(vectors), len(sources_by_hash)),
+        ]
+        return replace(chunked, vectors={**chunked.vectors, **vectors_by_position}, warnings=warnings)
+
+    async def _load_or_embed(self, sources: Mapping[bytes, ImageSource]) -> dict[bytes, Vectors]:
+        """Those that an earlier attempt checkpointed, the rest made now, as far as the model takes the pictures."""
+        identity = derive_image_checkpoint_key(self.identity)
+        async with self.db.transaction() as session:
+            vectors = await CheckpointRepository(session, self.db.tenant_id).find(identity, list(sources))
+        pending = [sha256 for sha256 in sources if sha256 not in vectors]
+        rejected = tokens = 0
+        sizes = [max(sources[sha256].size, MAX_SLICE_BYTES // MAX_SLICE_IMAGES) for sha256 in pending]
+        for start, end in split_batches(sizes, max_tokens=MAX_SLICE_BYTES):
+            if rejected >= MAX_FAILURES:
+                break
+            self.progress.report_slice("embedding", done=start, total=len(pending), unit="pictures", tokens=tokens)
+            await self.budget.check()
+            images = {sha256: await sources[sha256].read() for sha256 in pending[start:end]}
+            files = {
+                sha256: ImageFile(image.media_type, image.data) for sha256, image in images.items() if image is not None
+            }
+            new_vectors, slice_tokens = await self._embed_files(files)
+            async with self.db.transaction() as session:
+                repository = CheckpointRepository(session, self.db.tenant_id)
+                await repository.add(identity, self.document_id, new_vectors, version=self.progress.version)
+                await repository.record_embedding_usage(
+                    self.identity.model, inputs=len(new_vectors), tokens=slice_tokens, key_id=self.budget.key_id
+                )
+            vectors |= new_vectors
+            rejected, tokens = rejected + len(files) - len(new_vectors), tokens + slice_tokens
+        return vectors
+
+    async def _embed_files(self, files: Mapping[bytes, ImageFile]) -> tuple[dict[bytes, Vectors], int]:
+        """The vectors of those that the model takes, and what they cost in tokens."""
+        remaining, token_count = list(files), 0
+        while remaining:
+            try:
+                embedded = await self.embedder.embed_images([files[sha256] for sha256 in remaining])
+            except EmbeddingRejected as exc:
+                position = exc.fields.get("index")
+                if position is None:
+                    raise
+                remaining.pop(position)
+                token_count += exc.fields.get("tokens", 0)
+            else:
+                return dict(zip(remaining, embedded.vectors, strict=True)), token_count + embedded.tokens
+        return {}, token_count
+
+
+def derive_image_checkpoint_key(identity: EmbeddingIdentity) -> UUID:
+    """What checkpoints of pictures are told apart by, also from those of texts.
+
+    The model's identity and no more: the form in which pictures travel does not change what is made of them.
+    """
+    return uuid5(_IDENTITY_NAMESPACE, repr(identity))
+
+
+def create_in_memory_sources(images: Mapping[int, EncodedImage]) -> dict[int, ImageSource]:
+    """Pictures that a parser has just given, by their numbers."""
+    return {
+        number: ImageSource(hash_image(image), len(image.data), partial(_return_image, image))
+        for number, image in images.items()
+    }
+
+
+async def _return_image(image: EncodedImage) -> EncodedImage:
+    return image
+
+
+def _list_rejection_warnings(rejected: int, total: int) -> list[str]:
+    """For the document's owner."""
+    if not rejected:
+        return []
+    return [f"The embedding model did not take {rejected} of {total} pictures: they are found by their words alone."]

@@ -1,0 +1,1 @@
+"""Parsers by format: one module or one package for each format."""

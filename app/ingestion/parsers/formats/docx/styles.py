@@ -1,0 +1,246 @@
+"""What a Word document's styles and numbering say of a paragraph: its heading level, and the label of a list item."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from app.ingestion.parsers.toolkit.ooxml import (
+    Element,
+    find_child,
+    get_attribute,
+    get_int_attribute,
+    is_switched_on,
+    iter_children,
+)
+
+_MAX_LEVELS = 9
+"""Word counts nine levels from 0, of headings and of lists alike; ordinary text has the outline level 9."""
+
+_HEADING_NAME = re.compile(r"heading ?([1-9])", re.IGNORECASE)
+_MAX_ANCESTORS = 50
+_BULLET = "-"
+_LABEL_PART = re.compile(r"%([1-9])")
+_MAX_LABEL = 40
+_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
+          (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+_MAX_ROMAN, _MAX_LETTERS = 3999, 26 * 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    name: str
+    based_on: str
+    properties: Element | None
+
+
+class Styles:
+    """The paragraph styles of a document, empty without a styles part."""
+
+    def __init__(self, root: Element | None) -> None:
+        self._styles: dict[str, _Style] = {}
+        self._default = ""
+        for element in iter_children(root, "w:style"):
+            identifier = get_attribute(element, "styleId")
+            name, based_on = (get_attribute(find_child(element, tag), "val") for tag in ("w:name", "w:basedOn"))
+            self._styles[identifier] = _Style(name, based_on, find_child(element, "w:pPr"))
+            if get_attribute(element, "type") == "paragraph" and get_attribute(element, "default") in (
+                "1",
+                "true",
+                "on",
+            ):
+                self._default = identifier
+
+    def get_heading_level(self, properties: Element | None) -> int:
+        """The level of the heading from 1, 0 for ordinary text: the nearest outline level, else the style's name.
+
+        Built-in styles have their English names in every language's Word.
+        """
+        outline = get_int_attribute(find_child(properties, "w:outlineLvl"), "val")
+        if outline is None:
+            outline = next(self._iter_outline_levels(properties), _MAX_LEVELS)
+        return outline + 1 if 0 <= outline < _MAX_LEVELS else 0
+
+    def find_numbering(self, properties: Element | None) -> tuple[int | None, int | None, str]:
+        """The number and level that the paragraph or its style asks for, and the style that did."""
+        numbering_properties = find_child(properties, "w:numPr")
+        number, level = (
+            get_int_attribute(find_child(numbering_properties, "w:numId"), "val"),
+            get_int_attribute(find_child(numbering_properties, "w:ilvl"), "val"),
+        )
+        if number is not None:
+            return number, level, ""
+        for identifier, style in self._iter_style_chain(properties):
+            inherited = find_child(style.properties, "w:numPr")
+            number = get_int_attribute(find_child(inherited, "w:numId"), "val")
+            if number is not None:
+                level = get_int_attribute(find_child(inherited, "w:ilvl"), "val") if level is None else level
+                return number, level, identifier
+        return None, None, ""
+
+    def _iter_outline_levels(self, properties: Element | None) -> Iterator[int]:
+        for identifier, style in self._iter_style_chain(properties):
+            outline = get_int_attribute(find_child(style.properties, "w:outlineLvl"), "val")
+            if outline is not None:
+                yield outline
+            elif match := _HEADING_NAME.fullmatch(style.name or identifier):
+                yield int(match[1]) - 1
+            elif style.name.lower() == "title":
+                yield 0
+
+    def _iter_style_chain(self, properties: Element | None) -> Iterator[tuple[str, _Style]]:
+        """The paragraph's style and those it is based on; a circle ends, and so does an endless line."""
+        identifier = get_attribute(find_child(properties, "w:pStyle"), "val") or self._default
+        visited: set[str] = set()
+        while identifier and identifier not in visited and len(visited) < _MAX_ANCESTORS:
+            visited.add(identifier)
+            # A style that is only named, as by a generator without a styles part, still says what it is.
+            style = self._styles.get(identifier) or _Style(identifier, "", None)
+            yield identifier, style
+            identifier = style.based_on
+
+
+@dataclass(frozen=True, slots=True)
+class _NumberingLevel:
+    start: int
+    number_format: str
+    text: str
+    style: str
+    is_legal: bool
+    can_restart: bool
+
+
+@dataclass(slots=True)
+class _AbstractNumbering:
+    """An abstract numbering and how far it has counted; all numberings that refer to it count on together."""
+
+    levels: dict[int, _NumberingLevel]
+    counters: dict[int, int] = field(default_factory=dict)
+
+
+class Numbering:
+    """The labels of list items and numbered headings, counted in reading order; none without a numbering part."""
+
+    def __init__(self, root: Element | None) -> None:
+        lists = {
+            get_attribute(definition, "abstractNumId"): _AbstractNumbering(_read_levels(definition))
+            for definition in iter_children(root, "w:abstractNum")
+        }
+        links = _resolve_style_links(root)
+        self._lists: dict[int, _AbstractNumbering] = {}
+        self._overrides: dict[int, dict[int, int]] = {}
+        for element in iter_children(root, "w:num"):
+            number = get_int_attribute(element, "numId")
+            abstract = get_attribute(find_child(element, "w:abstractNumId"), "val")
+            numbering = lists.get(links.get(abstract, abstract))
+            if number is not None and numbering is not None:
+                self._lists[number] = numbering
+                self._overrides[number] = _read_overrides(element)
+
+    def count_paragraph(self, number: int | None, level: int | None, style: str) -> str | None:
+        """Count one paragraph: ``-`` for a bullet, ``2.1`` for a number, empty for a list without; None for no list.
+
+        ``level`` None means the level that belongs to ``style``, else the first.
+        """
+        numbering = self._lists.get(number) if number else None
+        if number is None or numbering is None:
+            return None
+        if level is None:
+            level = next(
+                (index for index, candidate in numbering.levels.items() if style and candidate.style == style), 0
+            )
+        definition = numbering.levels.get(level)
+        if definition is None:
+            return _BULLET
+        self._advance_counter(number, numbering, level)
+        if definition.number_format == "bullet":
+            return _BULLET
+        return _format_label(numbering, definition)
+
+    def _advance_counter(self, number: int, numbering: _AbstractNumbering, level: int) -> None:
+        counters = numbering.counters
+        # A restart holds for the first paragraph of its numbering alone.
+        restart = self._overrides[number].pop(level, None)
+        if restart is not None:
+            counters[level] = restart
+        elif level in counters:
+            counters[level] += 1
+        else:
+            counters[level] = numbering.levels[level].start
+        for deeper in [index for index in counters if index > level and numbering.levels[index].can_restart]:
+            del counters[deeper]
+
+
+def _read_levels(abstract: Element) -> dict[int, _NumberingLevel]:
+    levels = {}
+    for element in iter_children(abstract, "w:lvl"):
+        index = get_int_attribute(element, "ilvl")
+        if index is not None and 0 <= index < _MAX_LEVELS:
+            start = get_int_attribute(find_child(element, "w:start"), "val")
+            levels[index] = _NumberingLevel(
+                start=1 if start is None else start,
+                number_format=get_attribute(find_child(element, "w:numFmt"), "val") or "decimal",
+                text=get_attribute(find_child(element, "w:lvlText"), "val")[:_MAX_LABEL],
+                style=get_attribute(find_child(element, "w:pStyle"), "val"),
+                is_legal=is_switched_on(find_child(element, "w:isLgl")),
+                can_restart=get_int_attribute(find_child(element, "w:lvlRestart"), "val") != 0,
+            )
+    return levels
+
+
+def _resolve_style_links(root: Element | None) -> dict[str, str]:
+    """Abstract numberings without levels of their own → the one that has them: both name the same numbering style."""
+    owners: dict[str, str] = {}
+    style_links: dict[str, str] = {}
+    for element in iter_children(root, "w:abstractNum"):
+        identifier = get_attribute(element, "abstractNumId")
+        if owned_style := get_attribute(find_child(element, "w:styleLink"), "val"):
+            owners[owned_style] = identifier
+        if linked_style := get_attribute(find_child(element, "w:numStyleLink"), "val"):
+            style_links[identifier] = linked_style
+    return {identifier: owners[style] for identifier, style in style_links.items() if style in owners}
+
+
+def _read_overrides(element: Element) -> dict[int, int]:
+    restarts = {}
+    for override in iter_children(element, "w:lvlOverride"):
+        index, start = (
+            get_int_attribute(override, "ilvl"),
+            get_int_attribute(find_child(override, "w:startOverride"), "val"),
+        )
+        if index is not None and start is not None:
+            restarts[index] = start
+    return restarts
+
+
+def _format_label(numbering: _AbstractNumbering, definition: _NumberingLevel) -> str:
+    def format_part(match: re.Match[str]) -> str:
+        index = int(match[1]) - 1
+        level = numbering.levels.get(index)
+        if level is None:
+            return ""
+        number_format = "decimal" if definition.is_legal else level.number_format
+        return _format_number(numbering.counters.setdefault(index, level.start), number_format)
+
+    return "" if definition.number_format == "none" else _LABEL_PART.sub(format_part, definition.text).strip()
+
+
+def _format_number(number: int, number_format: str) -> str:
+    """Letters as Word counts: z, aa, bb. What is rare or out of range is written in digits."""
+    lower = number_format.lower()
+    if lower == "lowerletter" or lower == "upperletter":
+        if not 0 < number <= _MAX_LETTERS:
+            return str(number)
+        text = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
+    elif lower in ("lowerroman", "upperroman") and 0 < number <= _MAX_ROMAN:
+        text = _format_roman(number)
+    else:
+        return f"{number:02}" if lower == "decimalzero" else str(number)
+    return text.upper() if lower.startswith("upper") else text
+
+
+def _format_roman(number: int) -> str:
+    text = ""
+    for value, letters in _ROMAN:
+        text += letters * (number // value)
+        number %= value
+    return text

@@ -1,0 +1,158 @@
+"""EPUB: the chapters of a book in the order of its spine, each an XHTML page; OCF and OPF of EPUB 2 and 3."""
+
+import posixpath
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.html import add_fragment, close_empty_elements
+from app.ingestion.parsers.toolkit.archives import check_archive, read_member
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.ooxml_drawings import format_image_warnings
+from app.ingestion.parsers.toolkit.safe_xml import Element, decode_xml, get_local_name, iter_texts, read_xml
+from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument
+
+_CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+# Fonts are scrambled in books that anybody may read; their text is not.
+_FONT_OBFUSCATION = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
+_PAGE_TYPES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document"})
+_TABLE_OF_CONTENTS_TYPE = "application/x-dtbncx+xml"
+
+
+@dataclass(frozen=True, slots=True)
+class _ManifestItem:
+    """One file of the book: its member name, media type and properties."""
+
+    member: str
+    media_type: str
+    properties: frozenset[str]
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    """A chapter that has no heading of its own takes its title from the table of contents.
+
+    Raises Corrupt, Encrypted for a protected book, TooMuchText.
+    """
+    check_archive(path)
+    with zipfile.ZipFile(path) as archive:
+        _refuse_protected(archive)
+        package_name = _find_package_name(archive)
+        package = _read_member_xml(archive, package_name)
+        items = _read_manifest(package, posixpath.dirname(package_name))
+        chapters = _list_chapters(package, items)
+        titles = _read_titles(archive, items)
+        blocks, unread = BlockList(options), 0
+        for chapter in chapters:
+            try:
+                markup = decode_xml(read_member(archive, chapter.member), encoding=None).text
+            except CorruptFile:
+                unread += 1
+                continue
+            _add_chapter(markup, titles.get(chapter.member), blocks, options)
+    if unread == len(chapters):
+        raise CorruptFile("No chapter of the book can be read.")
+    warnings = [f"{unread} of {len(chapters)} chapters are damaged and were not read."] if unread else []
+    images = {item.member for item in items.values() if item.media_type.startswith("image/")}
+    warnings += format_image_warnings(len(images))
+    return ParsedDocument(blocks.blocks, title=_read_title(package) or blocks.find_first_heading(), warnings=warnings)
+
+
+def _refuse_protected(archive: zipfile.ZipFile) -> None:
+    if _ENCRYPTION not in archive.namelist():
+        return
+    methods = {
+        element.get("Algorithm")
+        for element in _read_member_xml(archive, _ENCRYPTION).iter()
+        if get_local_name(element) == "EncryptionMethod" and get_local_name(element.getparent()) == "EncryptedData"
+    }
+    if methods - _FONT_OBFUSCATION:
+        raise EncryptedFile("The book is protected; upload a copy without protection.")
+
+
+def _read_member_xml(archive: zipfile.ZipFile, name: str) -> Element:
+    return read_xml(decode_xml(read_member(archive, name), encoding=None).text)
+
+
+def _find_package_name(archive: zipfile.ZipFile) -> str:
+    for element in _read_member_xml(archive, _CONTAINER).iter():
+        if get_local_name(element) == "rootfile" and element.get("full-path"):
+            return str(element.get("full-path"))
+    raise CorruptFile("The book has no list of its parts.")
+
+
+def _read_manifest(package: Element, folder: str) -> dict[str, _ManifestItem]:
+    """The manifest by id. Addresses are relative to the package; one that leads out is refused when it is read."""
+    items = {}
+    for element in package.iter():
+        if get_local_name(element) == "item" and element.get("href"):
+            properties = frozenset((element.get("properties") or "").split())
+            member = _resolve_member(folder, element.get("href"))
+            items[element.get("id") or ""] = _ManifestItem(member, element.get("media-type") or "", properties)
+    return items
+
+
+def _resolve_member(folder: str, address: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, unquote(address.partition("#")[0])))
+
+
+def _list_chapters(package: Element, items: Mapping[str, _ManifestItem]) -> list[_ManifestItem]:
+    """In the spine's order, none twice; without a spine, in the manifest's. Raises Corrupt for none at all."""
+    names = [element.get("idref") for element in package.iter() if get_local_name(element) == "itemref"]
+    listed = [items[name] for name in dict.fromkeys(names) if name in items] or list(items.values())
+    chapters = [item for item in listed if item.media_type in _PAGE_TYPES and "nav" not in item.properties]
+    if not chapters:
+        raise CorruptFile("The book has no chapters.")
+    return list({item.member: item for item in chapters}.values())
+
+
+def _read_titles(archive: zipfile.ZipFile, items: Mapping[str, _ManifestItem]) -> dict[str, str]:
+    """The first title that a table of contents, new or old, has for each member; none where it cannot be read."""
+    titles: dict[str, str] = {}
+    for item in items.values():
+        if "nav" in item.properties or item.media_type == _TABLE_OF_CONTENTS_TYPE:
+            try:
+                root = _read_member_xml(archive, item.member)
+            except CorruptFile:
+                continue
+            for address, title in _list_entries(root):
+                titles.setdefault(_resolve_member(posixpath.dirname(item.member), address), title)
+    return titles
+
+
+def _list_entries(root: Element) -> list[tuple[str, str]]:
+    """Links of an EPUB 3 navigation page; points of an EPUB 2 table, whose label comes before their address."""
+    entries, label = [], ""
+    for element in root.iter():
+        name = get_local_name(element)
+        if name == "a" and element.get("href"):
+            entries.append((element.get("href"), clean_line("".join(iter_texts(element)))))
+        elif name == "text":
+            label = clean_line("".join(iter_texts(element)))
+        elif name == "content" and element.get("src"):
+            entries.append((element.get("src"), label))
+    return [(address, title) for address, title in entries if title]
+
+
+def _add_chapter(markup: str, title: str | None, blocks: BlockList, options: ParseOptions) -> None:
+    chapter = BlockList(options)
+    add_fragment(close_empty_elements(markup), chapter)
+    has_heading = any(block.kind is BlockKind.HEADING for block in chapter.blocks)
+    if title and chapter.blocks and not has_heading:
+        blocks.add(BlockKind.HEADING, title, level=1)
+    for block in chapter.blocks:
+        _append_block(block, blocks)
+
+
+def _append_block(block: Block, blocks: BlockList) -> None:
+    blocks.add(block.kind, block.text, level=block.level)
+
+
+def _read_title(package: Element) -> str | None:
+    for element in package.iter():
+        if get_local_name(element) == "title":
+            return clean_line("".join(iter_texts(element))) or None
+    return None

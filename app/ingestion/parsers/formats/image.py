@@ -1,0 +1,178 @@
+"""Pictures (PNG, JPEG, GIF, BMP, WebP, TIFF): each itself, where asked for, and the text that OCR finds in it."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from PIL import Image
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.pdf.layout import find_hyphenated_words, group_page_lines
+from app.ingestion.parsers.formats.pdf.ocr import (
+    MAX_PIXELS,
+    MAX_SIDE_PIXELS,
+    OcrEngine,
+    format_install_hint,
+    format_language_warning,
+    format_page_ranges,
+)
+from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
+from app.ingestion.parsers.toolkit.image_list import DAMAGED_ERRORS, FORMATS, ImageList, get_exif_rotation, to_8bit
+from app.ingestion.parsers.toolkit.ooxml_drawings import format_image_warnings
+from app.ingestion.parsers.toolkit.tables import format_markdown_table
+from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocument, TextTooLong
+
+MAX_MEGAPIXELS = 100
+"""The largest picture that is decoded: 400 MB in memory."""
+
+MAX_ENLARGED_PIXELS = MAX_PIXELS // 4
+"""Pictures of so few pixels, as of screens, have letters that are read badly unless they are enlarged twice."""
+
+_RESAMPLING = Image.Resampling.BICUBIC
+
+
+@dataclass(slots=True)
+class _PageOutcomes:
+    """How the pages fared; ``unavailable_reason`` is why the ``unread_pages`` were not read, ``skipped_images`` no
+    model will look at.
+    """
+
+    damaged_pages: list[int] = field(default_factory=list)
+    pages_without_text: list[int] = field(default_factory=list)
+    unread_pages: list[int] = field(default_factory=list)
+    unavailable_reason: str = ""
+    skipped_images: int = 0
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    """Raises Corrupt, NoText, TooManyPages, TooMuchText."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here, and of odd metadata
+        try:
+            with Image.open(path, formats=FORMATS) as image:
+                return _parse_image(path, image, options)
+        except Image.DecompressionBombError as exc:
+            raise _create_too_large_error() from exc
+        except DAMAGED_ERRORS as exc:
+            raise CorruptFile from exc
+
+
+def _create_too_large_error() -> TextTooLong:
+    return TextTooLong(f"The picture has more than {MAX_MEGAPIXELS} million pixels.")
+
+
+def _parse_image(path: Path, image: Image.Image, options: ParseOptions) -> ParsedDocument:
+    ocr_engine, blocks, outcomes = OcrEngine(options), BlockList(options), _PageOutcomes()
+    images = ImageList(blocks, options)
+    pages = _count_pages(image, options)
+    for number in range(1, pages + 1):
+        options.on_progress(number, pages)
+        page = number if pages > 1 else None
+        image_index = images.add_image(partial(_open_frame, path, number)) if options.needs_images else None
+        images.append_block(image_index, page=page)
+        outcomes.unavailable_reason = outcomes.unavailable_reason or ocr_engine.unavailable_reason
+        if outcomes.unavailable_reason:
+            outcomes.unread_pages.append(number)
+            continue
+        try:
+            has_text = _add_page(image, number, ocr_engine, blocks, page=page)
+        except (CorruptFile, *DAMAGED_ERRORS):
+            outcomes.damaged_pages.append(number)
+        else:
+            if not has_text and image_index is None:
+                outcomes.pages_without_text.append(number)
+    outcomes.skipped_images = images.skipped_count
+    if not blocks.blocks:
+        raise _create_no_text_error(outcomes, options)
+    count = pages if pages > 1 else None
+    messages = list(_iter_warnings(image, outcomes, options))
+    return ParsedDocument(blocks.blocks, page_count=count, warnings=messages, images=images.images)
+
+
+def _open_frame(path: Path, number: int) -> Image.Image:
+    """A page, not decoded yet."""
+    image = Image.open(path, formats=FORMATS)
+    image.seek(number - 1)
+    return image
+
+
+def _count_pages(image: Image.Image, options: ParseOptions) -> int:
+    """Only TIFF has pages; the other frames of other formats are an animation. Raises TooMuchText, TooManyPages."""
+    if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
+        raise _create_too_large_error()
+    if image.format != "TIFF":
+        return 1
+    pages = 1
+    try:
+        while pages <= options.max_pages:  # step by step: Pillow counts wrongly after a jump beyond the last page
+            image.seek(pages)
+            pages += 1
+    except EOFError:
+        image.seek(0)
+    check_page_count(pages, options)
+    return pages
+
+
+def _add_page(image: Image.Image, number: int, ocr_engine: OcrEngine, blocks: BlockList, *, page: int | None) -> bool:
+    """Whether there was any text."""
+    if page is not None:
+        image.seek(number - 1)
+    if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
+        raise _create_too_large_error()
+    grey = _prepare_for_ocr(image)
+    lines = ocr_engine.read_image(grey.tobytes(), grey.width, grey.height)
+    for group in group_page_lines(lines, find_hyphenated_words(lines)):
+        if group.rows:
+            blocks.add(BlockKind.TABLE, format_markdown_table(group.rows), page=page)
+        else:
+            blocks.add(BlockKind.PARAGRAPH, group.text, page=page)
+    return bool(lines)
+
+
+def _prepare_for_ocr(image: Image.Image) -> Image.Image:
+    """Grey on white, upright, of a size that OCR reads well."""
+    grey = _to_grey(image)
+    pixels = grey.width * grey.height
+    factor = 2.0 if pixels <= MAX_ENLARGED_PIXELS else min(1.0, (MAX_PIXELS / pixels) ** 0.5)
+    factor = min(factor, MAX_SIDE_PIXELS / max(grey.size))
+    if factor != 1.0:
+        grey = grey.resize((max(1, round(grey.width * factor)), max(1, round(grey.height * factor))), _RESAMPLING)
+    if grey.mode == "LA":
+        background = Image.new("L", grey.size, 255)
+        background.paste(grey.getchannel("L"), mask=grey.getchannel("A"))
+        grey = background
+    rotation = get_exif_rotation(image)
+    return grey if rotation is None else grey.transpose(rotation)
+
+
+def _to_grey(image: Image.Image) -> Image.Image:
+    image.load()
+    if not image.mode.startswith(("I", "F")):
+        return image.convert("LA" if image.has_transparency_data else "L")
+    return to_8bit(image)
+
+
+def _create_no_text_error(outcomes: _PageOutcomes, options: ParseOptions) -> CorruptFile | NoTextFound:
+    if outcomes.damaged_pages and not outcomes.pages_without_text and not outcomes.unread_pages:
+        return CorruptFile()
+    reason = f": {outcomes.unavailable_reason}" if outcomes.unavailable_reason else ""
+    remedy = "" if options.ocr.languages else f"; {format_install_hint(options.ocr)}"
+    return NoTextFound(f"The picture has no text that could be read{reason}{remedy}.")
+
+
+def _iter_warnings(image: Image.Image, outcomes: _PageOutcomes, options: ParseOptions) -> Iterator[str]:
+    if outcomes.damaged_pages:
+        yield f"{format_page_ranges(outcomes.damaged_pages)} could not be read: the file is damaged."
+    if outcomes.pages_without_text:
+        verb = "has" if len(outcomes.pages_without_text) == 1 else "have"
+        yield f"{format_page_ranges(outcomes.pages_without_text)} {verb} no text that could be read."
+    if outcomes.unread_pages:
+        yield f"{format_page_ranges(outcomes.unread_pages)} could not be read: {outcomes.unavailable_reason}."
+    if image.format in ("GIF", "WEBP", "PNG") and getattr(image, "is_animated", False):
+        yield "Only the first picture of the animation was read."
+    if missing := format_language_warning(options.ocr):
+        yield missing
+    if outcomes.skipped_images:
+        yield from format_image_warnings(outcomes.skipped_images)

@@ -1,0 +1,260 @@
+"""The layout of a PDF page, pure: boxes of lines → reading order → paragraphs and tables."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from app.ingestion.parsers.toolkit.line_joining import join_lines
+from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+
+BINS = 128
+MIN_COLUMN_SHARE = 0.15
+"""Each column holds at least this share of the text's height; less is a margin note or a page number."""
+
+MIN_COLUMN_CHARACTERS = 14
+"""Mean line length of a column of prose; what is shorter is a table or a table of contents, read row by row."""
+
+_BULLET = re.compile(r"[•‣▪●○◦■□–\-*·]\s|\(?\d{1,3}[.)]\s|\(?[a-z][.)]\s")
+_HYPHENATED = re.compile(r"\w+-\w+")
+_SENTENCE_END = (".", "!", "?", ":", ";", "…", "。", "”", '"')
+
+
+class TextLine(NamedTuple):
+    """One printed line, or a piece of one between wide spaces.
+
+    Coordinates in points from the top left corner, ``size`` of the font in points. A tuple, because a page has so many
+    of them: a frozen dataclass takes thrice the time to make.
+    """
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    size: float
+    text: str
+    block: int = 0
+
+    @property
+    def height(self) -> float:
+        return self.y1 - self.y0
+
+    @property
+    def is_vertical(self) -> bool:
+        """Set from bottom to top or top to bottom."""
+        return self.height > 2 * (self.x1 - self.x0) and len(self.text) > 2
+
+
+class LayoutGroup(NamedTuple):
+    """A paragraph (``rows`` empty) or a table (``text`` empty); ``size`` is the font size of its first line.
+
+    ``lines`` are the printed ones, one a row of a table; ``ranges`` where each of them is in the text.
+    """
+
+    text: str
+    size: float
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: Sequence[TextLine] = ()
+    ranges: Sequence[tuple[int, int]] = ()
+
+
+def find_hyphenated_words(lines: Iterable[TextLine]) -> frozenset[str]:
+    """Words with a hyphen inside a line, in small letters: where such a word is parted, the hyphen is its own."""
+    return frozenset(word.lower() for line in lines if "-" in line.text for word in _HYPHENATED.findall(line.text))
+
+
+def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset()) -> Iterator[LayoutGroup]:
+    """The groups of a page in reading order; vertical text comes last."""
+    vertical = [line for line in lines if line.is_vertical]
+    upright = [line for line in lines if not line.is_vertical] if vertical else lines
+    for region in _iter_regions(upright):
+        yield from _iter_groups(_group_rows(region), hyphenated)
+    for line in vertical:
+        yield _build_paragraph([line], hyphenated)
+
+
+def _iter_regions(lines: Sequence[TextLine], depth: int = 0) -> Iterator[Sequence[TextLine]]:
+    """XY-cut (Nagy and Seth 1984) whose vertical cuts may be crossed: full-width lines part the columns into bands.
+
+    Cutting vertically first keeps columns whole where their lines stand at equal heights.
+    """
+    gutter = _find_gutter(lines) if depth < 6 else None
+    if gutter is None:
+        if lines:
+            yield lines
+        return
+    left: list[TextLine] = []
+    right: list[TextLine] = []
+    across: list[TextLine] = []
+    for line in sorted(lines, key=lambda item: item.y0):
+        if line.x0 < gutter < line.x1:
+            if left or right:
+                yield from _iter_band(across, left, right, depth)
+                across, left, right = [], [], []
+            across.append(line)
+        else:
+            (left if line.x1 <= gutter else right).append(line)
+    yield from _iter_band(across, left, right, depth)
+
+
+def _iter_band(
+    across: list[TextLine], left: list[TextLine], right: list[TextLine], depth: int
+) -> Iterator[Sequence[TextLine]]:
+    if across:
+        yield across
+    yield from _iter_regions(left, depth + 1)
+    yield from _iter_regions(right, depth + 1)
+
+
+def _find_gutter(lines: Sequence[TextLine]) -> float | None:
+    """The x where most text stands wholly on either side and least runs across; None for a single column."""
+    if len(lines) < 4:
+        return None
+    x0, x1 = min([line.x0 for line in lines]), max([line.x1 for line in lines])  # lists: quicker than generators
+    if x1 - x0 < 1:
+        return None
+    scale = BINS / (x1 - x0)
+    ends, starts = [0.0] * (BINS + 1), [0.0] * (BINS + 1)
+    for line in lines:
+        height = line.y1 - line.y0
+        ends[min(BINS, int((line.x1 - x0) * scale) + 1)] += height
+        starts[max(0, int((line.x0 - x0) * scale))] += height
+    total = sum(starts)
+    before = list(accumulate(ends))
+    after = [total - value for value in accumulate(starts, initial=0.0)][: BINS + 1]
+    best, best_index = 0.0, 0
+    # Text in one column leaves nothing or little of this range.
+    first = max(1, bisect_left(before, MIN_COLUMN_SHARE * total))
+    for index in range(first, BINS):
+        side = min(before[index], after[index])
+        crossing = max(0.0, total - before[index] - after[index])
+        if side >= MIN_COLUMN_SHARE * total and crossing <= 0.5 * side and side - 2 * crossing > best:
+            best, best_index = side - 2 * crossing, index
+    gutter = x0 + best_index / scale
+    return gutter if best_index and _are_columns(lines, gutter) else None
+
+
+def _are_columns(lines: Sequence[TextLine], gutter: float) -> bool:
+    for side in ([line for line in lines if line.x1 <= gutter], [line for line in lines if line.x0 >= gutter]):
+        if len(side) < 2 or sum(len(line.text) for line in side) < MIN_COLUMN_CHARACTERS * len(side):
+            return False
+    return True
+
+
+def _group_rows(lines: Iterable[TextLine]) -> list[list[TextLine]]:
+    """Lines that share a base line, from top to bottom, each row from left to right."""
+    rows: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda item: (item.y1, item.x0)):
+        if rows and _is_same_row(rows[-1][-1], line):
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    for row in rows:
+        if len(row) > 1:
+            row.sort(key=lambda item: item.x0)
+    return rows
+
+
+def _is_same_row(first: TextLine, second: TextLine) -> bool:
+    overlap = min(first.y1, second.y1) - max(first.y0, second.y0)
+    return overlap > 0 and overlap > 0.5 * min(first.height, second.height)
+
+
+def _iter_groups(rows: list[list[TextLine]], hyphenated: Set[str]) -> Iterator[LayoutGroup]:
+    index, pending = 0, list[TextLine]()
+    while index < len(rows):
+        length = _count_table_rows(rows, index)
+        if length:
+            yield from _iter_paragraphs(pending, hyphenated)
+            pending = []
+            yield _build_table(rows[index : index + length])
+            index += length
+        else:
+            pending.append(_join_row(rows[index]))
+            index += 1
+    yield from _iter_paragraphs(pending, hyphenated)
+
+
+def _count_table_rows(rows: list[list[TextLine]], index: int) -> int:
+    """How many rows from here on have the same number of cells, standing under each other; 0 for fewer than three."""
+    first, end = rows[index], index + 1
+    if len(first) < 2 or not _is_separated(first):
+        return 0
+    while end < len(rows) and len(rows[end]) == len(first) and _is_aligned(rows[end - 1], rows[end]):
+        end += 1
+    return end - index if end - index >= 3 else 0
+
+
+def _is_separated(row: list[TextLine]) -> bool:
+    return all(right.x0 - left.x1 > left.size for left, right in pairwise(row))
+
+
+def _is_aligned(upper: list[TextLine], lower: list[TextLine]) -> bool:
+    if not _is_separated(lower) or lower[0].y0 - upper[0].y1 > 3 * upper[0].height:
+        return False
+    # Wide word spaces part lines of justified prose too, but nowhere twice at the same place.
+    if any(
+        row[i].x1 >= other[i + 1].x0 for row, other in ((upper, lower), (lower, upper)) for i in range(len(row) - 1)
+    ):
+        return False
+    return all(_is_stacked(above, below) for above, below in zip(upper, lower, strict=True))
+
+
+def _is_stacked(above: TextLine, below: TextLine) -> bool:
+    tolerance = 0.5 * above.size
+    return (
+        abs(above.x0 - below.x0) < tolerance
+        or abs(above.x1 - below.x1) < tolerance
+        or abs(above.x0 + above.x1 - below.x0 - below.x1) < 2 * tolerance
+    )
+
+
+def _join_row(row: list[TextLine]) -> TextLine:
+    if len(row) == 1:
+        return row[0]
+    largest = max(row, key=lambda line: len(line.text))
+    return TextLine(
+        row[0].x0, min(line.y0 for line in row), row[-1].x1, max(line.y1 for line in row), largest.size,
+        " ".join(line.text for line in row), row[0].block,
+    )  # fmt: skip
+
+
+def _iter_paragraphs(lines: list[TextLine], hyphenated: Set[str]) -> Iterator[LayoutGroup]:
+    if not lines:
+        return
+    right = max(line.x1 for line in lines)
+    paragraph = [lines[0]]
+    for above, line in pairwise(lines):
+        if _is_paragraph_break(above, line, right):
+            yield _build_paragraph(paragraph, hyphenated)
+            paragraph = []
+        paragraph.append(line)
+    yield _build_paragraph(paragraph, hyphenated)
+
+
+def _build_paragraph(lines: Sequence[TextLine], hyphenated: Set[str]) -> LayoutGroup:
+    text, ranges = join_lines((line.text for line in lines), hyphenated)
+    return LayoutGroup(text, lines[0].size, lines=lines, ranges=ranges)
+
+
+def _build_table(rows: list[list[TextLine]]) -> LayoutGroup:
+    """Without the rows whose signs are all invisible, so that every row is a line of the table's text."""
+    cells = [tuple(clean_line(cell.text) for cell in row) for row in rows]
+    row_indexes = [index for index, row in enumerate(cells) if any(row)]
+    lines = [_join_row(rows[index]) for index in row_indexes]
+    return LayoutGroup("", rows[0][0].size, tuple(cells[index] for index in row_indexes), lines)
+
+
+def _is_paragraph_break(above: TextLine, line: TextLine, right: float) -> bool:
+    """Whether a paragraph begins at ``line``; ``right`` is the right edge of the column."""
+    size = max(above.size, 1.0)
+    if abs(line.size - above.size) > 0.12 * size or line.y0 - above.y1 > 0.7 * above.height:
+        return True
+    if _BULLET.match(line.text):
+        return True
+    is_short = above.x1 < right - 4 * size
+    if is_short and line.block != above.block:
+        return True
+    is_indented = size < line.x0 - above.x0 < 6 * size
+    return (is_short or is_indented) and above.text.rstrip().endswith(_SENTENCE_END)

@@ -1,0 +1,64 @@
+"""Where the lines of a PDF's text stand on its pages as they are shown."""
+
+from array import array
+from collections.abc import Sequence
+from math import ceil, isfinite
+
+from app.ingestion.parsers.formats.pdf.layout import TextLine
+from app.ingestion.parsers.formats.pdf.pages import PdfPage
+from app.ingestion.parsers.sandbox.protocol import MAX_BLOCK_LINES, MAX_LINES, MAX_PAGE_SIDE
+from app.ingestion.types import LineLayout
+
+
+def compute_table_ranges(text: str, rows: int) -> Sequence[tuple[int, int]]:
+    """Where each row is in a Markdown table, which has a line of dashes below the first; a single row is all of it."""
+    if rows < 2:
+        return [(0, len(text))] * rows
+    ranges, start = [], 0
+    for line in text.split("\n"):
+        ranges.append((start, start + len(line)))
+        start += len(line) + 1
+    del ranges[1]
+    return ranges
+
+
+class LineBoxBuilder:
+    """Gives lines their places; a block with far more of them than are read, or a document, has no further ones."""
+
+    def __init__(self, pages: Sequence[PdfPage]) -> None:
+        self._pages = {
+            page.number: (page, _to_tenths(page.shown_size[0]), _to_tenths(page.shown_size[1])) for page in pages
+        }
+        self._remaining_lines = MAX_LINES
+
+    def build_layout(
+        self, number: int, lines: Sequence[TextLine], ranges: Sequence[tuple[int, int]]
+    ) -> LineLayout | None:
+        """For a block on that page; what lies beyond the paper's edge is cut off. None where nothing can be seen."""
+        page, width, height = self._pages[number]
+        if not width or not height:
+            return None
+        boxes = array("i")
+        for (start, end), line in list(zip(ranges, lines, strict=True))[: min(self._remaining_lines, MAX_BLOCK_LINES)]:
+            x0, y0, x1, y1 = _rotate_box(line, page) if page.rotation else line[:4]
+            left, top, right, bottom = int(10 * x0), int(10 * y0), ceil(10 * x1), ceil(10 * y1)
+            if left < 0 or top < 0 or right > width or bottom > height:
+                left, top, right, bottom = max(0, left), max(0, top), min(width, right), min(height, bottom)
+            if start < end and left < right and top < bottom:
+                boxes.extend((start, end, left, top, right, bottom))
+        self._remaining_lines -= len(boxes) // 6
+        return LineLayout(width, height, boxes) if boxes else None
+
+
+def _to_tenths(points: float) -> int:
+    return min(MAX_PAGE_SIDE, round(10 * points)) if isfinite(points) else 0
+
+
+def _rotate_box(line: TextLine, page: PdfPage) -> tuple[float, float, float, float]:
+    """The box on the page as it is shown: turned clockwise by a quarter, a half or three quarters."""
+    width, height = page.shown_size
+    if page.rotation == 90:
+        return width - line.y1, line.x0, width - line.y0, line.x1
+    if page.rotation == 180:
+        return width - line.x1, height - line.y1, width - line.x0, height - line.y0
+    return line.y0, height - line.x1, line.y1, height - line.x0

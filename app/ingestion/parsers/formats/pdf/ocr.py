@@ -1,0 +1,145 @@
+"""OCR: text from pictures, by the Tesseract inside MuPDF; nothing but its language data has to be installed."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from statistics import median
+from typing import Any
+
+import pymupdf
+from pymupdf import mupdf
+
+from app.ingestion.parsers import LanguageData, ParseOptions
+from app.ingestion.parsers.formats.pdf.layout import TextLine
+from app.ingestion.parsers.formats.pdf.mupdf_page import JSON_SCALE, TEXT_FLAGS, get_mupdf_page, iter_raw_lines
+from app.ingestion.types import CorruptFile, ParserOutOfMemory
+
+PIXELS_PER_POINT = 200 / 72
+MAX_PIXELS = 9_000_000
+"""An A4 page at 300 dpi; what is larger is read smaller."""
+
+MAX_SIDE_PIXELS = 32_000
+"""Tesseract counts pixels in 16 bits."""
+
+TIME_SHARE = 0.8
+"""Of the parser's time; the rest is for what comes after OCR."""
+
+TIME_LIMIT_REASON = "the time for one file was used up"
+MAX_RANGES = 30
+_WORD = re.compile(r"[^\W\d_]{3}|\d{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+"""What Tesseract sees in photographs are single letters and signs; a word has more, or is Chinese or the like."""
+
+
+class OcrEngine:
+    """Reads pictures of text for one document, as long as there is language data and time."""
+
+    def __init__(
+        self,
+        options: ParseOptions,
+        *,
+        wall_clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[], float] = time.process_time,
+    ) -> None:
+        self._language_data = options.ocr
+        self._deadlines = (
+            (wall_clock, wall_clock() + TIME_SHARE * options.wall_clock_timeout_seconds),
+            (cpu_clock, cpu_clock() + TIME_SHARE * options.cpu_timeout_seconds),
+        )
+        self._longest_seconds = 0.0
+
+    @property
+    def unavailable_reason(self) -> str:
+        """Why nothing (more) can be read, as the end of a sentence; empty where it can.
+
+        Nothing is begun that would not be done in time if it took as long as the longest before.
+        """
+        if not self._language_data.languages:
+            return "no OCR language data is installed"
+        return "" if self._get_remaining_seconds() > self._longest_seconds else TIME_LIMIT_REASON
+
+    def read_page(self, page: Any, *, pixels_per_point: float = PIXELS_PER_POINT) -> list[TextLine]:
+        """The lines of a page as it looks, in points. Raises Corrupt, ParserMemory."""
+        remaining_before = self._get_remaining_seconds()
+        try:
+            return self._read_lines(get_mupdf_page(page), pixels_per_point)
+        except mupdf.FzErrorSystem as exc:  # MuPDF's word for an allocation that fails
+            raise ParserOutOfMemory from exc
+        except (mupdf.FzErrorBase, RuntimeError, ValueError) as exc:
+            raise CorruptFile from exc
+        finally:
+            self._longest_seconds = max(self._longest_seconds, remaining_before - self._get_remaining_seconds())
+
+    def read_image(self, pixels: bytes, width: int, height: int) -> list[TextLine]:
+        """The lines of a grey picture, one byte a pixel, in points. Raises Corrupt, ParserMemory."""
+        fitz: Any = pymupdf  # it ships without types
+        with fitz.open(stream=b"P5 %d %d 255\n" % (width, height) + pixels, filetype="pgm") as document:
+            page = document.load_page(0)
+            return self.read_page(page, pixels_per_point=width / page.rect.width)
+
+    def _get_remaining_seconds(self) -> float:
+        return min(end - clock() for clock, end in self._deadlines)
+
+    def _read_lines(self, source: Any, pixels_per_point: float) -> list[TextLine]:
+        box = mupdf.fz_bound_page(source)
+        width, height = max(1.0, box.x1 - box.x0), max(1.0, box.y1 - box.y0)
+        zoom = min(pixels_per_point, (MAX_PIXELS / (width * height)) ** 0.5, MAX_SIDE_PIXELS / max(width, height))
+        text = self._run_tesseract(source, box, zoom)
+        return _normalize_sizes([line for line in _iter_lines(text, zoom) if _WORD.search(line.text)])
+
+    def _run_tesseract(self, source: Any, box: Any, zoom: float) -> Any:
+        matrix = mupdf.FzMatrix(zoom, 0, 0, zoom, 0, 0)
+        text = mupdf.FzStextPage(mupdf.fz_transform_rect(box, matrix))
+        device = mupdf.fz_new_stext_device(text, mupdf.FzStextOptions(TEXT_FLAGS))
+        languages = "+".join(self._language_data.languages)
+        ocr = mupdf.fz_new_ocr_device(device, matrix, box, 0, languages, self._language_data.directory, None, None)
+        mupdf.fz_run_page(source, ocr, matrix, mupdf.FzCookie())
+        mupdf.fz_close_device(ocr)
+        mupdf.fz_close_device(device)
+        return text
+
+
+def _iter_lines(text: Any, zoom: float) -> Iterator[TextLine]:
+    """Tesseract's boxes overlap from line to line, but their middle is the line's: hence boxes about that."""
+    scale = JSON_SCALE * zoom
+    for block, raw_line in iter_raw_lines(text):
+        size, box = raw_line["font"]["size"] / scale, raw_line["bbox"]
+        x, middle = box["x"] / scale, (box["y"] + box["h"] / 2) / scale
+        yield TextLine(x, middle - size / 2, x + box["w"] / scale, middle + size / 2, size, raw_line["text"], block)
+
+
+def _normalize_sizes(lines: Sequence[TextLine]) -> list[TextLine]:
+    """One size for all lines of about that size: Tesseract measures each by the letters that happen to be in it."""
+    usual_size = median(line.size for line in lines) if lines else 0.0
+    return [line._replace(size=_normalize_size(line.size, usual_size)) for line in lines]
+
+
+def _normalize_size(size: float, usual_size: float) -> float:
+    """The usual size, or what is plainly larger in steps of one half and twice."""
+    return usual_size * (1.0 if size < 1.35 * usual_size else 1.5 if size < 1.8 * usual_size else 2.0)
+
+
+def format_install_hint(data: LanguageData) -> str:
+    """What the operator can do where no language is installed."""
+    packages = " ".join(f"tesseract-ocr-{name.replace('_', '-')}" for name in data.missing)
+    return f"install Tesseract's language data (Debian and Ubuntu: {packages or 'tesseract-ocr-eng'})"
+
+
+def format_language_warning(data: LanguageData) -> str:
+    """A warning where only some of the wanted languages are installed, else nothing."""
+    if not data.languages or not data.missing:
+        return ""
+    return (
+        f"Pictures were read as {', '.join(data.languages)} alone: no OCR language data for {', '.join(data.missing)}."
+    )
+
+
+def format_page_ranges(numbers: Iterable[int]) -> str:
+    """Such as "Page 2" or "Pages 2, 5-9"; the numbers ascend."""
+    runs = []
+    for _, members in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in members]
+        runs.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    more = f" and {len(runs) - MAX_RANGES} more places" if len(runs) > MAX_RANGES else ""
+    is_single_page = len(runs) == 1 and "-" not in runs[0]
+    return f"{'Page' if is_single_page else 'Pages'} {', '.join(runs[:MAX_RANGES])}{more}"

@@ -1,0 +1,224 @@
+"""PDF: pages → lines → reading order → blocks with page numbers."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pymupdf
+from pymupdf import mupdf
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.pdf.layout import LayoutGroup, TextLine, find_hyphenated_words, group_page_lines
+from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder, compute_table_ranges
+from app.ingestion.parsers.formats.pdf.pages import PdfPage, iter_warnings, read_pages
+from app.ingestion.parsers.formats.pdf.pdf_images import (
+    PdfImageExtractor,
+    PdfImagePlacement,
+    find_content_images,
+    interleave_images,
+)
+from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
+from app.ingestion.parsers.toolkit.image_list import ImageList
+from app.ingestion.parsers.toolkit.tables import format_markdown_table
+from app.ingestion.parsers.toolkit.text_cleanup import clean_line, clean_text
+from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument, ParserOutOfMemory
+from app.text_normalization import normalize_text
+
+HEADING_RATIO = 1.15
+MARGIN_SHARE = 0.1
+MAX_HEADING_CHARACTERS = 200
+
+_MAX_EDGE_LINES = 3
+_MAX_PAGE_NUMBER_CHARACTERS = 12
+_NUMBERS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
+_NUMBERING = re.compile(r"^[\W\d_]+")
+_NOT_WORD = re.compile(r"[\W_]+")
+_GENERIC_TITLE = re.compile(r"untitled|microsoft (word|powerpoint)|.*\.(docx?|pptx?|tex|dvi|indd|qxd)$", re.IGNORECASE)
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    """Raises Encrypted, Corrupt, NoText, ParserMemory, TooManyPages, TooMuchText."""
+    fitz: Any = pymupdf  # it ships without types
+    fitz.TOOLS.mupdf_display_errors(False)
+    fitz.TOOLS.mupdf_display_warnings(False)
+    try:
+        with fitz.open(path, filetype="pdf") as document:
+            return _parse_document(document, options)
+    except mupdf.FzErrorSystem as exc:
+        raise ParserOutOfMemory from exc
+    except (pymupdf.FileDataError, pymupdf.EmptyFileError, mupdf.FzErrorBase) as exc:
+        raise CorruptFile from exc
+    finally:
+        fitz.TOOLS.store_shrink(100)
+
+
+def _parse_document(document: Any, options: ParseOptions) -> ParsedDocument:
+    if document.needs_pass and not document.authenticate(""):
+        raise EncryptedFile
+    if not document.is_pdf or document.page_count == 0:
+        raise CorruptFile
+    check_page_count(document.page_count, options)
+    blocks = BlockList(options)
+    images = ImageList(blocks, options)
+    document_pages = read_pages(document, options, PdfImageExtractor(images))
+    pages = document_pages.pages
+    body = _estimate_body_size(pages)
+    _drop_repeated_lines(pages, body)
+    hyphenated = find_hyphenated_words(chain.from_iterable(page.lines for page in pages))
+    groups = [(page.number, group) for page in pages for group in _iter_groups(page, hyphenated)]
+    headings = _HeadingDetector(_read_outline(document), body, groups)
+    line_boxes = LineBoxBuilder(pages)
+    for number, item in _iter_in_reading_order(pages, groups):
+        if isinstance(item, LayoutGroup):
+            _add_group(item, number, headings, line_boxes, blocks)
+        else:
+            images.append_block(item.image_index, page=number)
+    return ParsedDocument(
+        blocks.blocks,
+        title=_read_title(document) or blocks.find_first_heading(),
+        page_count=document.page_count,
+        warnings=list(iter_warnings(document, document_pages, options)),
+        images=images.images,
+    )
+
+
+def _iter_in_reading_order(
+    pages: Sequence[PdfPage], groups: Sequence[tuple[int, LayoutGroup]]
+) -> Iterator[tuple[int, LayoutGroup | PdfImagePlacement]]:
+    """Page by page; a picture stands where it is first shown."""
+    by_page: dict[int, list[LayoutGroup]] = {}
+    for number, group in groups:
+        by_page.setdefault(number, []).append(group)
+    pending_keys = find_content_images([page.images for page in pages])
+    for page in pages:
+        new_images = {
+            image.key: image for image in page.images if image.image_index is not None and image.key in pending_keys
+        }
+        pending_keys -= new_images.keys()
+        for item in interleave_images(by_page.get(page.number, ()), new_images.values()):
+            yield page.number, item
+
+
+def _iter_groups(page: PdfPage, hyphenated: Set[str]) -> Iterator[LayoutGroup]:
+    for group in group_page_lines(page.lines, hyphenated):
+        yield group._replace(size=group.size * page.size_scale) if page.is_ocr else group
+
+
+def _estimate_body_size(pages: Sequence[PdfPage]) -> float:
+    """The font size of most characters, in points; recognised pages are brought to it, as theirs are estimates."""
+    printed_pages = [page for page in pages if page.lines and not page.is_ocr]
+    body = _find_most_common_size(printed_pages or pages)
+    for page in pages:
+        if page.is_ocr:
+            page.size_scale = body / (_find_most_common_size([page]) or body)
+    return body
+
+
+def _find_most_common_size(pages: Sequence[PdfPage]) -> float:
+    exact: dict[float, int] = {}
+    for line in chain.from_iterable(page.lines for page in pages):
+        exact[line.size] = exact.get(line.size, 0) + len(line.text)
+    sizes: Counter[float] = Counter()
+    for size, characters in exact.items():
+        sizes[round(size, 1)] += characters
+    return sizes.most_common(1)[0][0] if sizes else 0.0
+
+
+def _drop_repeated_lines(pages: Sequence[PdfPage], body: float) -> None:
+    """Take away running headers and footers: the same words, digits apart, at the same height of many pages.
+
+    Nothing set larger than the body goes: "Lesson 1" and "Lesson 2" stand at the same place too.
+    """
+    min_count = max(3, min(10, round(0.4 * len(pages))))
+    edges = [_find_edge_lines(page.lines, page.height) for page in pages]
+    counts = Counter(key for edge_lines in edges for key in set(edge_lines.values()))
+    for page, edge_lines in zip(pages, edges, strict=True):
+        repeated = {index for index, key in edge_lines.items() if counts[key] >= min_count}
+        page.lines = [
+            line
+            for index, line in enumerate(page.lines)
+            if index not in repeated or line.size * page.size_scale > HEADING_RATIO * body
+        ]
+
+
+def _find_edge_lines(lines: list[TextLine], height: float) -> dict[int, tuple[str, int]]:
+    """Index of each line that may belong to the frame → its words with numbers masked, and its height in 6 points.
+
+    That is one of the outermost lines, in the page's margin or little more than a number.
+    """
+    order = sorted(range(len(lines)), key=lambda index: lines[index].y0)
+    edge_lines = {}
+    for index in {*order[:_MAX_EDGE_LINES], *order[-_MAX_EDGE_LINES:]}:
+        line = lines[index]
+        words = _NUMBERS.sub("#", clean_line(line.text))
+        is_in_margin = line.y1 < MARGIN_SHARE * height or line.y0 > (1 - MARGIN_SHARE) * height
+        if is_in_margin or ("#" in words and len(words) < _MAX_PAGE_NUMBER_CHARACTERS):
+            edge_lines[index] = (words, round(line.y0 / 6))
+    return edge_lines
+
+
+def _read_outline(document: Any) -> dict[int, dict[str, int]]:
+    """Page number → bare title → level. A broken outline is as good as none."""
+    outline: dict[int, dict[str, int]] = {}
+    try:
+        entries = document.get_toc(simple=True)
+    except (mupdf.FzErrorBase, RuntimeError, ValueError, TypeError, IndexError):
+        return outline
+    for level, title, page in entries:
+        if normalized_title := _normalize_title(title):
+            outline.setdefault(page, {})[normalized_title] = min(int(level), 6)
+    return outline
+
+
+def _normalize_title(title: str) -> str:
+    """A title without numbering, case, spaces and punctuation."""
+    return _NOT_WORD.sub("", _NUMBERING.sub("", normalize_text(title))).casefold()
+
+
+class _HeadingDetector:
+    """Decides which paragraphs are headings: those the outline names, else those set larger than the body.
+
+    An outline that names nothing on its pages (bookmarks like "Page 3") is as good as none.
+    """
+
+    def __init__(self, outline: dict[int, dict[str, int]], body: float, groups: list[tuple[int, LayoutGroup]]) -> None:
+        matches = (page in outline and _normalize_title(group.text) in outline[page] for page, group in groups)
+        self._outline = outline if any(matches) else {}
+        sizes = {round(group.size, 1) for _, group in groups if group.size > body and self._can_be_heading(group)}
+        larger = sorted((size for size in sizes if size > HEADING_RATIO * body), reverse=True)
+        self._levels = {size: min(rank, 6) for rank, size in enumerate(larger, start=1)}
+
+    def get_level(self, group: LayoutGroup, page: int) -> int:
+        """The heading's level from 1, 0 for a paragraph."""
+        if not self._can_be_heading(group):
+            return 0
+        if self._outline:
+            titles = self._outline.get(page)
+            return titles.get(_normalize_title(group.text), 0) if titles else 0
+        return self._levels.get(round(group.size, 1), 0)
+
+    @staticmethod
+    def _can_be_heading(group: LayoutGroup) -> bool:
+        return not group.rows and len(group.text) <= MAX_HEADING_CHARACTERS and any(map(str.isalpha, group.text))
+
+
+def _add_group(
+    group: LayoutGroup, page: int, headings: _HeadingDetector, line_boxes: LineBoxBuilder, blocks: BlockList
+) -> None:
+    if group.rows:
+        text, level, kind = clean_text(format_markdown_table(group.rows)), 0, BlockKind.TABLE
+        ranges = compute_table_ranges(text, len(group.rows))
+    else:
+        text, level, ranges = group.text, headings.get_level(group, page), group.ranges
+        kind = BlockKind.HEADING if level else BlockKind.PARAGRAPH
+    if text:
+        line_layout = line_boxes.build_layout(page, group.lines, ranges)
+        blocks.append(Block(kind, text, level=level, page=page, line_layout=line_layout))
+
+
+def _read_title(document: Any) -> str | None:
+    title = clean_line((document.metadata or {}).get("title") or "")
+    return title if title and not _GENERIC_TITLE.match(title) else None

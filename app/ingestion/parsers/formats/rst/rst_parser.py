@@ -1,0 +1,246 @@
+"""reStructuredText by a light reader of our own: headings, paragraphs, lists, literal blocks, tables, directives."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.rst.tables import (
+    GRID_BORDER,
+    SIMPLE_BORDER,
+    parse_grid_rows,
+    parse_list_rows,
+    parse_simple_rows,
+)
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.read_text import read_text
+from app.ingestion.parsers.toolkit.tables import format_markdown_table
+from app.ingestion.types import BlockKind, ParsedDocument
+
+MAX_LEVEL = 6
+_MANY_BREAKS = re.compile(r"\n{4,}")
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}+")
+_EXPLICIT = re.compile(r"(\s*+)\.\.(?:\s++|$)")
+_DIRECTIVE = re.compile(r"(?:\|[^|]*+\|\s)?([A-Za-z][\w:.+-]*?)::(?:\s++|$)(.*)")
+_FOOTNOTE = re.compile(r"\[[^\]]{1,80}+\]\s")
+_OPTION = re.compile(r"\s*+:[\w-][\w -]*+:(?:\s|$)")
+_FIELD = re.compile(r":([A-Za-z][^:`\n]{0,80}+):(?:\s++|$)(.*)")
+_BULLET = re.compile(r"[-*+•‣]\s++(?=\S)")
+_ENUMERATOR = re.compile(r"\(?(\d{1,4}|#|[A-Za-z])[.)]\s++(?=\S)")
+_CODE_DIRECTIVES = frozenset(
+    {"code", "code-block", "sourcecode", "parsed-literal", "math", "prompt", "doctest", "testcode", "productionlist"}
+)
+# What they hold is for the machine or stands somewhere else.
+_DROPPED_DIRECTIVES = frozenset(
+    {
+        "contents", "toctree", "raw", "include", "literalinclude", "image", "index", "meta", "highlight", "role",
+        "default-role", "currentmodule", "module", "autosummary", "testsetup", "testcleanup", "tabularcolumns",
+    }
+)  # fmt: skip
+_INLINE_MARKUP = (
+    (re.compile(r"(?<![\w`]):[a-zA-Z][\w:+.-]{0,40}:`[~!]?([^`<]{1,500}?)(?:\s*<[^`<>]{1,500}>)?`"), r"\1"),
+    (re.compile(r"(?<![\w`])`([^`<]{1,500}?)\s*<[^`<>]{1,1000}>`__?"), r"\1"),
+    (re.compile(r"(?<![\w`])`([^`]{1,500})`(?:__?)?"), r"\1"),
+    (re.compile(r"(?<![\w*\\])\*\*(?=\S)([^*\n]{1,500})(?<=\S)\*\*(?![\w*])"), r"\1"),
+    (re.compile(r"(?<![\w*\\])\*(?=\S)([^*\n]{1,500})(?<=\S)\*(?![\w*])"), r"\1"),
+    (re.compile(r"\\([*`|_\\])"), r"\1"),
+)
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    """The title is the first heading. Nothing is included or run. Raises Corrupt for a binary file, TooMuchText."""
+    decoded = read_text(path, options)
+    blocks = BlockList(options)
+    text = _MANY_BREAKS.sub("\n\n\n", decoded.text.rstrip()).expandtabs(8)
+    _RstReader([line.rstrip() for line in text.split("\n")], blocks).read_lines()
+    return ParsedDocument(blocks.blocks, title=blocks.find_first_heading(level=1), warnings=decoded.warnings)
+
+
+class _RstReader:
+    """Goes through the lines once; only what is verbatim or dropped is taken by its indentation."""
+
+    def __init__(self, lines: Sequence[str], blocks: BlockList) -> None:
+        self._lines = lines
+        self._blocks = blocks
+        self._position = 0
+        self._heading_styles: list[str] = []
+        self._can_find_table_end = True
+
+    def read_lines(self) -> None:
+        while self._position < len(self._lines):
+            line = self._lines[self._position]
+            if not line:
+                self._position += 1
+            elif not (self._read_heading() or self._read_table() or self._read_explicit_markup(line)):
+                self._read_paragraph(line)
+
+    def _get_line(self, offset: int) -> str:
+        index = self._position + offset
+        return self._lines[index] if index < len(self._lines) else ""
+
+    def _read_heading(self) -> bool:
+        """A line of signs below the text, or above and below; by itself it is a mere rule."""
+        first, second = self._get_line(0), self._get_line(1)
+        if _ADORNMENT.fullmatch(first):
+            has_overline = bool(second) and self._get_line(2) == first
+            if has_overline:
+                self._add_heading(second, style=first[0] * 2)
+            elif second:
+                return False
+            self._position += 3 if has_overline else 1
+            return True
+        if first[0] == " " or not _ADORNMENT.fullmatch(second) or len(second) < min(len(first), 4):
+            return False
+        self._add_heading(first, style=second[0])
+        self._position += 2
+        return True
+
+    def _add_heading(self, text: str, *, style: str) -> None:
+        """The order in which the styles come up makes their levels."""
+        if style not in self._heading_styles:
+            self._heading_styles.append(style)
+        level = min(self._heading_styles.index(style) + 1, MAX_LEVEL)
+        self._blocks.add(BlockKind.HEADING, _strip_markup(text.strip()), level=level)
+
+    def _read_table(self) -> bool:
+        first = self._get_line(0).lstrip()
+        indentation = len(self._get_line(0)) - len(first)
+        if GRID_BORDER.fullmatch(first):
+            end = self._position
+            while end < len(self._lines) and self._lines[end].lstrip().startswith(("+", "|")):
+                end += 1
+            rows = parse_grid_rows([line.strip() for line in self._lines[self._position : end]])
+        elif SIMPLE_BORDER.fullmatch(first) and (end := self._find_table_end()):
+            rows = parse_simple_rows([line[indentation:] for line in self._lines[self._position : end]])
+        else:
+            return False
+        self._add_table(rows, self._lines[self._position : end])
+        self._position = end
+        return True
+
+    def _find_table_end(self) -> int:
+        """Behind the first border that an empty line follows; where there is none now, there is none further down."""
+        index = self._position + 1 if self._can_find_table_end else len(self._lines)
+        while index < len(self._lines):
+            if SIMPLE_BORDER.fullmatch(self._lines[index].strip()) and not "".join(self._lines[index + 1 : index + 2]):
+                return index + 1
+            index += 1
+        self._can_find_table_end = False
+        return 0
+
+    def _add_table(self, rows: list[list[str]], lines: Sequence[str]) -> None:
+        if rows:
+            self._blocks.add(
+                BlockKind.TABLE, format_markdown_table([[_strip_markup(cell) for cell in row] for row in rows])
+            )
+        else:
+            self._blocks.add(BlockKind.CODE, "\n".join(lines))
+
+    def _read_explicit_markup(self, line: str) -> bool:
+        """Directives, footnotes, targets, substitutions and comments."""
+        start = _EXPLICIT.match(line)
+        if start is None:
+            return False
+        remainder, indentation = line[start.end() :], len(start[1])
+        directive = _DIRECTIVE.match(remainder)
+        self._position += 1
+        if directive is not None:
+            self._read_directive(directive[1].lower(), directive[2], indentation)
+        elif _FOOTNOTE.match(remainder):
+            text = " ".join([remainder, *(line.strip() for line in self._read_indented(indentation))])
+            self._blocks.add(BlockKind.NOTE, _strip_markup(text))
+        elif remainder or self._get_line(0):
+            self._read_indented(indentation)
+        return True
+
+    def _read_directive(self, name: str, argument: str, indentation: int) -> None:
+        """The argument is text, and what is below is read on like any text, unless it is verbatim or dropped."""
+        while _OPTION.match(self._get_line(0)):
+            self._position += 1
+        if name in _DROPPED_DIRECTIVES:
+            self._read_indented(indentation)
+        elif name in _CODE_DIRECTIVES:
+            self._add_code([argument] if name == "math" else [], self._read_indented(indentation))
+        else:
+            while argument and self._get_line(0).startswith(" " * (indentation + 1)):
+                argument = f"{argument} {self._get_line(0).strip()}"
+                self._position += 1
+            self._blocks.add(BlockKind.PARAGRAPH, "" if name == "figure" else _strip_markup(argument))
+            if name == "list-table":
+                self._add_table(parse_list_rows(self._read_indented(indentation)), [])
+            elif name == "csv-table":
+                self._add_code([], self._read_indented(indentation))
+
+    def _read_indented(self, indentation: int) -> list[str]:
+        """The lines from here that are indented deeper, empty ones between them included."""
+        begin = end = self._position
+        while self._position < len(self._lines):
+            line = self._lines[self._position]
+            if line and len(line) - len(line.lstrip(" ")) <= indentation:
+                break
+            self._position += 1
+            if line:
+                end = self._position
+        return list(self._lines[begin:end])
+
+    def _add_code(self, first: list[str], lines: list[str]) -> None:
+        margin = min((len(line) - len(line.lstrip(" ")) for line in lines if line), default=0)
+        self._blocks.add(BlockKind.CODE, "\n".join([*first, *(line[margin:] for line in lines)]))
+
+    def _read_paragraph(self, line: str) -> None:
+        """Lines up to an empty one, or to the next item of a list; ``::`` at the end announces a literal block."""
+        text = line.lstrip()
+        indentation = len(line) - len(text)
+        lines = [text]
+        self._position += 1
+        while self._get_line(0) and not (_is_item_start(text) and _is_item_start(self._get_line(0).lstrip())):
+            lines.append(self._get_line(0)[indentation:])
+            self._position += 1
+        if text.startswith(">>>"):
+            self._add_code(lines, [])
+            return
+        is_literal = lines[-1].endswith("::")
+        if is_literal:
+            before = lines[-1][:-2]
+            lines[-1] = before if before.rstrip() != before or not before else f"{before}:"
+        self._add_text(lines)
+        if is_literal:
+            item = _match_item(text)
+            self._add_code([], self._read_indented(indentation + (item.end() if item else 0)))
+
+    def _add_text(self, lines: list[str]) -> None:
+        """A definition and a block of lines keep their breaks; elsewhere they are mere spaces."""
+        first = lines[0]
+        if item := _match_item(first):
+            marker = "-" if _BULLET.match(first) else first.split()[0]
+            text = _strip_markup(" ".join([first[item.end() :], *lines[1:]]))
+            self._blocks.add(BlockKind.LIST_ITEM, f"{marker} {text}")
+            return
+        if field := _FIELD.match(first):
+            text = " ".join([f"{field[1]}: {field[2]}", *lines[1:]])
+        elif first.startswith("| "):
+            text = "\n".join(line.removeprefix("| ") for line in lines)
+        elif lines[1:2] and lines[1].startswith(" "):
+            text = f"{first}\n{' '.join(lines[1:])}"
+        else:
+            text = " ".join(lines)
+        self._blocks.add(BlockKind.PARAGRAPH, _strip_markup(text))
+
+
+def _match_item(text: str) -> re.Match[str] | None:
+    return _BULLET.match(text) or _ENUMERATOR.match(text)
+
+
+def _is_item_start(text: str) -> bool:
+    return _match_item(text) is not None or _FIELD.match(text) is not None
+
+
+def _strip_markup(text: str) -> str:
+    """Without the signs of inline markup; what stands in double backquotes is left alone."""
+    parts = text.split("``")
+    if len(parts) % 2 == 0:  # one of them has no partner
+        parts[-2:] = ["``".join(parts[-2:])]
+    for index in range(0, len(parts), 2):
+        for pattern, replacement in _INLINE_MARKUP:
+            parts[index] = pattern.sub(replacement, parts[index])
+    return "".join(parts)

@@ -1,0 +1,160 @@
+"""Excel workbooks, new (XLSX) and old (XLS): each visible sheet under its name, its rows as tables or records."""
+
+import datetime
+import lzma
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
+
+from app.documents.upload.ole import SIGNATURE, read_entry_names
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.archives import check_archive
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.rows import add_rows
+from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
+
+MAX_CELLS = 16 << 20
+"""The area from a sheet's first cell to its last, which the library holds in 32 bytes a cell; all that XLS can have."""
+
+_MAX_EXACT_FLOAT = 1 << 53
+CellValue = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
+
+_PASSWORD_RECORD = re.compile(
+    rb"\x09\x08(?:\x08\0\0\x05\x05\0.{4}|\x10\0\0\x06\x05\0.{12})(?:\x86\0\0\0)?\x2f\0", re.DOTALL
+)
+"""The record FILEPASS behind the beginning of a workbook, [MS-XLS] 2.4.117."""
+
+_CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^<>]*?\s)?r=["']([A-Z]{1,3})(\d{1,7})["'][^<>]*(?<!/)>""")
+_READ_BYTES = 1 << 20
+_UNREADABLE_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, RuntimeError, EOFError, OSError)
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    """Every sheet's name is a heading of level 1; sheets count as in the workbook, hidden ones included.
+
+    Raises Corrupt, Encrypted, TooMuchText.
+    """
+    with path.open("rb") as file:
+        if file.read(len(SIGNATURE)) == SIGNATURE:
+            _check_unlocked(path)
+        else:
+            check_archive(path)
+            _check_extents(path)
+        file.seek(0)
+        with _translate_errors():
+            workbook = CalamineWorkbook.from_filelike(file)
+    blocks, hidden, damaged = BlockList(options), 0, 0
+    for number, metadata in enumerate(workbook.sheets_metadata, start=1):
+        if metadata.typ != SheetTypeEnum.WorkSheet:
+            continue
+        if metadata.visible != SheetVisibleEnum.Visible:
+            hidden += 1
+            continue
+        try:
+            with _translate_errors():
+                _add_sheet(workbook.get_sheet_by_index(number - 1), number, blocks)
+        except CorruptFile:
+            damaged += 1
+    if damaged and not blocks.blocks:
+        raise CorruptFile
+    warnings = [
+        _format_unread_warning(count, condition)
+        for count, condition in ((hidden, "hidden"), (damaged, "damaged"))
+        if count
+    ]
+    return ParsedDocument(blocks.blocks, warnings=warnings)
+
+
+def _format_unread_warning(count: int, condition: str) -> str:
+    return f"1 {condition} sheet was not read." if count == 1 else f"{count} {condition} sheets were not read."
+
+
+def _check_unlocked(path: Path) -> None:
+    """New workbooks with a password are in an old container; in old ones the first records say so."""
+    if "EncryptedPackage" in read_entry_names(path) or _PASSWORD_RECORD.search(path.read_bytes()):
+        raise EncryptedFile
+
+
+def _check_extents(path: Path) -> None:
+    """The library takes memory for all cells between the first and the last, of which one sheet may claim 17 billion.
+
+    Cells without a value do not count: a format far away is common and harmless.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.infolist():
+                if "worksheets/" in member.filename.lower() and member.filename.lower().endswith(".xml"):
+                    with archive.open(member) as file:
+                        _check_extent(file)
+    except _UNREADABLE_ERRORS as exc:
+        raise CorruptFile from exc
+
+
+def _check_extent(file: IO[bytes]) -> None:
+    last_row, last_column, remainder = 0, 0, b""
+    while piece := file.read(_READ_BYTES):
+        piece = remainder + piece
+        end = piece.rfind(b"<")
+        piece, remainder = piece[:end], piece[end:][:_READ_BYTES]
+        cells = _CELL.findall(piece)
+        if cells:
+            last_row = max(last_row, *(int(row) for _, row in cells))
+            last_column = max(last_column, *map(_parse_column, {letters for letters, _ in cells}))
+        if last_row * last_column > MAX_CELLS:
+            raise TextTooLong("The cells of a sheet lie too far apart.")
+
+
+def _parse_column(letters: bytes) -> int:
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - 64
+    return number
+
+
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except (CalamineError, OverflowError) as exc:  # the latter for durations of millions of years
+        raise CorruptFile from exc
+    except BaseException as exc:
+        # The library's panic is not an Exception, and its class cannot be imported.
+        if type(exc).__name__ == "PanicException":
+            raise CorruptFile from exc
+        raise
+
+
+def _add_sheet(sheet: CalamineSheet, number: int, blocks: BlockList) -> None:
+    rows = ([_format_value(value) for value in row] for row in sheet.iter_rows())
+    first = next(filter(any, rows), None)
+    if first is not None:
+        blocks.add(BlockKind.HEADING, sheet.name, level=1, sheet=number)
+        add_rows(chain([first], rows), blocks, sheet=number)
+
+
+def _format_value(value: CellValue) -> str:
+    """The value as people write it: no float noise, dates by ISO 8601."""
+    match value:
+        case str():
+            return value.strip()
+        case bool():
+            return str(value).upper()
+        case float():
+            return str(int(value)) if value.is_integer() and abs(value) < _MAX_EXACT_FLOAT else f"{value:.15g}"
+        case datetime.datetime():
+            is_midnight = value.time() == datetime.time()
+            return value.date().isoformat() if is_midnight else value.isoformat(" ", "seconds")
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case datetime.timedelta():
+            minutes, seconds = divmod(round(value.total_seconds()), 60)
+            return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+        case _:
+            return str(value)

@@ -1,0 +1,117 @@
+"""XML: documents (DocBook, JATS, TEI, SVG …) as headings and paragraphs, anything else as nested data."""
+
+from itertools import groupby
+from pathlib import Path
+
+from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.nested_data import Members, Value, add_nested_data
+from app.ingestion.parsers.toolkit.safe_xml import (
+    Element,
+    decode_xml,
+    get_local_name,
+    get_own_text,
+    iter_texts,
+    read_xml,
+)
+from app.ingestion.parsers.toolkit.tables import format_markdown_table
+from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.ingestion.types import BlockKind, ParsedDocument
+
+_PROSE_TAGS = frozenset({"p", "para", "simpara", "paragraph", "ab", "verse-line", "l"})
+_TITLE_TAGS = frozenset({"title", "head", "heading", "article-title"})
+_CODE_TAGS = frozenset({"programlisting", "screen", "literallayout", "codeblock", "preformat", "pre", "code-block"})
+_ITEM_TAGS = frozenset({"listitem", "list-item", "item", "li"})
+_TABLE_TAGS = frozenset({"table", "informaltable", "simpletable", "tgroup"})
+_ROW_TAGS = frozenset({"tr", "row", "strow", "sthead"})
+_CELL_TAGS = frozenset({"td", "th", "entry", "stentry", "cell"})
+_SKIPPED_TAGS = frozenset({"style", "script", "metadata"})
+
+_MIN_PROSE_SHARE = 0.25
+"""Of the characters; titles, code and tables of a document are the rest."""
+
+
+def parse(path: Path, options: ParseOptions) -> ParsedDocument:
+    """Nothing that the file refers to is read. Raises Corrupt, TooMuchText."""
+    decoded = decode_xml(path.read_bytes(), encoding=options.encoding)
+    blocks = BlockList(options)
+    if not decoded.text.strip():
+        return ParsedDocument([], warnings=decoded.warnings)
+    root = read_xml(decoded.text)
+    title = None
+    if _is_prose(root):
+        _read_prose(root, blocks)
+        title = blocks.find_first_heading()
+    else:
+        add_nested_data(_build_data(root), blocks, max_characters=options.max_characters)
+        title = _find_title(root)
+    return ParsedDocument(blocks.blocks, title=title or None, warnings=decoded.warnings)
+
+
+def _is_prose(root: Element) -> bool:
+    """Whether much of it stands in paragraphs or beside other elements, as the values of records never do."""
+    prose = total = 0
+    for element in root.iter(etree.Element):
+        own = len(get_own_text(element).strip())
+        total += own
+        if get_local_name(element) in _PROSE_TAGS or any(map(get_local_name, element)):
+            prose += own
+    return get_local_name(root) == "svg" or prose > _MIN_PROSE_SHARE * total
+
+
+def _find_title(root: Element) -> str | None:
+    """The title of the whole: a child of the root, or of the one element in it."""
+    tops = [*root, *(root[0] if len(root) == 1 else ())]
+    return next((clean_line(_join_texts(top)) for top in tops if get_local_name(top) in _TITLE_TAGS), None)
+
+
+def _join_texts(element: Element) -> str:
+    return "".join(iter_texts(element))
+
+
+def _read_prose(root: Element, blocks: BlockList) -> None:
+    """A title's level is how many elements with a title hold it."""
+    waiting: list[tuple[Element, int]] = [(root, 0)]
+    while waiting:
+        element, level = waiting.pop()
+        name = get_local_name(element)
+        if name in _SKIPPED_TAGS:
+            continue
+        if name in _TITLE_TAGS:
+            blocks.add(BlockKind.HEADING, _join_texts(element), level=min(max(level, 1), 6))
+        elif name in _CODE_TAGS:
+            blocks.add(BlockKind.CODE, _join_texts(element))
+        elif name in _TABLE_TAGS:
+            blocks.add(BlockKind.TABLE, format_markdown_table(_read_rows(element)))
+        elif name in _ITEM_TAGS and not any(get_local_name(inner) in _ITEM_TAGS for inner in element.iterdescendants()):
+            item = clean_line(_join_texts(element))
+            blocks.add(BlockKind.LIST_ITEM, f"- {item}" if item else "")
+        elif get_own_text(element).strip():
+            blocks.add(BlockKind.PARAGRAPH, clean_line(_join_texts(element)))
+        else:
+            inner_level = level + any(get_local_name(child) in _TITLE_TAGS for child in element)
+            waiting.extend((child, inner_level) for child in reversed(element))
+
+
+def _read_rows(table: Element) -> list[list[str]]:
+    rows = (row for row in table.iter() if get_local_name(row) in _ROW_TAGS)
+    return [[_join_texts(cell) for cell in row if get_local_name(cell) in _CELL_TAGS] for row in rows]
+
+
+def _build_data(root: Element) -> Value:
+    """Attributes, then children; neighbours of one name are a list. Bottom up, without recursion."""
+    values_by_element: dict[Element, Value] = {}
+    for _, element in etree.iterwalk(root, events=("end",)):
+        pairs: list[tuple[str, Value]] = [
+            (name, value) for name, value in element.attrib.items() if not name.startswith("{")
+        ]
+        for name, run in groupby((child for child in element if get_local_name(child)), key=get_local_name):
+            values = [values_by_element.pop(child) for child in run]
+            pairs.append((name, values if len(values) > 1 else values[0]))
+        own_text_value = clean_line(get_own_text(element))
+        if own_text_value:
+            pairs.append(("", own_text_value))
+        values_by_element[element] = own_text_value if not pairs or pairs == [("", own_text_value)] else Members(pairs)
+    return values_by_element[root]

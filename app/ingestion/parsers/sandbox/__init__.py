@@ -1,0 +1,1 @@
+"""The parser processes: pool, protocol and the program that runs in the sandbox."""

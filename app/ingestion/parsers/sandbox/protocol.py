@@ -1,0 +1,227 @@
+"""What service and parser child say to each other: JSON lines, never pickle, and nothing believed unchecked.
+
+The service sends one ``Setup``, the child answers ``ready``; then, for every request line, the child answers any number
+of ``pages`` lines (how many are read, of how many), any number of ``blocks`` lines, ``picture`` lines, and one ``done``
+or ``failed`` line. Blocks and pictures travel in small lines so that the service's event loop never decodes a whole
+book at once.
+"""
+
+import json
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from app.ingestion.parsers.toolkit.blocks import SEPARATOR_CHARACTERS
+from app.ingestion.parsers.toolkit.image_transport import ImageAssembler, iter_image_pieces
+from app.ingestion.types import (
+    MAX_NODES,
+    Block,
+    BlockKind,
+    CorruptFile,
+    EncryptedFile,
+    IngestionError,
+    LineLayout,
+    NoTextFound,
+    ParsedDocument,
+    ParserCrashed,
+    ParserOutOfMemory,
+    TextTooLong,
+    TooManyNodes,
+    TooManyPages,
+    UnsupportedFormat,
+)
+
+BATCH_CHARACTERS = 32 * 1024
+MAX_WARNINGS = 50
+MAX_SENTENCE_CHARACTERS = 2000
+MAX_TITLE_CHARACTERS = 20_000
+"""Characters of a title on its way; the document tree keeps fewer of them as the title."""
+
+MAX_BLOCK_LINES = 10_000
+MAX_LINES = 1_000_000
+"""Printed lines that have a place, of a block and of a document."""
+
+MAX_PAGE_SIDE = 10_000_000
+"""Of a page, in tenths of a point: PDF's own limit is 5 metres, in units that a page may enlarge."""
+
+_BYTES_PER_LINE = 64
+_OVERHEAD_BYTES = 64 * 1024 + (MAX_BLOCK_LINES + BATCH_CHARACTERS // 6) * _BYTES_PER_LINE
+_BYTES_PER_CHARACTER = 6
+
+_KINDS = {kind.value: kind for kind in BlockKind}
+_ERRORS: dict[str, type[IngestionError]] = {
+    kind.__name__: kind
+    for kind in (
+        CorruptFile,
+        EncryptedFile,
+        NoTextFound,
+        ParserOutOfMemory,
+        TooManyNodes,
+        TooManyPages,
+        TextTooLong,
+        UnsupportedFormat,
+    )
+}
+
+
+def compute_max_line_bytes(max_characters: int) -> int:
+    """The longest line in bytes that an honest child sends: one block of all the characters, each of them escaped."""
+    return max_characters * _BYTES_PER_CHARACTER + _OVERHEAD_BYTES
+
+
+def encode_message(message: dict[str, Any]) -> bytes:
+    """One line. ASCII only, so that paths that are not valid UTF-8 survive."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[bytes]:
+    """The lines of a successful answer."""
+    batch: list[list[Any]] = []
+    characters = 0
+    for block in document.blocks:
+        fields = [block.kind.value, block.text, block.level, block.page, block.slide, block.sheet]
+        batch.append([*fields, block.image_index, _encode_layout(block.line_layout)])
+        characters += len(block.text) + BATCH_CHARACTERS // 1024
+        characters += 0 if block.line_layout is None else len(block.line_layout.lines)
+        if characters >= BATCH_CHARACTERS:
+            yield _encode_blocks(batch)
+            batch, characters = [], 0
+    yield _encode_blocks(batch)
+    yield from (encode_message({"picture": piece}) for piece in iter_image_pieces(document.images))
+    done = {"title": document.title and document.title[:MAX_TITLE_CHARACTERS], "page_count": document.page_count}
+    warnings = [warning[:MAX_SENTENCE_CHARACTERS] for warning in document.warnings[:MAX_WARNINGS]]
+    yield encode_message({"done": {**done, "warnings": warnings}, "resident_mb": resident_mb})
+
+
+def _encode_layout(line_layout: LineLayout | None) -> list[int] | None:
+    return None if line_layout is None else [line_layout.width, line_layout.height, *line_layout.lines]
+
+
+def _encode_blocks(batch: list[list[Any]]) -> bytes:
+    text = json.dumps({"blocks": batch}, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def encode_error(error: IngestionError, *, resident_mb: int) -> bytes:
+    """The line of a failed answer; the error goes by the name of its class."""
+    failed = {"error": type(error).__name__, "message": error.message[:MAX_SENTENCE_CHARACTERS]}
+    return encode_message({"failed": failed, "resident_mb": resident_mb})
+
+
+class ResponseDecoder:
+    """Puts an answer together line by line. Raises ParserCrashed for anything that an honest child would not send."""
+
+    def __init__(self, *, max_characters: int) -> None:
+        self.resident_mb = 0
+        self.progress: tuple[int, int] | None = None
+        self.error: IngestionError | None = None
+        self.document: ParsedDocument | None = None
+        self._blocks: list[Block] = []
+        self._images = ImageAssembler()
+        self._remaining_characters = max_characters
+        self._remaining_nodes = MAX_NODES
+        self._remaining_lines = MAX_LINES
+
+    def feed_line(self, line: bytes) -> bool:
+        """Take one line; True when the answer is complete: ``document`` or ``error`` is set."""
+        try:
+            return self._decode_message(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as exc:
+            raise ParserCrashed("The parser process gave an answer that is not valid.") from exc
+
+    def _decode_message(self, message: Any) -> bool:
+        if "pages" in message:
+            done, total = message["pages"]
+            self.progress = _check_count(done) or 0, _check_count(total) or 0
+            return False
+        if "blocks" in message:
+            self._blocks.extend(self._decode_block(fields) for fields in message["blocks"])
+            return False
+        if "picture" in message:
+            self._images.add_piece(message["picture"])
+            return False
+        self.resident_mb = _check_count(message["resident_mb"], min_value=0) or 0
+        if "failed" in message:
+            failed = message["failed"]
+            self.error = _ERRORS[failed["error"]](_clean_sentence(failed["message"]))
+        else:
+            self.document = self._decode_document(message["done"])
+        return True
+
+    def _decode_block(self, fields: Any) -> Block:
+        name, text, level, page, slide, sheet, image, line_boxes = fields
+        kind = _KINDS[name]
+        if not _check_text(text) or "\0" in text or not 0 <= level <= 9:
+            raise ValueError(kind)
+        self._remaining_characters -= len(text) + SEPARATOR_CHARACTERS
+        if self._remaining_characters < 0:
+            raise ValueError("more text than allowed")
+        if (kind is BlockKind.IMAGE) != (image is not None):
+            raise ValueError(kind)
+        line_layout = None if line_boxes is None else self._decode_layout(line_boxes, characters=len(text))
+        image_index = _check_count(image, min_value=0)
+        block = Block(
+            kind,
+            text,
+            int(level),
+            _check_count(page),
+            _check_count(slide),
+            _check_count(sheet),
+            image_index,
+            line_layout,
+        )
+        self._remaining_nodes -= block.node_count
+        if self._remaining_nodes < 0:
+            raise ValueError("more blocks than allowed")
+        return block
+
+    def _decode_layout(self, line_boxes: Any, *, characters: int) -> LineLayout:
+        """Lines one behind the other in the text, and boxes that lie on the page."""
+        lines = array("i", line_boxes)
+        width, height = lines[:2]
+        del lines[:2]
+        self._remaining_lines -= len(lines) // 6
+        if not 6 <= len(lines) <= 6 * MAX_BLOCK_LINES or self._remaining_lines < 0:
+            raise ValueError("not so many lines")
+        if not 0 < width <= MAX_PAGE_SIDE or not 0 < height <= MAX_PAGE_SIDE:
+            raise ValueError("not a page's size")
+        position, numbers = 0, iter(lines)
+        for start, end, x0, y0, x1, y1 in zip(*[numbers] * 6, strict=True):
+            if not position <= start < end <= characters or not 0 <= x0 < x1 <= width or not 0 <= y0 < y1 <= height:
+                raise ValueError("a line that is nowhere")
+            position = end
+        return LineLayout(width, height, lines)
+
+    def _decode_document(self, done: Any) -> ParsedDocument:
+        title = None if done["title"] is None else _clean_sentence(done["title"])
+        warnings = [_clean_sentence(warning) for warning in done["warnings"][:MAX_WARNINGS]]
+        images = self._images.build_images()
+        if any(block.image_index is not None and block.image_index >= len(images) for block in self._blocks):
+            raise ValueError("a picture that is not there")
+        return ParsedDocument(
+            self._blocks,
+            title=title,
+            page_count=_check_count(done["page_count"]),
+            warnings=warnings,
+            images=images,
+        )
+
+
+def _check_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    value.encode()  # a lone surrogate raises UnicodeEncodeError, a ValueError: it could never be stored
+    return value
+
+
+def _clean_sentence(value: Any) -> str:
+    """A title, a warning or an error, which may quote the document; without U+0000, which cannot be stored."""
+    return _check_text(value).replace("\0", "")
+
+
+def _check_count(value: Any, *, min_value: int = 1) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not min_value <= value < 1 << 31:
+        raise ValueError("not a count")
+    return value

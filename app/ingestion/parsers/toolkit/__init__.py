@@ -1,0 +1,1 @@
+"""Tools that parsers share: archives, decoding, tables, images and OCR."""

@@ -1,0 +1,149 @@
+"""The pictures of a document: decoded under limits, and made anew, upright, in a size that models look at."""
+
+import hashlib
+import io
+import struct
+import time
+import warnings
+from collections.abc import Callable
+from typing import cast
+
+from PIL import ExifTags, Image
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.image_transport import MAX_IMAGE_BYTES, MAX_IMAGES, MAX_TOTAL_IMAGE_BYTES
+from app.ingestion.types import Block, BlockKind, EncodedImage
+
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF")
+DAMAGED_ERRORS = (
+    OSError, SyntaxError, ValueError, EOFError, struct.error, LookupError, TypeError, AttributeError, ArithmeticError,
+    RuntimeError,
+)  # fmt: skip
+"""What Pillow lets through on damaged files."""
+
+MIN_SIDE_PIXELS = 64
+"""In both directions, in pixels; what is smaller is a bullet, a rule or an icon."""
+
+MAX_SIDE_PIXELS = 1568
+"""Vision models look at no more; what is larger is made smaller."""
+
+MAX_MEGAPIXELS = 40
+"""What is larger is not decoded."""
+
+MAX_PNG_COLORS = 128
+"""A picture of more is a photograph or the like, for which JPEG is; plain drawings keep their edges as PNG."""
+
+TIME_SHARE = 0.1
+"""Of the parser's time; the rest is for the text."""
+
+_EXIF_ROTATIONS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""By EXIF's number of the orientation."""
+
+
+class ImageList:
+    """The pictures of one document, each once, where they are ``is_enabled``; ``skipped_count`` counts those not
+    taken.
+    """
+
+    def __init__(self, blocks: BlockList, options: ParseOptions) -> None:
+        self.images: list[EncodedImage] = []
+        self.skipped_count = 0
+        self.is_enabled = options.needs_images
+        self._blocks = blocks
+        self._digests: set[bytes] = set()
+        self._total_bytes = 0
+        self._remaining_seconds = TIME_SHARE * min(options.wall_clock_timeout_seconds, options.cpu_timeout_seconds)
+
+    def add_file(self, data: bytes, *, slide: int | None = None) -> None:
+        """Append a block for the picture in these bytes, unless they were there before. Raises TooMuchText."""
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._digests:
+            self._digests.add(digest)
+            self.append_block(self.add_image(lambda: Image.open(io.BytesIO(data), formats=FORMATS)), slide=slide)
+
+    def add_image(self, load: Callable[[], Image.Image]) -> int | None:
+        """The new picture's place in the list; None where it is left out."""
+        started = time.monotonic()
+        encoded = self._try_reencode(load) if self._remaining_seconds > 0 and len(self.images) < MAX_IMAGES else None
+        self._remaining_seconds -= time.monotonic() - started
+        if encoded is None or self._total_bytes + len(encoded.data) > MAX_TOTAL_IMAGE_BYTES:
+            self.skipped_count += 1
+            return None
+        self._total_bytes += len(encoded.data)
+        self.images.append(encoded)
+        return len(self.images) - 1
+
+    def append_block(self, image_index: int | None, *, page: int | None = None, slide: int | None = None) -> None:
+        """Append the block of a picture that was taken. Raises TooMuchText."""
+        if image_index is not None:
+            text = f"Picture {image_index + 1}"
+            self._blocks.append(Block(BlockKind.IMAGE, text, page=page, slide=slide, image_index=image_index))
+
+    def _try_reencode(self, load: Callable[[], Image.Image]) -> EncodedImage | None:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here
+                with load() as image:
+                    encoded = reencode_image(image)
+        except (*DAMAGED_ERRORS, Image.DecompressionBombError, MemoryError):
+            return None
+        return encoded if len(encoded.data) <= MAX_IMAGE_BYTES else None
+
+
+def reencode_image(image: Image.Image) -> EncodedImage:
+    """The picture without anything but its pixels. Raises what Pillow raises, ValueError for an impossible size."""
+    if min(image.size) < MIN_SIDE_PIXELS or image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
+        raise ValueError("too small or too large")
+    rotation = get_exif_rotation(image)
+    image.draft("RGB", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))  # a JPEG is decoded in about the size that is wanted
+    image.load()
+    plain = _flatten_transparency(to_8bit(image))
+    plain.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS), Image.Resampling.LANCZOS)
+    if rotation is not None:
+        plain = plain.transpose(rotation)
+    kind = "JPEG" if plain.getcolors(MAX_PNG_COLORS) is None else "PNG"
+    buffer = io.BytesIO()
+    plain.save(buffer, kind, **({"quality": 85} if kind == "JPEG" else {}))
+    return EncodedImage(f"image/{kind.lower()}", plain.width, plain.height, buffer.getvalue())
+
+
+def _flatten_transparency(image: Image.Image) -> Image.Image:
+    """In RGB or grey; what is transparent shows white."""
+    if not image.has_transparency_data:
+        return image.convert("L" if image.mode in ("1", "L") else "RGB")
+    layer = image.convert("RGBA")
+    background = Image.new("RGB", layer.size, "white")
+    background.paste(layer, mask=layer.getchannel("A"))
+    return background
+
+
+def to_8bit(image: Image.Image) -> Image.Image:
+    """Grey of more than 8 bits a pixel spread over the range of 8, which Pillow would cut off; others as they are."""
+    if not image.mode.startswith(("I", "F")):
+        return image
+    deep = image.convert("F")
+    low, high = cast("tuple[float, float]", deep.getextrema())  # a pair of pairs where there are several bands
+    step = 255 / (high - low) if high > low else 1.0
+    return deep.point(lambda value: value * step - low * step).convert("L")
+
+
+def get_exif_rotation(image: Image.Image) -> Image.Transpose | None:
+    """How to turn the pixels upright; Pillow turns TIFF by itself."""
+    return None if image.format == "TIFF" else _EXIF_ROTATIONS.get(_read_exif_orientation(image))
+
+
+def _read_exif_orientation(image: Image.Image) -> int:
+    """What the camera noted in EXIF; 1 is upright."""
+    try:
+        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except DAMAGED_ERRORS:
+        return 1

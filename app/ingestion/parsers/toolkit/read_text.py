@@ -1,0 +1,25 @@
+"""The bytes of a text format as characters, once it is sure that they are text."""
+
+import re
+from pathlib import Path
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.character_decoding import DecodedText, decode_text
+from app.ingestion.types import CorruptFile
+
+MIN_PRINTABLE_SHARE = 0.93
+"""Random bytes read as any 8-bit encoding have a tenth of control characters; text has next to none."""
+
+_LINE_BREAK = re.compile(r"\r\n?|[\f\x85\u2028\u2029]")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
+
+
+def read_text(path: Path, options: ParseOptions) -> DecodedText:
+    """The file's characters with ``\\n`` as the only line break. Raises Corrupt for a binary file."""
+    decoded = decode_text(path.read_bytes(), encoding=options.encoding)
+    text, warnings = _LINE_BREAK.sub("\n", decoded.text), list(decoded.warnings)
+    if text and len(_UNPRINTABLE.sub("", text)) < MIN_PRINTABLE_SHARE * len(text):
+        raise CorruptFile("The file is not text.")
+    if "\0" in text:
+        warnings.append("NUL characters were removed.")
+    return DecodedText(text, decoded.encoding, warnings)

@@ -1,0 +1,56 @@
+"""A document of ready chunks: no parsing, no chunking, the same rules for everything behind."""
+
+from pathlib import Path
+
+from app.documents.upload.provided_chunks import decode_chunks
+from app.inference.embedding import EmbeddingIdentity
+from app.ingestion.chunkers import ChunkTools
+from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
+from app.ingestion.tree import SEPARATOR
+from app.ingestion.types import BlockKind, ChunkDraft, ChunkTooLong, DocumentTree, NodeKind, TreeNode
+
+
+def read_provided_chunks(path: Path, title: str | None, model: EmbeddingIdentity, tools: ChunkTools) -> ChunkedDocument:
+    """The chunks of a stored original, in its order; a paragraph each in a tree without sections. Blocking.
+
+    Vectors of another ``model`` than this are left out: the texts are embedded instead.
+
+    Raises ChunkTooLong for one that is to be embedded and is more than the model reads.
+    """
+    chunks = decode_chunks(path.read_bytes(), model=model)
+    token_counts = tools.count_tokens([chunk.text for chunk in chunks])
+    root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=title)
+    drafts: list[ChunkDraft] = []
+    position = 0
+    for number, (chunk, tokens) in enumerate(zip(chunks, token_counts, strict=True)):
+        if chunk.vector is None and tokens > tools.max_tokens:
+            limit = f"the embedding model reads {tools.max_tokens}"
+            raise ChunkTooLong(f"The chunk at index {number} has {tokens} tokens; {limit}.", index=number)
+        end, page = position + len(chunk.text), chunk.page
+        leaf = TreeNode(NodeKind.PARAGRAPH, 0, position, end, path=(number,), page=page, page_end=page)
+        leaf.block = BlockKind.PARAGRAPH
+        root.children.append(leaf)
+        drafts.append(
+            ChunkDraft(
+                chunk.text,
+                position,
+                end,
+                section_titles=chunk.section_titles,
+                page=page,
+                page_end=page,
+                node_path=leaf.path,
+                metadata=chunk.metadata,
+            )
+        )
+        position = end + len(SEPARATOR)
+    root.end = position - len(SEPARATOR)
+    pages = [chunk.page for chunk in chunks if chunk.page is not None]
+    root.page, root.page_end = min(pages, default=None), max(pages, default=None)
+    return ChunkedDocument(
+        tree=DocumentTree(SEPARATOR.join(chunk.text for chunk in chunks), root),
+        drafts=drafts,
+        token_counts=token_counts,
+        texts=contextualize_chunks(title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens),
+        page_count=root.page_end,
+        vectors={number: chunk.vector for number, chunk in enumerate(chunks) if chunk.vector is not None},
+    )

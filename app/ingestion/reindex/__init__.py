@@ -1,0 +1,1 @@
+"""Reindexing: build the next generation of a search index from stored documents and swap it in."""

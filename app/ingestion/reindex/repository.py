@@ -1,0 +1,206 @@
+"""What is stored of a document, to be indexed anew, and where that goes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Session
+from app.db.statements import Record, parse_statement
+from app.documents.types import CHUNKS_TYPE, build_chunk_id
+from app.ingestion.reindex.stored_tree import ImageRange, StoredNode
+from app.ingestion.repository import StoredMetadata
+from app.ingestion.types import BlockKind, ChunkDraft, NodeKind
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """The live version as one moment shows it; ``fence`` is another whenever it is stored anew.
+
+    ``given`` says that its owner cut the chunks; ``shown`` are the ranges of text that stand for pictures.
+    """
+
+    id: UUID
+    version: int
+    fence: str
+    title: str | None
+    has_provided_chunks: bool
+    text: str
+    nodes: Sequence[StoredNode]
+    image_ranges: Sequence[ImageRange]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingDocuments:
+    """The documents that a generation does not have yet, among all that it is to have."""
+
+    document_ids: Sequence[UUID]
+    total: int
+
+
+class RebuildingRepository:
+    """Queries in one knowledge base of one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+        self.kb_id = kb_id
+
+    async def find_pending_documents(self, index_id: UUID) -> PendingDocuments:
+        """Documents with a live version, of which the search index has no first chunk: all of one come at once."""
+        rows = await self.session.fetch_rows(_LIVE_DOCUMENTS, {"t": self.tenant_id, "kb": self.kb_id})
+        first_chunk_ids = [build_chunk_id(row["id"], row["live_version"], 0) for row in rows]
+        existing_rows = await self.session.fetch_rows(
+            _EXISTING_CHUNKS, {"t": self.tenant_id, "i": index_id, "ids": first_chunk_ids}
+        )
+        existing_ids = {row["id"] for row in existing_rows}
+        missing = [row["id"] for row, first in zip(rows, first_chunk_ids, strict=True) if first not in existing_ids]
+        return PendingDocuments(missing, len(rows))
+
+    async def load_document(self, document_id: UUID) -> StoredDocument | None:
+        """None where the document is gone, or was never ready. In a transaction that sees one moment.
+
+        Title and type are those that the live search index was stamped with: the row may be a newer version's already.
+        """
+        values = {"t": self.tenant_id, "kb": self.kb_id, "d": document_id}
+        row = await self.session.fetch_row(_STORED_TEXT, values)
+        if row is None:
+            return None
+        values["v"] = version = row["live_version"]
+        metadata_rows = await self.session.fetch_rows(_METADATA, {**values, "most": 1})
+        if not metadata_rows:
+            return None
+        metadata = metadata_rows[0]["stamp"]
+        return StoredDocument(
+            id=document_id,
+            version=version,
+            fence=row["fence"],
+            title=metadata.get("$title"),
+            has_provided_chunks=metadata.get("$media_type") == CHUNKS_TYPE,
+            text=row["content"],
+            nodes=[_parse_node(record) for record in await self.session.fetch_rows(_NODES, values)],
+            image_ranges=[ImageRange(*one) for one in await self.session.fetch_rows(_IMAGE_RANGES, values)],
+        )
+
+    async def find_live_identity(self) -> dict[str, Any]:
+        """What made the live search index; empty where the knowledge base is gone."""
+        row = await self.session.fetch_row(_IDENTITY, {"t": self.tenant_id, "kb": self.kb_id})
+        return {} if row is None else row["identity"]
+
+    async def load_live_drafts(self, stored: StoredDocument) -> list[ChunkDraft]:
+        """The chunks as the live search index has them, in order."""
+        rows = await self.session.fetch_rows(_DRAFTS, self._build_params(stored))
+        return [_parse_draft(row) for row in rows]
+
+    async def load_live_vectors(self, stored: StoredDocument) -> dict[int, list[float]]:
+        """Their vectors, by their places."""
+        rows = await self.session.fetch_rows(_VECTORS, self._build_params(stored))
+        return {row["ordinal"]: row["embedding"].to_list() for row in rows}
+
+    async def lock_document(self, stored: StoredDocument) -> bool:
+        """Keep everybody else from the document until the transaction ends; False where it is another by now."""
+        values = {"t": self.tenant_id, "kb": self.kb_id, "d": stored.id}
+        if await self.session.fetch_row(_LOCK, values) is None:
+            return False
+        row = await self.session.fetch_row(_FENCE, values)
+        return row is not None and (row["live_version"], row["fence"]) == (stored.version, stored.fence)
+
+    async def has_document(self, index_id: UUID, stored: StoredDocument) -> bool:
+        """Whether the search index has the document."""
+        first = build_chunk_id(stored.id, stored.version, 0)
+        return bool(
+            await self.session.fetch_rows(_EXISTING_CHUNKS, {"t": self.tenant_id, "i": index_id, "ids": [first]})
+        )
+
+    async def load_live_metadata(self, stored: StoredDocument, chunks: int) -> StoredMetadata | None:
+        """What the lanes of the live search index say of the document now; None where they do not have it."""
+        rows = await self.session.fetch_rows(
+            _METADATA, {**self._build_params(stored), "most": chunks if stored.has_provided_chunks else 1}
+        )
+        if not rows:
+            return None
+        metadata = [json.dumps(row["stamp"], ensure_ascii=False) for row in rows]
+        chunk_metadata = (
+            [*metadata, *[None] * (chunks - len(metadata))] if stored.has_provided_chunks else [None] * chunks
+        )
+        return StoredMetadata(rows[0]["scope_key"], metadata[0], chunk_metadata)
+
+    async def set_language(self, document_id: UUID, language: str) -> None:
+        """What the document's text is in."""
+        values = {"t": self.tenant_id, "d": document_id, "language": language}
+        await self.session.fetch_rows(_SET_LANGUAGE, values)
+
+    async def delete_checkpoints(self, document_id: UUID, *identities: UUID) -> None:
+        """They are where they belong: nothing needs to survive a crash any more."""
+        await self.session.fetch_rows(
+            _DELETE_CHECKPOINTS, {"t": self.tenant_id, "d": document_id, "identities": list(identities)}
+        )
+
+    def _build_params(self, stored: StoredDocument) -> Mapping[str, Any]:
+        return {"t": self.tenant_id, "kb": self.kb_id, "d": stored.id, "v": stored.version}
+
+
+def _parse_node(row: Record) -> StoredNode:
+    id_, parent_id, ordinal, kind, level, title, start, end, page, page_end, slide, block = row
+    return StoredNode(
+        id_, parent_id, ordinal, NodeKind(kind), level, title, start, end, page, page_end, slide,
+        None if block is None else BlockKind(block),
+    )  # fmt: skip
+
+
+def _parse_draft(row: Record) -> ChunkDraft:
+    return ChunkDraft(
+        text=row["content"],
+        start=row["start_offset"],
+        end=row["end_offset"],
+        section_titles=tuple(row["section_titles"]),
+        page=row["page"],
+        page_end=row["page_end"],
+        slide=row["slide"],
+        node_path=tuple(row["node_path"]),
+        metadata=row["metadata"],
+    )
+
+
+_DOCUMENT_FILTER = "d.tenant_id = :t and d.kb_id = :kb and d.id = :d"
+_LIVE_DOCUMENTS = parse_statement("""
+select id, live_version from document where tenant_id = :t and kb_id = :kb and live_version is not null order by id""")
+_EXISTING_CHUNKS = parse_statement(
+    "select id from chunk where tenant_id = :t and index_id = :i and id = any(:ids::uuid[])"
+)
+# The row of the text is written with each version, and each time that one is ingested again.
+_FROM_DOCUMENT_TEXT = f"""
+  from document d join document_text t
+    on t.tenant_id = d.tenant_id and t.document_id = d.id and t.version = d.live_version where {_DOCUMENT_FILTER}"""
+_STORED_TEXT = parse_statement(f"select d.live_version, t.content, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}")
+_FENCE = parse_statement(f"select d.live_version, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}")
+_LOCK = parse_statement(f"select 1 from document d where {_DOCUMENT_FILTER} for update")  # noqa: S608
+_NODES = parse_statement("""
+select n.id, n.parent_id, n.ordinal, n.kind, n.level, n.title, n.start_offset, n.end_offset, n.page, n.page_end,
+       n.slide, n.block
+  from node n join document d on d.tenant_id = n.tenant_id and d.id = n.document_id
+ where d.tenant_id = :t and d.kb_id = :kb and d.id = :d order by n.ordinal""")
+_CHUNK_FILTER = "c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d and c.version = :v"
+_LIVE_CHUNK_FILTER = f"""{_CHUNK_FILTER}
+   and c.index_id = (select id from search_index where tenant_id = :t and kb_id = :kb and state = 'live')"""  # noqa: S608
+_IDENTITY = parse_statement("select identity from search_index where tenant_id = :t and kb_id = :kb and state = 'live'")
+_IMAGE_RANGES = parse_statement(f"""
+select distinct c.start_offset, c.end_offset, c.media_ordinal, c.media_type from chunk c
+ where {_CHUNK_FILTER} and c.media_ordinal is not null""")  # noqa: S608
+_DRAFTS = parse_statement(f"select c.* from chunk c where {_LIVE_CHUNK_FILTER} order by c.ordinal")  # noqa: S608
+_VECTORS = parse_statement(f"""
+select c.ordinal, e.embedding from chunk c
+ cross join lateral (select e.embedding from chunk_embedding e
+                      where e.tenant_id = :t and e.index_id = c.index_id and e.chunk_id = c.id offset 0) e
+ where {_LIVE_CHUNK_FILTER}""")  # noqa: S608
+_METADATA = parse_statement(f"""
+select l.scope_key, l.metadata - '{{$page,$node,$suspicious}}'::text[] as stamp
+  from (select c.index_id, c.id, c.ordinal from chunk c where {_LIVE_CHUNK_FILTER} order by c.ordinal limit :most) c
+ cross join lateral (select l.scope_key, l.metadata from chunk_lexical l
+                      where l.tenant_id = :t and l.index_id = c.index_id and l.chunk_id = c.id offset 0) l
+ order by c.ordinal""")  # noqa: S608
+_SET_LANGUAGE = parse_statement("""
+update document set language = :language where tenant_id = :t and id = :d and language is distinct from :language""")
+_DELETE_CHECKPOINTS = parse_statement("""
+delete from embedding_checkpoint where tenant_id = :t and document_id = :d and identity = any(:identities::uuid[])""")

@@ -1,0 +1,91 @@
+"""One generation of a search index in the place of another, in one transaction."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Session
+from app.db.statements import parse_statement
+from app.ingestion.reindex.repository import RebuildingRepository
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.types import Generation
+from app.lexical.languages import AUTO
+
+BATCH_SIZE = 1000
+
+
+class SwapRepository:
+    """Queries in one tenant."""
+
+    def __init__(self, session: Session, tenant_id: UUID, generation: Generation) -> None:
+        self.session = session
+        self.tenant_id = tenant_id
+        self.generation = generation
+
+    async def acquire_locks(self, *, timeout_seconds: float) -> bool:
+        """Keep everybody from adding, changing and removing chunks; False where it is not built any more.
+
+        Raises DBAPIError where somebody is in the way for longer. In the order of all others: the knowledge base, its
+        documents, its search indexes.
+        """
+        await self.session.fetch_rows(_SET_LOCK_TIMEOUT, {"ms": str(int(timeout_seconds * 1000))})
+        await KnowledgeBaseRepository(self.session, self.tenant_id).lock(self.generation.kb_id)
+        await self.session.fetch_rows(_LOCK_DOCUMENTS, self._params)
+        rows = await self.session.fetch_rows(_LOCK_INDEXES, self._params)
+        return any((row["id"], row["state"]) == (self.generation.id, "building") for row in rows)
+
+    async def find_pending_documents(self) -> Sequence[UUID]:
+        """The documents that it does not have."""
+        repository = RebuildingRepository(self.session, self.tenant_id, self.generation.kb_id)
+        return (await repository.find_pending_documents(self.generation.id)).document_ids
+
+    async def swap(self) -> None:
+        """Make it the live one, with its settings those of the knowledge base; the live one is kept as it is."""
+        settings = self.generation.settings
+        values = {**self._params, "chunking": json.dumps(settings["chunking"]), "language": settings["language"]}
+        await self.session.fetch_rows(_RETIRE, self._params)
+        await self.session.fetch_rows(_PROMOTE, self._params)
+        await self.session.fetch_rows(_SET_SETTINGS, values)
+        await self._update_chunk_counts()
+        if self.generation.language != AUTO:
+            await self.session.fetch_rows(_SET_LANGUAGE, values)
+
+    async def _update_chunk_counts(self) -> None:
+        """How many chunks each document has now."""
+        rows = await self.session.fetch_rows(_COUNT_CHUNKS, self._params)
+        for start in range(0, len(rows), BATCH_SIZE):
+            batch = rows[start : start + BATCH_SIZE]
+            params = {"ids": [row["document_id"] for row in batch], "counts": [row["chunks"] for row in batch]}
+            await self.session.fetch_rows(_SET_COUNTS, {"t": self.tenant_id, **params})
+
+    @property
+    def _params(self) -> dict[str, Any]:
+        return {"t": self.tenant_id, "kb": self.generation.kb_id, "i": self.generation.id}
+
+
+_SET_LOCK_TIMEOUT = parse_statement("select set_config('lock_timeout', :ms, true)")
+# Nobody wants what it returns, which is a row for each document.
+_LOCK_DOCUMENTS = parse_statement("""
+select count(*) from (select from document where tenant_id = :t and kb_id = :kb order by id for no key update) d""")
+_LOCK_INDEXES = parse_statement("select id, state from search_index where tenant_id = :t and kb_id = :kb for update")
+_RETIRE = parse_statement("""
+update search_index i
+   set state = 'retired', retired_at = now(),
+       settings = jsonb_build_object('chunking', k.chunking, 'language', k.language)
+  from knowledge_base k
+ where i.tenant_id = :t and i.kb_id = :kb and i.state = 'live' and k.tenant_id = :t and k.id = :kb""")
+_PROMOTE = parse_statement("""
+update search_index set state = 'live', settings = null, retired_at = null, job_id = null
+ where tenant_id = :t and id = :i""")
+_SET_SETTINGS = parse_statement("""
+update knowledge_base set chunking = :chunking::jsonb, language = :language, updated_at = now()
+ where tenant_id = :t and id = :kb""")
+_SET_LANGUAGE = parse_statement("""
+update document set language = :language
+ where tenant_id = :t and kb_id = :kb and live_version is not null and language is distinct from :language""")
+_COUNT_CHUNKS = parse_statement("""
+select document_id, count(*) as chunks from chunk where tenant_id = :t and index_id = :i group by document_id""")
+_SET_COUNTS = parse_statement("""
+update document d set chunk_count = u.chunks from unnest(:ids::uuid[], :counts::int[]) u(id, chunks)
+ where d.tenant_id = :t and d.id = any(:ids::uuid[]) and d.id = u.id and d.chunk_count <> u.chunks""")

@@ -1,0 +1,1 @@
+"""The job queue, and the decision about retries."""

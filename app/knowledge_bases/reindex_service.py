@@ -1,0 +1,158 @@
+"""Index a knowledge base anew beside the live index: begin, cancel, and go back to the index of before."""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from app.audit.types import AuditAction, AuditEvent
+from app.db.models.tenant_data import SearchIndex
+from app.db.session import Session, TenantDatabase
+from app.inference.embedding import Embedder
+from app.jobs.queue import INTERACTIVE, JobQueue
+from app.knowledge_bases.generation_repository import GenerationRepository
+from app.knowledge_bases.index_settings import check_chunking
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import (
+    Generation,
+    IndexMismatch,
+    KnowledgeBaseNotFound,
+    KnowledgeBaseView,
+    NothingToRollBack,
+    ReindexInProgress,
+    ReindexNotFound,
+    ReindexOptions,
+)
+
+REINDEX_JOB = "reindex_knowledge_base"
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexService:
+    """What a tenant can do about the generations of a knowledge base; ``undo_window`` is how long the last is kept."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    queue: JobQueue
+    rollback_window: timedelta
+
+    async def start(self, reference: str, options: ReindexOptions) -> KnowledgeBaseView:
+        """Have a job build the next index; the same again goes on with one that has stopped.
+
+        Raises KnowledgeBaseNotFound, ReindexUnderWay, InvalidInput for settings that are none, Forbidden.
+        """
+        self.knowledge_bases.require_unrestricted_key()
+        async with self.db.transaction() as session:
+            kb = await self._lock_knowledge_base(session, reference)
+            new_index = self._build_index(kb, options)
+            repository = GenerationRepository(session, self.db.tenant_id)
+            building = await repository.find_building(kb.row.id)
+            if building is None:
+                await repository.add(new_index)
+                await repository.begin_build(new_index.id)
+                await self._enqueue_build(session, new_index.id)
+                await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX, kb)
+            elif not _is_same_build(new_index, building):
+                raise ReindexInProgress
+            elif not await repository.has_active_job(building):
+                await self._enqueue_build(session, building.id)
+                await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX, kb)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
+
+    async def rollback(self, reference: str) -> KnowledgeBaseView:
+        """Go back to the index of before: it gets what has come in since, then it is the live one again.
+
+        The same again goes on with an undo that has stopped.
+
+        Raises KnowledgeBaseNotFound, NothingToUndo, ReindexUnderWay, Forbidden; IndexMismatch where the model that made
+        it is not configured any more.
+        """
+        self.knowledge_bases.require_unrestricted_key()
+        async with self.db.transaction() as session:
+            kb = await self._lock_knowledge_base(session, reference)
+            repository = GenerationRepository(session, self.db.tenant_id)
+            building = await repository.find_building(kb.row.id)
+            if building is None:
+                target = await repository.find_rollback_target(kb.row.id, max_age=self.rollback_window)
+            elif building.was_live and not await repository.has_active_job(building):
+                target = building.id, building.identity
+            else:
+                raise ReindexInProgress
+            if target is None:
+                raise NothingToRollBack
+            index_id, identity = target
+            if self.knowledge_bases.settings.embedders.find_by_identity(identity) is None:
+                raise IndexMismatch(f"The model of the index of before, {identity['model']!r}, is not configured now.")
+            if building is None:
+                await repository.begin_build(index_id)
+            await self._enqueue_build(session, index_id)
+            await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX_ROLLBACK, kb)
+            return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
+
+    async def cancel(self, reference: str) -> None:
+        """Build no further; the periodic maintenance has a job drop what is built.
+
+        An index that was live before is kept for as long as it would have been.
+
+        Raises KnowledgeBaseNotFound, ReindexNotFound, Forbidden.
+        """
+        self.knowledge_bases.require_unrestricted_key()
+        async with self.db.transaction() as session:
+            kb = await self._lock_knowledge_base(session, reference)
+            repository = GenerationRepository(session, self.db.tenant_id)
+            building = await repository.find_building(kb.row.id)
+            if building is None:
+                raise ReindexNotFound
+            await repository.cancel(building.id)
+            await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX_CANCEL, kb)
+
+    async def _record(self, session: Session, action: AuditAction, kb: KnowledgeBaseView) -> None:
+        await self.knowledge_bases.record_event(session, AuditEvent(action, [kb.row.id], kb.row.id))
+
+    async def _lock_knowledge_base(self, session: Session, reference: str) -> KnowledgeBaseView:
+        """As it is when nobody else changes it. Raises KnowledgeBaseNotFound, HoldsNoDocuments."""
+        unlocked_kb = await self.knowledge_bases.find_in_session(session, reference)
+        repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+        await repository.lock(unlocked_kb.row.id)
+        kb = await repository.find(unlocked_kb.row.id)
+        if kb is None:
+            raise KnowledgeBaseNotFound
+        kb.require_documents()
+        return kb
+
+    def _build_index(self, kb: KnowledgeBaseView, options: ReindexOptions) -> SearchIndex:
+        """The row of the next generation. Raises InvalidInput."""
+        settings = self.knowledge_bases.settings
+        embedder = self._select_embedder(kb, options)
+        chunking, language = options.chunking or kb.chunking, options.language or kb.row.language
+        check_chunking(chunking, settings, embedder)
+        new_index = settings.build_index(self.db.tenant_id, kb.row.id, language, embedder.identity)
+        new_index.state = "building"
+        new_index.avgdl = kb.index.avgdl  # nearer than nothing, until its own is known
+        new_index.settings = {"chunking": asdict(chunking), "language": language}
+        return new_index
+
+    def _select_embedder(self, kb: KnowledgeBaseView, options: ReindexOptions) -> Embedder:
+        """Without a wish the model stays, if it is still there."""
+        embedders = self.knowledge_bases.settings.embedders
+        if options.model is None and options.dimensions is None:
+            return embedders.find_by_identity(kb.index.identity) or embedders.default
+        return embedders.get_by_name(options.model, options.dimensions)
+
+    async def _enqueue_build(self, session: Session, index_id: UUID) -> None:
+        """Somebody has asked for it: its first slice does not wait behind all that comes in as bulk."""
+        job_id = await self.queue.enqueue(
+            session,
+            REINDEX_JOB,
+            tenant_id=self.db.tenant_id,
+            payload={"index": str(index_id)},
+            priority=INTERACTIVE,
+        )
+        await GenerationRepository(session, self.db.tenant_id).assign_job(index_id, job_id)
+
+
+def _is_same_build(new_index: SearchIndex, building: Generation) -> bool:
+    """As JSON: to Python true is 1."""
+    pair = [[new_index.identity, new_index.settings], [building.identity, building.settings]]
+    return len({json.dumps(settings, sort_keys=True) for settings in pair}) == 1

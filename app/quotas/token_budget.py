@@ -1,0 +1,41 @@
+"""Embedding tokens a day: asked before a model is."""
+
+from dataclasses import dataclass
+from typing import Self
+from uuid import UUID
+
+from app.db.session import TenantDatabase
+from app.principal import UNLIMITED, Principal, Quotas
+from app.quotas.repository import QuotaRepository
+from app.quotas.types import NO_KEY, DailyTokenLimitReached
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBudget:
+    """What a tenant and one of its keys may have embedded today (UTC); most have no limit, and are never asked for.
+
+    What was begun within it is finished: it may end over it by one slice of a document, or one query, a process.
+    """
+
+    db: TenantDatabase
+    key_id: UUID = NO_KEY
+    quotas: Quotas = UNLIMITED
+    key_quotas: Quotas = UNLIMITED
+
+    @classmethod
+    def from_principal(cls, db: TenantDatabase, principal: Principal) -> Self:
+        """That of a caller."""
+        return cls(db, principal.key_id or NO_KEY, principal.quotas, principal.key_quotas)
+
+    async def check(self) -> None:
+        """Raises TokensSpent."""
+        if self.quotas.embedding_tokens_per_day is None and self.key_quotas.embedding_tokens_per_day is None:
+            return
+        async with self.db.transaction() as session:
+            today = await QuotaRepository(session, self.db.tenant_id).get_tokens_today(self.key_id)
+        # As they are by now: who has been given more while a long document was read need not wait until tomorrow.
+        for quotas, tokens in ((today.quotas, today.tenant_tokens), (today.key_quotas, today.key_tokens)):
+            limit = quotas.embedding_tokens_per_day
+            if limit is not None and tokens >= limit:
+                # Use the database's clock, which counted the tokens: another clock may already be in the next day.
+                raise DailyTokenLimitReached(limit, today.now)

@@ -1,0 +1,1 @@
+"""Expansion of hits to windows, sections or parents, and auto-merging."""

@@ -1,0 +1,244 @@
+"""The HTTP sources of a search: asked beside the lanes, and one list of what both have found (after KIMAs)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+from uuid import UUID
+
+from app.errors import UnavailableError
+from app.http_sources.client import HttpSourceClient
+from app.http_sources.types import SourceQuery, SourceResult, SourceUnavailable
+from app.ids import derive_id
+from app.inference.chat import ChatModel
+from app.knowledge_bases.types import KnowledgeBaseView
+from app.logging import get_logger
+from app.retrieval import time_budget
+from app.retrieval.explain import ExplainedIndex
+from app.retrieval.fusion.merge_sources import SourceHits, get_normalized_text, merge_sources
+from app.retrieval.query_embedding import build_no_usable_queries_error
+from app.retrieval.query_transformation import Conversation, CorpusContext, QueryTransformer
+from app.retrieval.search_run import SearchRun, get_failure_reason
+from app.retrieval.transformers import TransformerStep, resolve_steps, resolve_stored_steps
+from app.retrieval.types import (
+    ChunkKey,
+    Hit,
+    HitChunk,
+    HitDocument,
+    LazyMetadata,
+    Query,
+    SearchRequest,
+    SearchUnavailable,
+)
+
+logger = get_logger(__name__)
+
+# A sentence finds little in most of them.
+DEFAULT_TRANSFORMER = "keywords"
+# One search is not to become a hundred of others; those that come first are asked.
+MAX_SOURCES, MAX_QUERIES, MAX_RESULTS = 8, 4, 100
+LocalSearch = Callable[[], Awaitable[list[Hit]]]
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedSearch:
+    """``views`` are the knowledge bases of kind http; ``asked`` is what each was asked for, by its id."""
+
+    sources: HttpSourceClient
+    chat: ChatModel | None
+    search_run: SearchRun
+    request: SearchRequest
+    views: Sequence[KnowledgeBaseView]
+    queries_by_source: dict[UUID, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def from_views(
+        cls,
+        sources: HttpSourceClient,
+        chat: ChatModel | None,
+        search_run: SearchRun,
+        request: SearchRequest,
+        views: Sequence[KnowledgeBaseView],
+    ) -> Self:
+        """Those of the search, the shared ones of the same names among them.
+
+        With a filter there are none, for nobody knows whether their results would pass. It breaks nothing, so the
+        search is whole without them.
+        """
+        source_views = [
+            candidate
+            for view in views
+            for candidate in (view, view.shared_counterpart)
+            if candidate is not None and candidate.row.source is not None
+        ]
+        if source_views and (request.filter or any(candidate.row.enforced_filter for candidate in source_views)):
+            search_run.add_notice(
+                f"{_format_names(source_views)} left out: a filter cannot be applied to what an HTTP source finds."
+            )
+            source_views = []
+        if len(source_views) > MAX_SOURCES:
+            search_run.warn(
+                f"{_format_names(source_views[MAX_SOURCES:])} left out: a search asks at most "
+                f"{MAX_SOURCES} HTTP sources."
+            )
+        return cls(sources, chat, search_run, request, source_views[:MAX_SOURCES])
+
+    async def run_with(
+        self,
+        local_search: LocalSearch | None,
+        queries: Sequence[Query],
+        *,
+        top_k: int,
+        get_weight: Callable[[Sequence[Hit]], float],
+    ) -> list[SourceHits]:
+        """What the lanes find, None where they have nothing to search, and at the same time what the sources do.
+
+        ``scale`` says what the best of the lanes' hits counts beside others. One that cannot answer is a warning, as
+        long as another one or the lanes can. Raises InvalidInput where only words could be asked for and there are
+        none, SearchUnavailable, and as the lanes.
+        """
+        if not self.views or not queries:
+            hits = await local_search() if local_search else []
+            return [SourceHits(get_weight(hits), hits)]
+        if local_search is None and all(query.text is None for query in queries):
+            raise build_no_usable_queries_error()
+        source_task = asyncio.create_task(self._query_sources(queries, min(top_k, MAX_RESULTS)))
+        try:
+            hits, failure = await self._run_local_search(local_search)
+            results = await source_task
+        finally:
+            source_task.cancel()  # where the lanes refuse the search; one that is done takes no notice
+        source_hits = [
+            SourceHits(view.weight, view_hits) for view, view_hits in zip(self.views, results, strict=True) if view_hits
+        ]
+        if failure is not None and not source_hits:
+            raise failure
+        if local_search is None and all(view_hits is None for view_hits in results):
+            raise SearchUnavailable
+        if failure is not None:
+            logger.warning("search.lanes_failed", error=failure)
+            self.search_run.warn("The knowledge bases with documents could not be searched.")
+        if source_hits and self.request.score_threshold is not None:
+            self.search_run.warn("score_threshold was not applied where no similarity is known.")
+        return [SourceHits(get_weight(hits), hits), *source_hits]
+
+    def explain_sources(self) -> list[ExplainedIndex]:
+        """What each was asked for."""
+        return [
+            ExplainedIndex(view.row.name, view.is_shared, None, None, self.queries_by_source.get(view.row.id, ()))
+            for view in self.views
+        ]
+
+    async def _run_local_search(self, local_search: LocalSearch | None) -> tuple[list[Hit], UnavailableError | None]:
+        try:
+            return (await local_search() if local_search else []), None
+        except UnavailableError as exc:
+            return [], exc
+
+    async def _query_sources(self, queries: Sequence[Query], top_k: int) -> list[list[Hit] | None]:
+        """What each has found, None where it could not be asked."""
+        with self.search_run.time_step("http_sources"):
+            return await asyncio.gather(*(self._query_source(view, queries, top_k) for view in self.views))
+
+    async def _query_source(self, view: KnowledgeBaseView, queries: Sequence[Query], top_k: int) -> list[Hit] | None:
+        texts = await self._build_query_texts(view, queries)
+        self.queries_by_source[view.row.id] = texts
+        if not texts:
+            self.search_run.warn(f"{_format_names([view])} left out: an HTTP source is asked for words alone.")
+        answers = await asyncio.gather(*(self._send_query(view, SourceQuery(text, top_k)) for text in texts))
+        answered = [answer for answer in answers if answer is not None]
+        return _build_hits(view, answered) if answered else None
+
+    async def _build_query_texts(self, view: KnowledgeBaseView, queries: Sequence[Query]) -> list[str]:
+        """The queries as this source is asked: by its own transformers, where the search names none for all."""
+        texts = [Query(query.text) for query in queries if query.text is not None][:MAX_QUERIES]
+        # What nobody has asked for needs no excuse; and its time is that of the sources.
+        view_transformers = view.retrieval.transformers
+        search_run = replace(self.search_run, timings_ms={})
+        search_run = search_run if view_transformers is not None else replace(search_run, notices=[], degraded_steps={})
+
+        async def get_corpus_context() -> CorpusContext:
+            return CorpusContext(view.languages)
+
+        query_transformer = QueryTransformer(
+            self.chat, search_run, get_corpus_context, view.retrieval.rewrite_prompt, uses_default_transformers=True
+        )
+        conversation = Conversation(self.request.messages, is_query_source=not self.request.queries)
+        transformed, _ = await query_transformer.run(self._resolve_steps(view), texts, conversation)
+        return [query.text for query in transformed if query.text][:MAX_QUERIES]
+
+    def _resolve_steps(self, view: KnowledgeBaseView) -> list[TransformerStep]:
+        view_transformers = view.retrieval.transformers
+        if self.request.transformers is not None:
+            return []
+        stored_steps = None if view_transformers is None else resolve_stored_steps(view_transformers, self.search_run)
+        return resolve_steps([DEFAULT_TRANSFORMER], loc=()) if stored_steps is None else stored_steps
+
+    async def _send_query(self, view: KnowledgeBaseView, source_query: SourceQuery) -> list[SourceResult] | None:
+        source, row = view.source, view.row
+        assert source is not None  # of kind http
+        timeout_seconds = self.search_run.remaining_seconds * time_budget.HTTP_SOURCES
+        try:
+            return await self.sources.query(
+                source, source_query, tenant_id=row.tenant_id, kb_id=row.id, timeout_seconds=timeout_seconds
+            )
+        except SourceUnavailable as exc:
+            logger.warning("search.http_source_failed", knowledge_base=str(row.id), error=exc)
+            self.search_run.degrade("http_source", get_failure_reason(exc))
+            self.search_run.warn(f"{_format_names([view])} left out. {exc.message}")
+            return None
+
+
+def _build_hits(view: KnowledgeBaseView, answers: Sequence[Sequence[SourceResult]]) -> list[Hit]:
+    """Best first, of equal texts the best: by the scores of the source, where all have one, else by their places."""
+    scored = all(result.score is not None for answer in answers for result in answer)
+    hits = [
+        _build_hit(view, result, result.score if scored and result.score is not None else 1 - position / len(answer))
+        for answer in answers
+        for position, result in enumerate(answer)
+    ]
+    best: dict[str | ChunkKey, Hit] = {}
+    for hit in merge_sources([SourceHits(1.0, hits)]):
+        best.setdefault(get_normalized_text(hit) or hit.key, hit)
+    return list(best.values())
+
+
+def _build_hit(view: KnowledgeBaseView, result: SourceResult, score: float) -> Hit:
+    """A document of one chunk; the ids are the same for the same result, so that ties fall alike."""
+    key = derive_id(view.row.id, result.url, result.text)
+    source_name = result.url or result.title or view.row.name
+    entries = {
+        "$source": source_name,
+        "$title": result.title,
+        "$source_uri": result.url,
+        "$suspicious": list(result.flags),
+    }
+    metadata = LazyMetadata.from_entries(entries)
+    chunk = HitChunk(
+        id=key,
+        version=0,
+        ordinal=0,
+        content=result.text,
+        start=0,
+        end=len(result.text),
+        page=None,
+        page_end=None,
+        slide=None,
+        section_titles=[],
+        node_path=[],
+        image_ordinal=None,
+        media_type=None,
+        metadata=metadata,
+    )
+    document = HitDocument(
+        tenant_id=view.row.tenant_id,
+        id=key,
+        chunk_count=1,
+        metadata=metadata,
+    )
+    return Hit(view.index.id.bytes + key.bytes, chunk, document, view.row.name, score, None, is_external=True)
+
+
+def _format_names(views: Sequence[KnowledgeBaseView]) -> str:
+    names = ", ".join(dict.fromkeys(repr(view.row.name) for view in views))
+    return f"{names} was" if len(views) == 1 else f"{names} were"

@@ -1,0 +1,1 @@
+"""Fusion of ranked lists, and of results from different sources."""

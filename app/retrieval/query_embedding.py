@@ -1,0 +1,251 @@
+"""The vectors of a search's queries: given, kept from before, or made by the model in one batch."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache
+
+from app.errors import AppError, InvalidInputError
+from app.inference.embedding import (
+    Embedder,
+    EmbeddingIdentity,
+    EmbeddingMismatch,
+    EmbeddingRejected,
+    EmbeddingUnavailable,
+)
+from app.inference.embedding.token_estimate import estimate_tokens
+from app.logging import get_logger
+from app.quotas.service import QuotaService
+from app.quotas.types import DailyTokenLimitReached
+from app.retrieval import time_budget
+from app.retrieval.search_run import SearchRun, gather, get_failure_reason
+from app.retrieval.types import Query, SearchUnavailable
+
+logger = get_logger(__name__)
+
+Vector = npt.NDArray[np.float32]
+ChargeTokens = Callable[[Sequence[str]], Awaitable[None]]
+EmbedQueries = Callable[[Embedder, Sequence[Query]], Awaitable[Sequence[Vector]]]
+MAX_CACHED_VECTORS = 1000
+# A longer text is hardly ever asked twice.
+MAX_CACHED_CHARACTERS = 512
+NO_IMAGES = "image queries were left out"
+FAILURES = (EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectorCache:
+    """The last queries' vectors, by tenant: else the time a search takes would tell what others have asked.
+
+    One for all searches of a process.
+    """
+
+    _vectors: LRUCache[tuple[UUID, EmbeddingIdentity, str], Vector] = field(
+        default_factory=lambda: LRUCache(MAX_CACHED_VECTORS)
+    )
+
+    def get_many(self, identity: EmbeddingIdentity, tenant_id: UUID, texts: Sequence[str]) -> dict[str, Vector]:
+        """Those of the texts that are known; as used as those that were asked for just now."""
+        cached = {text: self._vectors.get((tenant_id, identity, text)) for text in texts}
+        return {text: vector for text, vector in cached.items() if vector is not None}
+
+    async def embed(
+        self, embedder: Embedder, tenant_id: UUID, texts: Sequence[str], *, charge_tokens: ChargeTokens | None = None
+    ) -> list[Vector]:
+        """A vector for each text; the model is asked for those that are not known, when they are paid for.
+
+        Raises as ``pay`` and ``embed_queries``.
+        """
+        vectors = self.get_many(embedder.identity, tenant_id, texts)
+        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+        if missing:
+            if charge_tokens is not None:
+                await charge_tokens(missing)
+            embedded = dict(zip(missing, await embedder.embed_queries(missing), strict=True))
+            vectors |= embedded
+            # Copies: a row of the batch would keep all of it.
+            cacheable = {text: vector.copy() for text, vector in embedded.items() if len(text) <= MAX_CACHED_CHARACTERS}
+            self._vectors.update(((tenant_id, embedder.identity, text), vector) for text, vector in cacheable.items())
+        return [vectors[text] for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEmbedder:
+    """Embeds the queries of one search."""
+
+    cache: QueryVectorCache
+    quotas: QuotaService
+    search_run: SearchRun
+    # Models that have not answered in this search: nobody waits for them a second time.
+    _unavailable_models: set[EmbeddingIdentity] = field(default_factory=set)
+    # What they do not take: a text that is too long for one, a picture that it cannot read.
+    _rejected_queries: dict[EmbeddingIdentity, set[Query]] = field(default_factory=dict)
+
+    async def embed(
+        self,
+        embedder: Embedder,
+        queries: Sequence[Query],
+        *,
+        required: bool,
+        unavailable_message: str = "",
+        fallback_message: str = "",
+        partial_message: str = "",
+    ) -> list[Vector | None]:
+        """Their vectors in order; None where the model cannot answer in its share of the time, or may not be asked.
+
+        Warnings say which, ``silent`` for the former, and what is searched ``without`` them, or ``partly``, where some
+        are known from before. None, and a warning of its own, for what the model does not take. Raises
+        EmbeddingUnavailable or TokensSpent, where they are ``required``; with ``partly``, where none is known.
+        """
+        text_queries = [query for query in queries if query.vector is None and query.text is not None]
+        image_queries = [query for query in queries if query.image is not None]
+        vectors = self._get_cached_vectors(embedder, text_queries)
+        fallback_messages = (
+            (partial_message, NO_IMAGES) if vectors and partial_message else (fallback_message, fallback_message)
+        )
+        required = required and fallback_messages[0] == fallback_message
+        for group, embed, fallback_message in zip(
+            (text_queries, image_queries), (self._embed_texts, self._embed_images), fallback_messages, strict=True
+        ):
+            if missing := [query for query in group if query not in vectors]:
+                embed_missing = partial(self._embed_accepted, embed, embedder, missing)
+                vectors |= await self._embed_in_time(
+                    embed_missing,
+                    required=required,
+                    unavailable_message=unavailable_message,
+                    fallback_message=fallback_message,
+                )
+        return [vectors.get(query, query.vector) for query in queries]
+
+    def _get_cached_vectors(self, embedder: Embedder, queries: Sequence[Query]) -> dict[Query, Vector]:
+        texts = {query: query.text for query in queries if query.text is not None}
+        cached = self.cache.get_many(embedder.identity, self.quotas.db.tenant_id, list(texts.values()))
+        return {query: cached[text] for query, text in texts.items() if text in cached}
+
+    def build_unsearchable_error(self, queries: Sequence[Query]) -> AppError:
+        """What a search is told of whose queries have neither words to look for nor a vector."""
+        if not set().union(*self._rejected_queries.values()).issuperset(queries):
+            return SearchUnavailable()
+        loc = queries[0].loc if len(queries) == 1 else ("body", "queries")
+        return InvalidInputError("The embedding model does not take what is searched for.", loc=loc)
+
+    async def _embed_in_time(
+        self,
+        embed: Callable[[], Awaitable[dict[Query, Vector]]],
+        *,
+        required: bool,
+        unavailable_message: str,
+        fallback_message: str,
+    ) -> dict[Query, Vector]:
+        try:
+            async with asyncio.timeout(self.search_run.remaining_seconds * time_budget.EMBED):
+                return await embed()
+        except DailyTokenLimitReached as exc:
+            if required:
+                raise
+            self.search_run.warn(f"{exc.message} {fallback_message[:1].upper()}{fallback_message[1:]}.")
+            return {}
+        except FAILURES as exc:
+            if required:
+                raise EmbeddingUnavailable from exc
+            logger.warning("search.embedding_failed", error=exc)
+            self.search_run.warn(f"{unavailable_message}: {fallback_message}.")
+            self.search_run.degrade("dense", get_failure_reason(exc))
+            return {}
+
+    async def _embed_accepted(
+        self, embed: EmbedQueries, embedder: Embedder, queries: Sequence[Query]
+    ) -> dict[Query, Vector]:
+        """The vectors of all that the model takes: one that it refuses does not keep it from the others."""
+        rejected = self._rejected_queries.setdefault(embedder.identity, set())
+        accepted = [query for query in queries if query not in rejected]
+        try:
+            vectors = (
+                dict(zip(accepted, await self._call_model(embed, embedder, accepted), strict=False)) if accepted else {}
+            )
+        except EmbeddingRejected as exc:
+            if "index" not in exc.fields:
+                raise
+            if len(accepted) > 1:  # there may be more of them: each by itself tells in one round
+                results = await gather([self._embed_accepted(embed, embedder, [query]) for query in accepted])
+                vectors = {query: vector for result in results for query, vector in result.items()}
+            else:
+                logger.warning("search.query_refused", error=exc)
+                vectors = {}
+                rejected.update(accepted)
+        for query in filter(rejected.__contains__, queries):
+            location = ".".join(map(str, query.loc[1:]))
+            self.search_run.warn(
+                f"The embedding model does not take {location}: the dense lane was searched without it."
+            )
+            self.search_run.degrade("dense", EmbeddingRejected.code)
+        return vectors
+
+    async def _call_model(self, embed: EmbedQueries, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
+        if embedder.identity in self._unavailable_models:
+            raise EmbeddingUnavailable
+        try:
+            return await embed(embedder, queries)
+        except (EmbeddingUnavailable, asyncio.CancelledError):  # also when its time is over
+            self._unavailable_models.add(embedder.identity)
+            raise
+
+    async def _embed_texts(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
+        texts = [query.text for query in queries if query.text is not None]
+        return await self.cache.embed(embedder, self.quotas.db.tenant_id, texts, charge_tokens=self._charge_tokens)
+
+    async def _charge_tokens(self, texts: Sequence[str]) -> None:
+        await self.quotas.token_budget.check()
+        self.quotas.count(query_tokens=sum(map(estimate_tokens, texts)))
+
+    async def _embed_images(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
+        files = [query.image for query in queries if query.image is not None]
+        if embedder.image_embedder is None:  # its knowledge bases are searched by the other queries alone
+            return []
+        await self.quotas.token_budget.check()
+        embedded = await embedder.image_embedder.embed_images(files, interactive=True)
+        self.quotas.count(query_tokens=embedded.tokens)
+        return list(embedded.vectors)
+
+
+def drop_unusable_queries(
+    queries: Sequence[Query], search_run: SearchRun, *, uses_dense: bool, accepts_images: bool
+) -> list[Query]:
+    """Those that can be looked for; the others are told of. Raises InvalidInput when there is none left."""
+    supported = [query for query in queries if query.image is None or (accepts_images and uses_dense)]
+    if len(supported) < len(queries):
+        reason = "the strategy looks for words" if not uses_dense else "the embedding model takes only texts"
+        search_run.warn(f"Image queries were left out: {reason}.")
+    usable_queries = supported if uses_dense else [query for query in supported if query.text is not None]
+    if len(usable_queries) < len(supported):
+        search_run.warn("Queries without words were left out: the strategy looks for words.")
+    if queries and not usable_queries:
+        raise build_no_usable_queries_error()
+    return usable_queries
+
+
+def build_no_usable_queries_error() -> InvalidInputError:
+    """What a search is refused with of which nothing can be looked for."""
+    return InvalidInputError("None of the queries can be searched for here.", loc=("body", "queries"))
+
+
+def check_dimensions(queries: Sequence[Query], sizes: Sequence[int]) -> None:
+    """A given vector has those of at least one index. Raises InvalidInput."""
+    for query in queries:
+        if query.vector is not None and len(query.vector) not in sizes:
+            expected = " or ".join(map(str, sorted(set(sizes))))
+            message = f"It has {len(query.vector)} dimensions; what is searched has {expected}."
+            raise InvalidInputError(message, loc=(*query.loc, "vector"))
+
+
+def warn_dimensions(queries: Sequence[Query], search_run: SearchRun, *, name: str, size: int) -> None:
+    """Warn of given vectors that the index of this size, of what is called ``name``, cannot be asked for."""
+    for query in queries:
+        if query.vector is not None and len(query.vector) != size:
+            message = f"Query vectors of {len(query.vector)} dimensions were left out in {name}"
+            search_run.warn(f"{message}: its index has {size}.")

@@ -1,0 +1,101 @@
+"""The transformers of a search, one after the other, inside the share of its time that a chat model may take."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from app.inference.chat import ChatModel
+from app.retrieval import time_budget
+from app.retrieval.search_run import NO_EXTRA_QUERIES, SearchRun
+from app.retrieval.transformers import TransformerStep
+from app.retrieval.transformers.transformer import PreviewSearcher, TransformContext, TransformResult
+from app.retrieval.types import DegradableStep, Message, Query
+
+MAX_QUERIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What was said; ``asks`` where the queries were made of it, not given beside it.
+
+    ``analysed`` where somebody wants to know how it is understood, beside what is searched for.
+    """
+
+    messages: Sequence[Message]
+    is_query_source: bool
+    needs_analysis: bool = False
+
+
+class CorpusContext(NamedTuple):
+    """What is searched, as transformers see it."""
+
+    languages: Sequence[str] = ()
+    preview_search: PreviewSearcher | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTransformer:
+    """``ground`` and ``prompt`` are those of what is searched; ``hurried`` where nobody has asked for it."""
+
+    chat: ChatModel | None
+    search_run: SearchRun
+    get_corpus_context: Callable[[], Awaitable[CorpusContext]]
+    prompt: str | None
+    uses_default_transformers: bool
+
+    async def run(
+        self, steps: Sequence[TransformerStep], queries: Sequence[Query], conversation: Conversation
+    ) -> tuple[list[Query], TransformResult]:
+        """The queries in words as the steps leave them, then the vectors and pictures, which stay as they are.
+
+        And what the conversation was understood as. What is searched is waited for only where a step looks at it.
+        """
+        texts = [query.text for query in queries if query.text is not None and query.vector is None]
+        if not steps or not texts:
+            return list(queries), TransformResult(texts)
+        others = [query for query in queries if query.text is None or query.vector is not None]
+        corpus = (
+            await self.get_corpus_context() if any(step.transformer.needs_corpus for step in steps) else CorpusContext()
+        )
+        context = TransformContext(
+            name="",
+            queries=texts,
+            messages=conversation.messages,
+            question=texts[0] if conversation.is_query_source or len(texts) == 1 else None,
+            languages=corpus.languages,
+            prompt=self.prompt,
+            max_queries=MAX_QUERIES - len(others),
+            chat=self.chat,
+            search_run=self.search_run.with_time_share(
+                time_budget.REWRITE,
+                max_seconds=time_budget.MAX_DEFAULT_REWRITE_SECONDS if self.uses_default_transformers else None,
+            ),
+            preview_search=corpus.preview_search,
+            needs_analysis=conversation.needs_analysis,
+        )
+        current: Sequence[str] = texts
+        reformulated, requested = TransformResult(texts), frozenset(texts)
+        with self.search_run.time_step("rewrite"):
+            for step in steps:
+                fans_out = step.transformer.fans_out
+                degradable_step: DegradableStep = "extra_queries" if fans_out else "rewrite"
+                step_context = replace(
+                    context, name=step.transformer.name, queries=current, degradable_step=degradable_step
+                )
+                rewritten = await step.transformer.run(step_context, step.options)
+                current = rewritten.queries
+                reformulated = rewritten if rewritten.reformulation is not None else reformulated
+                requested = requested if fans_out else frozenset(current)
+        # Where all of them were replaced, what came in their place is what is asked.
+        requested = requested.intersection(current) or frozenset(current)
+        transformed = [Query(text, is_extra=text not in requested) for text in current]
+        return [*self._drop_extra_queries(transformed), *others], reformulated
+
+    def _drop_extra_queries(self, queries: Sequence[Query]) -> list[Query]:
+        """Without the extra ones, where there is no time for them; the caller is told."""
+        required = [query for query in queries if not query.is_extra]
+        if len(required) < len(queries) and self.search_run.remaining_seconds < time_budget.MIN_EXTRA_QUERIES_SECONDS:
+            self.search_run.degrade("extra_queries", "no_time")
+            self.search_run.add_notice(NO_EXTRA_QUERIES)
+            return required
+        return list(queries)

@@ -1,0 +1,1 @@
+"""The dense and the lexical retriever: targets, terms, execution and ranking."""

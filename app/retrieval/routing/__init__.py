@@ -1,0 +1,1 @@
+"""Routing: the choice of knowledge bases for a search."""

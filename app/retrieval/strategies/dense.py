@@ -1,0 +1,24 @@
+"""Dense retrieval: nearest by cosine."""
+
+from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
+from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults, merge_by_best_score
+from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, Strategy
+from app.retrieval.types import Hit
+
+
+async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
+    """``score`` is the cosine; where several models found something, it is scaled within what each of them found."""
+    return await context.find(rank_by_cosine, lexical=False)
+
+
+def rank_by_cosine(results: RetrieverResults) -> RankedKeys:
+    """One list of all queries' cosines (pure)."""
+    ranked_lists = [ranked_list for lists in results.dense if (ranked_list := merge_by_best_score(lists))]
+    return (
+        ranked_lists[0]
+        if len(ranked_lists) == 1
+        else fuse_weighted([RankedList(1, ranked_list) for ranked_list in ranked_lists])
+    )
+
+
+STRATEGY = Strategy("simple", "Dense: nearest embeddings by cosine.", NoStrategyOptions, run)

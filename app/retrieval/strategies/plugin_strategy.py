@@ -1,0 +1,71 @@
+"""Strategies of plugins: whatever goes wrong in one, the search is answered as hybrid."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from pydantic import BaseModel
+
+from app.db.driver import StaleCacheError
+from app.logging import get_logger
+from app.plugins import InvalidPlugin, validate_choice
+from app.retrieval import time_budget
+from app.retrieval.search_run import get_failure_reason
+from app.retrieval.strategies import hybrid
+from app.retrieval.strategies.strategy import SearchContext, Strategy
+from app.retrieval.types import Hit, NamedTransformer
+
+logger = get_logger(__name__)
+
+
+def wrap_plugin_strategy(
+    _entry: EntryPoint, plugin: Any, _existing: Mapping[str, Strategy[Any]]
+) -> dict[str, Strategy[Any]]:
+    """The line of one plugin. Raises PluginRefused."""
+    if not isinstance(plugin, Strategy):
+        raise InvalidPlugin("The entry point of a strategy names a Strategy.")
+    validate_choice(plugin.name, plugin.options)
+    if not (callable(plugin.run) and callable(plugin.transformers)):
+        raise InvalidPlugin("A strategy has a function run.")
+    return {plugin.name: replace(plugin, run=_guard_run(plugin), transformers=_guard_transformers(plugin))}
+
+
+def _guard_run(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], Awaitable[list[Hit]]]:
+    async def run(context: SearchContext, options: BaseModel) -> list[Hit]:
+        try:
+            async with asyncio.timeout(context.search_run.remaining_seconds * time_budget.PLUGIN_STRATEGY):
+                return _sort_hits(await strategy.run(context, options))[: context.retriever.top_k]
+        except StaleCacheError:  # it is the search that begins again
+            raise
+        except Exception as exc:  # what a stranger's module may raise; what hybrid cannot mend, it raises again
+            logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
+            context.search_run.degrade("strategy", get_failure_reason(exc))
+        context.search_run.add_notice(f"The strategy {strategy.name!r} failed: it was searched as hybrid.")
+        return await hybrid.run(context, hybrid.HybridOptions.model_validate({}))
+
+    return run
+
+
+def _guard_transformers(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequence[NamedTransformer]]:
+    def transformers(options: BaseModel) -> Sequence[NamedTransformer]:
+        try:
+            named = [(item, {}) if isinstance(item, str) else item for item in strategy.transformers(options)]
+            return [(str(name), dict(provided)) for name, provided in named]
+        except Exception as exc:  # as above: the strategy has none then
+            logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
+            return ()
+
+    return transformers
+
+
+def _sort_hits(hits: Any) -> list[Hit]:
+    """As every strategy gives them. Raises TypeError for what are no hits, ValueError for a score that is no number."""
+    hit_list = list(hits)
+    if not all(isinstance(hit, Hit) for hit in hit_list):
+        raise TypeError
+    if not all(math.isfinite(hit.score) for hit in hit_list):
+        raise ValueError
+    return sorted(hit_list, key=lambda hit: (-hit.score, hit.document.id, hit.chunk.ordinal))

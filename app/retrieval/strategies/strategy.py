@@ -1,0 +1,271 @@
+"""What a strategy is, and what it is given: the queries, the places to look, and one call that finds."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from app.filters import CompiledFilter
+from app.inference.embedding import Embedder, EmbeddingIdentity
+from app.knowledge_bases.types import KnowledgeBaseView
+from app.retrieval.query_embedding import QueryEmbedder, Vector
+from app.retrieval.repository import RetrieverHits, RetrieverQuery
+from app.retrieval.retrievers.executor import HybridRetriever
+from app.retrieval.retrievers.ranking import ModelQueryVectors, RankedKeys, Ranking, RetrieverResults, group_by_query
+from app.retrieval.retrievers.terms import NO_TERMS, IndexLanguages, Terms, analyze_queries
+from app.retrieval.search_run import SearchRun, gather
+from app.retrieval.types import Hit, IndexRef, NamedTransformer, Query
+
+LEXICAL_ONLY = "only the lexical lane was searched"
+TEXT_LEXICAL_ONLY = "words were looked for in the lexical lane alone"
+PROVIDED_VECTORS_ONLY = "only the vectors that were given were searched for"
+UNCACHED_TEXT_LEXICAL_ONLY = "words without a kept vector were looked for in the lexical lane alone"
+AVAILABLE_VECTORS_ONLY = "only what has a kept or a given vector was searched for"
+NO_SIMILARITIES = "similarities are not known"
+NOTHING_SEARCHED = "nothing was searched"
+NO_QUERY_TERMS = "The queries have no words to look for: stop words, signs and symbols are none."
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTarget:
+    """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
+
+    ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``scale`` times.
+    ``narrowed``: for a key that is narrowed to a user.
+    """
+
+    kb: KnowledgeBaseView
+    embedder: Embedder | None
+    scopes: Sequence[UUID]
+    effective_filter: Mapping[str, Any] | None
+    filter: CompiledFilter
+    weight: float = 1.0
+    is_user_restricted: bool = False
+
+    @property
+    def index_ref(self) -> IndexRef:
+        """What the finder has to know of it."""
+        return IndexRef(self.kb.row.tenant_id, self.kb.row.name, self.weight)
+
+    @property
+    def is_slow(self) -> bool:
+        """A large knowledge base under a filter: the lanes read much that does not pass."""
+        return self.kb.index.vector_index == "hnsw" and self.filter.is_selective
+
+    @property
+    def model(self) -> EmbeddingIdentity:
+        """What made its vectors: only those of the same can be compared."""
+        return (
+            self.embedder.identity if self.embedder else EmbeddingIdentity.from_index_identity(self.kb.index.identity)
+        )
+
+    def select_comparable_vectors(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
+        """Those that can be compared with its own, else None: of a given one nothing but its length is known."""
+        return [vector if vector is not None and len(vector) == self.kb.index.dim else None for vector in vectors]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchContext:
+    """One search on its way: at least one query and one target."""
+
+    retriever: HybridRetriever
+    query_embedder: QueryEmbedder
+    search_run: SearchRun
+    queries: Sequence[Query]
+    targets: Sequence[SearchTarget]
+
+    def with_limit(self, limit: int) -> Self:
+        """The same, where at least so many hits are read: for a strategy that orders them anew."""
+        return replace(self, retriever=self.retriever.with_limit(max(limit, self.retriever.top_k)))
+
+    async def find(
+        self,
+        rank: Callable[[RetrieverResults], RankedKeys],
+        *,
+        dense: bool = True,
+        lexical: bool = True,
+        cosines: bool = True,
+    ) -> list[Hit]:
+        """Ask both lanes for every query in every target, let ``rank`` make one list of it, and read the best.
+
+        Without ``cosines`` ``rank`` need not know those of what the lexical lane alone has found, and keeps its order.
+        Where one lane cannot answer, the other does and a warning says so. Raises SearchUnavailable when none can,
+        EmbeddingUnavailable when only the dense lane was asked for.
+        """
+        vectors = await self._embed_queries(dense=dense, lexical=lexical)
+        terms = iter(await self._analyze_queries() if lexical else ())
+        # What the lexical lane alone has found comes behind all that this lane has above it: no more than ``top_k`` of
+        # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
+        limits_cosines = (
+            not cosines and len(self.queries) * len(self.targets) == 1 and self.retriever.score_threshold is None
+        )
+        comparisons = self._build_comparisons(vectors) if len(self.queries) > 1 else ()
+        build_call = partial(
+            self._build_call,
+            comparisons=comparisons,
+            dense=dense,
+            cosines=self.retriever.top_k if limits_cosines else None,
+        )
+        calls = [
+            build_call(target, target_vectors[number], next(terms) if lexical and query.text else NO_TERMS)
+            for number, query in enumerate(self.queries)
+            for target, target_vectors in zip(self.targets, vectors, strict=True)
+        ]
+        if not any(call.needs_search for call in calls):
+            if dense:
+                # No vector, and no word to look for: that nothing was found says nothing.
+                raise self.query_embedder.build_unsearchable_error(self.queries)
+            if self.queries and any(target.kb.languages for target in self.targets):  # without, nothing is there
+                self.search_run.add_notice(NO_QUERY_TERMS)
+            return []
+
+        extra_calls = frozenset(
+            number for number in range(len(calls)) if self.queries[number // len(self.targets)].is_extra
+        )
+        models = list(dict.fromkeys(target.model for target in self.targets))
+        model_numbers = [models.index(target.model) for target in self.targets]
+
+        vector = calls[0].vector if limits_cosines else None
+
+        def rank_lists(lists: Sequence[RetrieverHits]) -> Ranking:
+            results = group_by_query(calls, lists, query_count=len(self.queries), models=model_numbers)
+            ranked = self.retriever.apply_weights(rank(results))
+            return Ranking(results, ranked, is_fused=dense and lexical, vector=vector, model_query_vectors=comparisons)
+
+        return await self.retriever.retrieve(calls, rank_lists, extra_positions=extra_calls)
+
+    async def _embed_queries(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
+        """For each target the queries' vectors; without the dense lane a threshold still wants its cosines.
+
+        Every model is asked once, and all at the same time.
+        """
+        if not dense and self.retriever.score_threshold is None:
+            return [[None] * len(self.queries)] * len(self.targets)
+        embedders = {item.embedder.identity: item.embedder for item in self.targets if item.embedder is not None}
+        provided = [query.vector for query in self.queries]
+        # Of several the others are enough, and so is a vector that was given.
+        required = not lexical and len(embedders) == 1 and all(vector is None for vector in provided)
+        with self.search_run.time_step("embed"):
+            calls = [
+                self.query_embedder.embed(
+                    item,
+                    self.queries,
+                    required=required,
+                    **self._build_failure_messages(model, dense=dense, lexical=lexical),
+                )
+                for model, item in embedders.items()
+            ]
+            embedded = dict(zip(embedders, await gather(calls), strict=True))
+        return [target.select_comparable_vectors(embedded.get(target.model, provided)) for target in self.targets]
+
+    def _build_comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[ModelQueryVectors]:
+        """For each model the vectors that its indexes can be compared with, where there are some.
+
+        None where it did not answer: the best of the rest is not the best of all, and a threshold is not for it.
+        """
+        text_numbers = [number for number, query in enumerate(self.queries) if query.text is not None]
+        comparisons: dict[EmbeddingIdentity, ModelQueryVectors] = {}
+        for target, target_vectors in zip(self.targets, vectors, strict=True):
+            others = comparisons[target.model].indexes if target.model in comparisons else frozenset()
+            provided = [vector for vector in target_vectors if vector is not None]
+            if provided and all(target_vectors[number] is not None for number in text_numbers):
+                comparisons[target.model] = ModelQueryVectors(others | {target.kb.index.id.bytes}, provided)
+        return list(comparisons.values())
+
+    def _build_failure_messages(self, model: EmbeddingIdentity, *, dense: bool, lexical: bool) -> dict[str, str]:
+        """What is told where this model does not answer, and what is done then; among others it is named."""
+        targets = [target for target in self.targets if target.model == model]
+        provided = [query.vector for query in self.queries]
+        has_vectors = any(
+            vector is not None for target in targets for vector in target.select_comparable_vectors(provided)
+        )
+        fallback = (
+            (TEXT_LEXICAL_ONLY if has_vectors else LEXICAL_ONLY)
+            if lexical
+            else (PROVIDED_VECTORS_ONLY if has_vectors else NOTHING_SEARCHED)
+        )
+        messages = (
+            {
+                "fallback_message": fallback,
+                "partial_message": UNCACHED_TEXT_LEXICAL_ONLY if lexical else AVAILABLE_VECTORS_ONLY,
+            }
+            if dense
+            else {"fallback_message": NO_SIMILARITIES}
+        )
+        if len(targets) == len(self.targets):
+            return {"unavailable_message": "The embedding model is not answering", **messages}
+        names = ", ".join(dict.fromkeys(target.kb.display_name for target in targets))
+        messages = {name: f"{what} in {names}" for name, what in messages.items()}
+        return {"unavailable_message": f"The embedding model {model.model!r} is not answering", **messages}
+
+    async def _analyze_queries(self) -> list[Terms]:
+        """Of the queries with words, in each target."""
+        texts = [query.text for query in self.queries if query.text]
+        index_languages = [IndexLanguages(target.kb.languages, target.kb.index.id) for target in self.targets]
+        return await analyze_queries(texts, index_languages, self.search_run)
+
+    def _build_call(
+        self,
+        target: SearchTarget,
+        vector: Vector | None,
+        terms: Terms,
+        *,
+        comparisons: Sequence[ModelQueryVectors],
+        dense: bool,
+        cosines: int | None,
+    ) -> RetrieverQuery:
+        row, index = target.kb.row, target.kb.index
+        # Of several queries the nearest counts: where not all of them are known, none is a measure.
+        other_vectors = next(
+            (comparison.vectors for comparison in comparisons if index.id.bytes in comparison.indexes), ()
+        )
+        applies_threshold = not dense and vector is not None and (len(self.queries) == 1 or bool(other_vectors))
+        return RetrieverQuery(
+            tenant_id=row.tenant_id,
+            index_id=index.id,
+            dim=index.dim,
+            vector=vector,
+            term_ids=terms.ids,
+            keys=terms.keys,
+            scopes=target.scopes,
+            filter=target.filter,
+            only_similarity=not dense,
+            max_cosines=cosines,
+            second_pass_min_similarity=self.retriever.score_threshold if applies_threshold else None,
+            other_vectors=other_vectors,
+            is_slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
+            is_user_restricted=target.is_user_restricted,
+        )
+
+
+OptionsT = TypeVar("OptionsT", bound=BaseModel)
+
+
+class NoStrategyOptions(BaseModel, extra="forbid"):
+    """A strategy without options."""
+
+
+def _select_no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
+    return ()
+
+
+def collect_index_refs(targets: Sequence[SearchTarget]) -> dict[bytes, IndexRef]:
+    """The knowledge bases by their search index."""
+    return {target.kb.index.id.bytes: target.index_ref for target in targets}
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy(Generic[OptionsT]):
+    """A way to search, by name; ``run`` returns hits best first, ties by document and chunk_index.
+
+    ``transformers`` says which make its queries, after those that the search names: with them it fans out.
+    """
+
+    name: str
+    description: str
+    options: type[OptionsT]
+    run: Callable[[SearchContext, OptionsT], Awaitable[list[Hit]]]
+    transformers: Callable[[OptionsT], Sequence[NamedTransformer]] = _select_no_transformers

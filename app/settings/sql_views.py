@@ -1,0 +1,17 @@
+"""Settings of publications: whether there are any, and how others reach the database."""
+
+from typing import Literal
+
+from app.settings.settings_group import SettingsGroup, env_field
+
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+
+
+class SqlViewSettings(SettingsGroup):
+    """What is not set is as in the URL that the service itself uses."""
+
+    allowed: bool = env_field("PUBLICATION", False)
+    host: str | None = env_field("PUBLICATION_HOST", None)
+    port: int | None = env_field("PUBLICATION_PORT", None, ge=1, le=65535)
+    database: str | None = env_field("PUBLICATION_DATABASE", None)
+    sslmode: SslMode | None = env_field("PUBLICATION_SSLMODE", None)

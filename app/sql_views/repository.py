@@ -1,0 +1,88 @@
+"""Queries about publications, as the plain role in one tenant."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Session
+from app.db.statements import parse_statement
+from app.sql_views.types import StoredSqlView
+
+
+class SqlViewRepository:
+    """What is published of one knowledge base."""
+
+    def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
+        self.session = session
+        self._params: dict[str, Any] = {"tenant": tenant_id, "kb": kb_id}
+
+    async def add(self, sql_view_id: UUID, *, collection: str, content_key: str, verifier: str) -> bool:
+        """False where it is published already."""
+        values = {"id": sql_view_id, "collection": collection, "content_key": content_key, "verifier": verifier}
+        return await self.session.fetch_row(_ADD, {**self._params, **values}) is not None
+
+    async def is_keyword(self, word: str) -> bool:
+        """Whether a table of this name would need quotes."""
+        return await self.session.fetch_row(_IS_KEYWORD, {"word": word}) is not None
+
+    async def find(self) -> StoredSqlView | None:
+        """The one that is not revoked."""
+        row = await self.session.fetch_row(_FIND, self._params)
+        return None if row is None else StoredSqlView(**row)
+
+    async def revoke(self) -> UUID | None:
+        """From now on its view shows nothing; None where there is none."""
+        row = await self.session.fetch_row(_REVOKE, self._params)
+        return None if row is None else row["id"]
+
+    async def list_ids(self) -> list[UUID]:
+        """Also those that are revoked and not gone yet."""
+        return [row["id"] for row in await self.session.fetch_rows(_LIST_IDS, self._params)]
+
+    async def set_skip_reason(self, sql_view_id: UUID, reason: str) -> None:
+        """Say why the view is not made."""
+        await self.session.fetch_rows(_SET_SKIP_REASON, {**self._params, "id": sql_view_id, "reason": reason})
+
+    async def delete_revoked(self, sql_view_ids: Sequence[UUID]) -> None:
+        """Remove the rows of these, which are revoked; their views and roles may still be there."""
+        await self.session.fetch_rows(_DELETE_REVOKED, {**self._params, "ids": list(sql_view_ids)})
+
+    async def is_allowed(self) -> bool:
+        """Whether the operator allows the tenant to publish."""
+        return await self.session.fetch_row(_IS_ALLOWED, {"tenant": self._params["tenant"]}) is not None
+
+    async def remove_uncreated(self, sql_view_id: UUID) -> bool:
+        """Remove one that was revoked before anything was made for it; True where it is gone."""
+        await self.session.fetch_rows(_REMOVE_UNCREATED, {**self._params, "id": sql_view_id})
+        return sql_view_id not in await self.list_ids()
+
+
+async def count_roles(session: Session, logins: Sequence[str]) -> int:
+    """Return how many of these roles the database server has."""
+    row = await session.fetch_row(_COUNT_ROLES, {"logins": list(logins)})
+    return 0 if row is None else int(row["roles"])
+
+
+_COUNT_ROLES = parse_statement("select count(*) as roles from pg_roles where rolname = any(:logins::text[])")
+_IS_ALLOWED = parse_statement("select 1 from tenant where id = :tenant and sql_views")
+_DELETE_REVOKED = parse_statement("""
+delete from publication
+ where tenant_id = :tenant and kb_id = :kb and id = any(:ids::uuid[]) and removed_at is not null""")
+_IS_KEYWORD = parse_statement("select 1 from pg_get_keywords() where word = :word::text and catcode in ('R', 'T')")
+_ADD = parse_statement("""
+insert into publication (tenant_id, id, kb_id, collection, content_key, verifier)
+values (:tenant, :id, :kb, :collection, :content_key, :verifier)
+on conflict (tenant_id, kb_id) where removed_at is null do nothing returning 1""")
+_FIND = parse_statement("""
+select id, kb_id, collection, content_key, index_id is not null as is_shown, held_back, created_at
+  from publication where tenant_id = :tenant and kb_id = :kb and removed_at is null""")
+_REVOKE = parse_statement("""
+update publication set removed_at = now(), updated_at = now()
+ where tenant_id = :tenant and kb_id = :kb and removed_at is null returning id""")
+_LIST_IDS = parse_statement("select id from publication where tenant_id = :tenant and kb_id = :kb order by id")
+_SET_SKIP_REASON = parse_statement("""
+update publication set held_back = :reason, updated_at = now()
+ where tenant_id = :tenant and kb_id = :kb and id = :id and index_id is null""")
+_REMOVE_UNCREATED = parse_statement("""
+delete from publication
+ where tenant_id = :tenant and kb_id = :kb and id = :id and removed_at is not null and index_id is null""")

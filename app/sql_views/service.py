@@ -1,0 +1,138 @@
+"""Publish a knowledge base: a view and a login for an agent platform, made by a job of the tables' owner."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.audit.types import AuditAction, AuditEvent
+from app.db.models.base import SYSTEM_TENANT
+from app.db.session import Session, TenantDatabase
+from app.db.sql_view_ddl import SqlViewNames
+from app.errors import InvalidInputError
+from app.ids import generate_id
+from app.jobs.queue import INTERACTIVE, JobQueue
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseView
+from app.sql_views.passwords import compute_scram_verifier, generate_password
+from app.sql_views.repository import SqlViewRepository
+from app.sql_views.types import (
+    RESERVED_PREFIX,
+    ConnectionAddress,
+    SqlViewDetails,
+    SqlViewExists,
+    SqlViewNotFound,
+    SqlViewsDisabled,
+    SqlViewUnsupported,
+    StoredSqlView,
+    build_default_view_name,
+)
+
+RECONCILE_SQL_VIEW_JOB = "settle_publication"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlViewService:
+    """What a tenant's admin can do.
+
+    Nothing new is published unless it is ``allowed`` on this service, and to this tenant by the operator.
+    """
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    queue: JobQueue
+    address: ConnectionAddress
+    is_allowed: bool
+
+    async def create(self, reference: str, *, collection: str | None, content_key: str) -> tuple[SqlViewDetails, str]:
+        """Publish a knowledge base; a job makes the view. With the password, which nobody can tell again.
+
+        Raises KnowledgeBaseNotFound, PublicationOff, PublicationExists, NotPublishable, HoldsNoDocuments, InvalidInput,
+        Forbidden.
+        """
+        self.knowledge_bases.require_unrestricted_key()
+        if not self.is_allowed:
+            raise SqlViewsDisabled
+        password = generate_password()
+        async with self.db.transaction() as session:
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            kb.require_documents()
+            if self.db.tenant_id == SYSTEM_TENANT:
+                raise SqlViewUnsupported
+            # Whoever deletes it begins with its row, too.
+            await KnowledgeBaseRepository(session, self.db.tenant_id).lock(kb.row.id)
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            repository = SqlViewRepository(session, self.db.tenant_id, kb.row.id)
+            if not await repository.is_allowed():
+                raise SqlViewsDisabled
+            sql_view_id = generate_id()
+            added = await repository.add(
+                sql_view_id,
+                collection=await _choose_view_name(repository, collection, kb.row.name),
+                content_key=content_key,
+                verifier=compute_scram_verifier(password),
+            )
+            if not added:
+                raise SqlViewExists
+            await self._request_reconcile(session, sql_view_id, kb.row.id)
+            await self._record(session, AuditAction.SQL_VIEW_CREATE, sql_view_id, kb.row.id)
+            return self._to_details(_require_sql_view(await repository.find()), kb), password
+
+    async def get(self, reference: str) -> SqlViewDetails:
+        """Raises KnowledgeBaseNotFound, PublicationNotFound, Forbidden."""
+        self.knowledge_bases.require_unrestricted_key()
+        async with self.db.transaction() as session:
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            return self._to_details(
+                _require_sql_view(await SqlViewRepository(session, self.db.tenant_id, kb.row.id).find()), kb
+            )
+
+    async def revoke(self, reference: str) -> None:
+        """The view is empty from now on, and a job takes it and its login away; nothing where there is none.
+
+        Raises KnowledgeBaseNotFound, Forbidden.
+        """
+        self.knowledge_bases.require_unrestricted_key()
+        async with self.db.transaction() as session:
+            kb_id = (await self.knowledge_bases.find_in_session(session, reference)).row.id
+            revoked = await SqlViewRepository(session, self.db.tenant_id, kb_id).revoke()
+            if revoked is not None:
+                await self._request_reconcile(session, revoked, kb_id)
+                await self._record(session, AuditAction.SQL_VIEW_DELETE, revoked, kb_id)
+
+    async def _request_reconcile(self, session: Session, sql_view_id: UUID, kb_id: UUID) -> None:
+        await request_reconcile(session, self.queue, self.db.tenant_id, sql_view_id, kb_id)
+
+    async def _record(self, session: Session, action: AuditAction, sql_view_id: UUID, kb_id: UUID) -> None:
+        await self.knowledge_bases.record_event(session, AuditEvent(action, [sql_view_id], kb_id))
+
+    def _to_details(self, stored: StoredSqlView, kb: KnowledgeBaseView) -> SqlViewDetails:
+        return SqlViewDetails(stored, SqlViewNames(stored.id).login, self.address, kb.index.identity, kb.index.dim)
+
+
+async def request_reconcile(session: Session, queue: JobQueue, tenant_id: UUID, sql_view_id: UUID, kb_id: UUID) -> None:
+    """Have a job do what a publication wants, once this transaction is committed."""
+    payload = {"publication": str(sql_view_id), "knowledge_base": str(kb_id)}
+    await queue.enqueue(session, RECONCILE_SQL_VIEW_JOB, tenant_id=tenant_id, payload=payload, priority=INTERACTIVE)
+
+
+async def reconcile_after_swap(session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID) -> None:
+    """Have the publication of a knowledge base follow its live search index, which has just become another."""
+    sql_view = await SqlViewRepository(session, tenant_id, kb_id).find()
+    if sql_view is not None:
+        await request_reconcile(session, queue, tenant_id, sql_view.id, kb_id)
+
+
+async def _choose_view_name(repository: SqlViewRepository, requested: str | None, knowledge_base_name: str) -> str:
+    """The view's name: the caller's, or one made of the knowledge base's. Raises InvalidInput."""
+    if requested is None:
+        default = build_default_view_name(knowledge_base_name)
+        return f"kb_{default}" if await repository.is_keyword(default) else default
+    if requested.startswith(RESERVED_PREFIX) or await repository.is_keyword(requested):
+        raise InvalidInputError("That is a word of Postgres' own.", loc=("body", "collection"))
+    return requested
+
+
+def _require_sql_view(sql_view: StoredSqlView | None) -> StoredSqlView:
+    if sql_view is None:
+        raise SqlViewNotFound
+    return sql_view

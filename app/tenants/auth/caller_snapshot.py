@@ -1,0 +1,50 @@
+"""Callers for whom a job goes on: they are who they were when they asked, also where their key is revoked by now."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from app.db.session import Database
+from app.principal import UNLIMITED, Principal, Quotas, RequestOrigin, Role
+from app.tenants.repository import TenantRepository
+
+
+def snapshot_caller(principal: Principal) -> dict[str, Any]:
+    """What a job's payload says of its caller."""
+    allowed = principal.knowledge_base_ids
+    return {
+        "key": None if principal.key_id is None else str(principal.key_id),
+        "name": principal.key_name,
+        "role": principal.role.value,
+        "subject": principal.subject,
+        "knowledge_bases": None if allowed is None else sorted(map(str, allowed)),
+        "user": principal.user_id,
+        "request": principal.origin.request_id,
+        "address": principal.origin.address,
+    }
+
+
+async def restore_caller(database: Database, tenant_id: UUID, snapshot: Mapping[str, Any]) -> Principal | None:
+    """The caller, with the quotas that hold by now; None where the tenant is being deleted."""
+    key_id = None if snapshot["key"] is None else UUID(snapshot["key"])
+    async with database.transaction(tenant_id) as session:
+        repository = TenantRepository(session)
+        tenant = await repository.get(tenant_id)
+        key = None if key_id is None else await repository.find_key_including_revoked(tenant_id, key_id)
+    if tenant is None:
+        return None
+    allowed = snapshot["knowledge_bases"]
+    return Principal(
+        tenant_id=tenant.id,
+        tenant_name=tenant.name,
+        role=Role(snapshot["role"]),
+        key_id=key_id,
+        key_name=snapshot["name"],
+        knowledge_base_ids=None if allowed is None else frozenset(map(UUID, allowed)),
+        user_id=snapshot["user"],
+        subject=snapshot["subject"],
+        origin=RequestOrigin(snapshot["request"], snapshot["address"]),
+        quotas=Quotas.from_json(tenant.quotas),
+        key_quotas=UNLIMITED if key is None else Quotas.from_json(key.quotas),
+        key_lineage_id=key_id if key is None else key.line_id or key.id,
+    )

@@ -1,0 +1,37 @@
+"""Opens what tells who is calling, as it is configured.
+
+The library that reads tokens is imported where an issuer is named: it is an extra that others need not install.
+"""
+
+from app.db.control_plane import ControlPlaneDatabase
+from app.db.session import Database
+from app.settings import IdentitySettings
+from app.tenants.auth.authentication import Authenticator, TokenReader
+from app.tenants.auth.credential_cache import CredentialCache
+from app.tenants.auth.key_usage import KeyUsageRecorder
+from app.tenants.auth.sign_in_throttle import SignInThrottle
+from app.tenants.types import OidcExtraMissing, hash_key
+
+
+def create_authenticator(settings: IdentitySettings, database: Database, operator_key: str) -> Authenticator:
+    """Knows nobody yet; close it. Raises TokensMissing."""
+    return Authenticator(
+        credential_cache=CredentialCache(ControlPlaneDatabase(database)),
+        operator_key_hash=hash_key(operator_key),
+        usage_recorder=KeyUsageRecorder(database),
+        sign_in_throttle=SignInThrottle(settings.failed_sign_ins),
+        token_reader=create_token_reader(settings),
+    )
+
+
+def create_token_reader(settings: IdentitySettings) -> TokenReader | None:
+    """What reads an identity provider's tokens, where one is configured. Raises TokensMissing."""
+    if settings.oidc_issuer is None or settings.oidc_audience is None:
+        return None
+    try:
+        from app.tenants.auth.jwks import JwksClient
+        from app.tenants.auth.oidc import OidcTokenReader
+    except ImportError as exc:
+        raise OidcExtraMissing from exc
+    jwks_client = JwksClient(settings.oidc_issuer, settings.oidc_jwks_url)
+    return OidcTokenReader(settings, settings.oidc_issuer, settings.oidc_audience, jwks_client)

@@ -1,0 +1,221 @@
+"""What stands in an archive, as JSON: the manifest, a document, its nodes, printed pages and chunks."""
+
+import json
+from collections.abc import Iterator
+from typing import IO, Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from app.documents.scopes import MAX_SCOPE_ID_LENGTH
+from app.errors import InvalidInputError
+from app.filters import check_metadata
+from app.ingestion.title_limits import MAX_TITLE_CHARACTERS
+from app.ingestion.types import BlockKind, NodeKind
+from app.times import ProvidedTime
+from app.transfer.types import (
+    FORMAT,
+    FORMAT_VERSION,
+    MAX_DOCUMENT_IMAGES,
+    MAX_LINE_BYTES,
+    MAX_PAGE_NUMBERS,
+    MAX_TREE_LEVELS,
+    MAX_URI_LENGTH,
+    MAX_WARNING_LENGTH,
+    ArchiveDamaged,
+    ArchiveVersionUnsupported,
+)
+
+RecordT = TypeVar("RecordT", bound="ArchiveRecord")
+MANIFEST, CHECKSUMS, SKIPPED_DOCUMENTS = "manifest.json", "SHA256SUMS", "left-out.jsonl"
+DOCUMENT, ORIGINAL = "document.json", "original"
+TEXT, NODES, PAGES, CHUNKS, VECTORS = "text.txt", "nodes.jsonl", "pages.jsonl", "chunks.jsonl", "vectors.f16"
+PARTS = (TEXT, NODES, PAGES, CHUNKS, VECTORS)
+
+
+def _check_storable(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("must not contain NUL")
+    value.encode()
+    return value
+
+
+def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return check_metadata(value)
+    except InvalidInputError as exc:
+        raise ValueError(exc.message) from exc
+
+
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(_check_storable)]
+_ScopeId = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID_LENGTH), AfterValidator(_check_storable)
+]
+_Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARACTERS), AfterValidator(_check_storable)]
+_Uri = Annotated[str, StringConstraints(max_length=MAX_URI_LENGTH), AfterValidator(_check_storable)]
+_Warning = Annotated[str, StringConstraints(max_length=MAX_WARNING_LENGTH), AfterValidator(_check_storable)]
+_Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+_PositiveNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
+_Path = Annotated[tuple[_Number, ...], Field(max_length=MAX_TREE_LEVELS)]
+_Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_MediaType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+/[a-z0-9.+-]+$", max_length=127)]
+_Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
+
+
+class ArchiveRecord(BaseModel):
+    """What is not known is refused: a newer format has a higher number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def to_json_line(self) -> bytes:
+        """As one line."""
+        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
+
+
+class ArchiveManifest(ArchiveRecord):
+    """What the archive is, and what its vectors and words were made with.
+
+    ``settings`` is what ``POST /v1/knowledge-bases`` takes, without a name; ``average_length`` is what words are
+    weighed with.
+    """
+
+    format: Literal["carrel-knowledge-base"]
+    version: _PositiveNumber
+    carrel: _Name
+    name: _Name
+    settings: dict[str, Any]
+    identity: dict[str, Any]
+    average_length: Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
+    exported_at: ProvidedTime
+
+
+class ArchivePart(ArchiveRecord):
+    """A file that belongs to a document."""
+
+    name: Annotated[str, StringConstraints(max_length=64)]
+    bytes: Annotated[int, Field(ge=0, lt=1 << 33)]
+    sha256: _Digest
+
+
+class ImageRecord(ArchiveRecord):
+    """A picture of the document; its bytes are ``media/`` and its number."""
+
+    number: _Number
+    media_type: Literal["image/png", "image/jpeg"]
+    width: _PositiveNumber
+    height: _PositiveNumber
+
+
+class DocumentRecord(ArchiveRecord):
+    """A document as its owner knows it; ``parts`` are its files in their order, the last one is the original."""
+
+    source: _Name
+    media_type: _MediaType
+    created_at: ProvidedTime
+    title: _Title | None = None
+    external_id: _Name | None = None
+    source_uri: _Uri | None = None
+    source_created_at: ProvidedTime | None = None
+    encoding: _Name | None = None
+    user_id: _ScopeId | None = None
+    chat_id: _ScopeId | None = None
+    agent_id: _ScopeId | None = None
+    dynamic: bool = False
+    expires_at: ProvidedTime | None = None
+    metadata: _Metadata = Field(default_factory=dict)
+    page_count: _PositiveNumber | None = None
+    warnings: Annotated[list[_Warning], Field(max_length=100)] = Field(default_factory=list)
+    pictures: Annotated[list[ImageRecord], Field(max_length=MAX_DOCUMENT_IMAGES)] = Field(default_factory=list)
+    parts: Annotated[list[ArchivePart], Field(max_length=MAX_DOCUMENT_IMAGES + len(PARTS) + 1)]
+
+    @property
+    def original(self) -> ArchivePart:
+        """The file that was uploaded."""
+        return self.parts[-1]
+
+    def check_parts(self) -> Self:
+        """The same, its parts being those that a document has. Raises ArchiveDamaged."""
+        names = [*PARTS, *(build_image_name(image.number) for image in self.pictures), ORIGINAL]
+        if [part.name for part in self.parts] != names or len(set(names)) != len(names):
+            raise ArchiveDamaged("A document of the archive has other parts than it should have.")
+        return self
+
+
+class NodeRecord(ArchiveRecord):
+    """A node of the tree; ``path`` is its place from the root, whose own is empty."""
+
+    path: _Path = ()
+    kind: NodeKind
+    level: _Number
+    start: _Number
+    end: _Number
+    title: _Title | None = None
+    page: _PositiveNumber | None = None
+    page_end: _PositiveNumber | None = None
+    slide: _PositiveNumber | None = None
+    block: BlockKind | None = None
+
+
+class PageRecord(ArchiveRecord):
+    """Where lines stand on a page, as in ``PrintedLines``: tenths of a point, six numbers a line."""
+
+    page: _PositiveNumber
+    width: _Number
+    height: _Number
+    lines: Annotated[list[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]], Field(max_length=MAX_PAGE_NUMBERS)]
+
+
+class ChunkRecord(ArchiveRecord):
+    """A chunk: its range of the text, and what is known of it. ``embedded`` says that it has a vector."""
+
+    start: _Number
+    end: _Number
+    tokens: _Number
+    path: _Path = ()
+    sections: Annotated[tuple[_Title, ...], Field(max_length=MAX_TREE_LEVELS)] = ()
+    page: _PositiveNumber | None = None
+    page_end: _PositiveNumber | None = None
+    slide: _PositiveNumber | None = None
+    metadata: _Metadata = Field(default_factory=dict)
+    picture: _Number | None = None
+    embedded: bool = True
+
+
+def build_image_name(number: int) -> str:
+    """The part that holds a picture."""
+    return f"media/{number}"
+
+
+def parse_manifest(content: bytes) -> ArchiveManifest:
+    """Raises ArchiveDamaged, ArchiveNewer."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError) as exc:
+        raise ArchiveDamaged("The archive's manifest is no JSON.") from exc
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        raise ArchiveDamaged("That is no archive of a knowledge base.")
+    if isinstance(version := values.get("version"), int) and version > FORMAT_VERSION:
+        raise ArchiveVersionUnsupported(f"The archive has format {version}; this service reads {FORMAT_VERSION}.")
+    return parse_record(ArchiveManifest, content, MANIFEST)
+
+
+def parse_record(record_type: type[RecordT], content: bytes, name: str) -> RecordT:
+    """Raises ArchiveDamaged, naming the file and the field, and nothing that stands there."""
+    try:
+        return record_type.model_validate_json(content)
+    except ValidationError as exc:
+        first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
+        field_path = ".".join(map(str, first["loc"])) or "it"
+        raise ArchiveDamaged(f"{name}: {field_path} is not valid ({first['type']}).") from exc
+
+
+def read_lines(file: IO[bytes], name: str, *, max_lines: int) -> Iterator[tuple[str, bytes]]:
+    """Yield each line that is not empty, with its place; no more than a line is in memory. Raises ArchiveDamaged."""
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise ArchiveDamaged(f"{name}, line {number}: it has more than {MAX_LINE_BYTES} bytes.")
+        if number > max_lines:
+            raise ArchiveDamaged(f"{name} has more than {max_lines} lines.")
+        if line := line.strip():
+            yield f"{name}, line {number}", line

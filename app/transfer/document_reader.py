@@ -1,0 +1,166 @@
+"""The files of a document in an archive as what ingestion would have made of it; nobody has to be honest."""
+
+from array import array
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from app.inference.embedding import Embedder
+from app.ingestion.embedding_text import contextualize_chunks
+from app.ingestion.types import ChunkDraft, DocumentTree, LineLayout, TreeNode
+from app.knowledge_bases.types import KnowledgeBaseView
+from app.lexical.languages import build_lexical_entries, resolve_document_language
+from app.lexical.weights import LexicalEntry
+from app.threads import raise_if_cancelled
+from app.transfer.archive_format import (
+    TEXT,
+    VECTORS,
+    ArchiveRecord,
+    ChunkRecord,
+    DocumentRecord,
+    NodeRecord,
+    PageRecord,
+)
+from app.transfer.archive_reader import ChunkValidator, TreeValidator, check_page
+from app.transfer.types import ArchiveDamaged
+
+# What single precision and halves leave of a length of one.
+UNIT_LENGTH_RANGE = (0.97, 1.03)
+_ROWS_PER_CHECK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedDocument:
+    """What is indexed of a document; the sequences run parallel, ``shown`` are pictures' numbers by their chunks'."""
+
+    tree: DocumentTree
+    drafts: Sequence[ChunkDraft]
+    token_counts: Sequence[int]
+    vectors: npt.NDArray[Any]
+    unembedded: frozenset[int]
+    language: str
+    entries: Sequence[LexicalEntry]
+    image_by_chunk: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class DocumentStructure:
+    """Tree and chunks of a document, put together from records; the chunks' texts are ranges of the stored text."""
+
+    text: str
+    enforced_keys: Collection[str]
+    nodes: dict[tuple[int, ...], TreeNode] = field(default_factory=dict)
+    line_layouts: dict[int, LineLayout] = field(default_factory=dict)
+    drafts: list[ChunkDraft] = field(default_factory=list)
+    token_counts: "array[int]" = field(default_factory=lambda: array("i"))
+    unembedded: set[int] = field(default_factory=set)
+    image_by_chunk: dict[int, int] = field(default_factory=dict)
+
+    async def add_records(self, records: AsyncIterator[ArchiveRecord], image_numbers: Collection[int]) -> None:
+        """Take all records; each is compared once more with the text and with those before. Raises ArchiveDamaged."""
+        tree_validator = TreeValidator(len(self.text))
+        chunk_validator = ChunkValidator(tree_validator, len(self.text), frozenset(image_numbers))
+        location = "A document of the archive"
+        async for record in records:
+            match record:
+                case NodeRecord():
+                    tree_validator.add(record, location)
+                    self._add_node(record)
+                case PageRecord():
+                    check_page(record, len(self.text), location)
+                    self.line_layouts[record.page] = LineLayout(record.width, record.height, array("i", record.lines))
+                case ChunkRecord():
+                    chunk_validator.add(record, location)
+                    self._add_chunk(record)
+        tree_validator.require_root()
+        if not self.drafts:
+            raise ArchiveDamaged("A document of the archive has no chunks.")
+
+    def build_tree(self) -> DocumentTree:
+        """Return the tree of all nodes."""
+        return DocumentTree(self.text, self.nodes[()], self.line_layouts)
+
+    def _add_node(self, row: NodeRecord) -> None:
+        node = TreeNode(row.kind, row.level, row.start, row.end, path=row.path, title=row.title, block=row.block)
+        node.page, node.page_end, node.slide = row.page, row.page_end, row.slide
+        if row.path:
+            self.nodes[row.path[:-1]].children.append(node)
+        self.nodes[row.path] = node
+
+    def _add_chunk(self, chunk: ChunkRecord) -> None:
+        position = len(self.drafts)
+        if not chunk.embedded:
+            self.unembedded.add(position)
+        if chunk.picture is not None:
+            self.image_by_chunk[position] = chunk.picture
+        self.token_counts.append(chunk.tokens)
+        self.drafts.append(
+            ChunkDraft(
+                self.text[chunk.start : chunk.end],
+                chunk.start,
+                chunk.end,
+                section_titles=chunk.sections,
+                page=chunk.page,
+                page_end=chunk.page_end,
+                slide=chunk.slide,
+                node_path=chunk.path,
+                metadata={key: value for key, value in chunk.metadata.items() if key not in self.enforced_keys},
+            )
+        )
+
+
+def read_text(folder: Path, *, max_characters: int) -> str:
+    """Return the text of a document whose files are in ``folder``. Blocking. Raises ArchiveDamaged."""
+    try:
+        with (folder / TEXT).open(encoding="utf-8", newline="") as file:
+            text = file.read(max_characters)
+    except UnicodeError as exc:
+        raise ArchiveDamaged("A text of the archive is not UTF-8.") from exc
+    if "\0" in text:
+        raise ArchiveDamaged("A text of the archive has the character U+0000.")
+    return text
+
+
+def build_imported_document(
+    record: DocumentRecord, structure: DocumentStructure, folder: Path, kb: KnowledgeBaseView, embedder: Embedder
+) -> ImportedDocument:
+    """Add vectors and words, which are analysed anew. Blocking. Raises ArchiveDamaged, TooManyTerms."""
+    drafts = structure.drafts
+    vectors = _read_vectors(folder / VECTORS, len(drafts), structure.unembedded, embedder.identity.dimensions)
+    limit = embedder.max_tokens - embedder.special_tokens
+    texts = contextualize_chunks(record.title, drafts, count_tokens=embedder.count_tokens, max_tokens=limit)
+    raise_if_cancelled()
+    language = resolve_document_language(kb.row.language, structure.text)
+    return ImportedDocument(
+        tree=structure.build_tree(),
+        drafts=drafts,
+        token_counts=structure.token_counts,
+        vectors=vectors,
+        unembedded=frozenset(structure.unembedded),
+        language=language,
+        entries=build_lexical_entries(texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl),
+        image_by_chunk=structure.image_by_chunk,
+    )
+
+
+def _read_vectors(path: Path, chunks: int, unembedded: Collection[int], dimensions: int) -> npt.NDArray[Any]:
+    """One for each chunk in half precision, zeros for one that has none; of unit length, as all that are stored."""
+    count = chunks - len(unembedded)
+    if path.stat().st_size != 2 * dimensions * count:
+        raise ArchiveDamaged(f"{VECTORS} has another size than {count} vectors of {dimensions} dimensions.")
+    stored_vectors = np.fromfile(path, np.dtype("<f2")).reshape(count, dimensions)
+    for start in range(0, count, _ROWS_PER_CHECK):
+        raise_if_cancelled()
+        lengths = np.linalg.norm(stored_vectors[start : start + _ROWS_PER_CHECK].astype(np.float32), axis=1)
+        # A comparison with NaN is False.
+        if not np.all((lengths > UNIT_LENGTH_RANGE[0]) & (lengths < UNIT_LENGTH_RANGE[1])):
+            raise ArchiveDamaged(f"{VECTORS} has vectors that are not finite or not of length one.")
+    if not unembedded:
+        return stored_vectors
+    vectors = np.zeros((chunks, dimensions), np.float16)
+    vectors[[position for position in range(chunks) if position not in unembedded]] = stored_vectors
+    return vectors

@@ -1,0 +1,266 @@
+"""A stored document as the files of an archive, written in batches of rows: never all of them in memory."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import IO
+from uuid import UUID
+
+import numpy as np
+
+from app.db.models.tenant_data import DocumentRow
+from app.db.statements import Record
+from app.documents.types import build_node_id
+from app.ingestion.title_limits import LONG_TITLE_WARNING, split_title
+from app.settings.environment import find_temporary_directory
+from app.transfer.archive_format import (
+    CHUNKS,
+    NODES,
+    ORIGINAL,
+    PAGES,
+    PARTS,
+    TEXT,
+    VECTORS,
+    ArchivePart,
+    ChunkRecord,
+    DocumentRecord,
+    ImageRecord,
+    NodeRecord,
+    PageRecord,
+    build_image_name,
+)
+from app.transfer.types import (
+    MAX_DOCUMENT_CHUNKS,
+    MAX_DOCUMENT_IMAGES,
+    MAX_DOCUMENT_NODES,
+    MAX_PART_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_TREE_LEVELS,
+)
+
+NodePath = tuple[int, ...]
+# Topics of several search indexes lie beside each other: so far behind its neighbours a node is looked for.
+MAX_SIBLING_GAP = 256
+PIECE_BYTES = 256 * 1024
+
+
+class DocumentNotWritable(Exception):
+    """The document cannot go into an archive; the message says why."""
+
+
+class PartFile:
+    """A part while it is written: in memory if it is small, else in a file; counted and hashed."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(PIECE_BYTES, dir=str(find_temporary_directory()))  # noqa: SIM115
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def write(self, content: bytes) -> None:
+        """Append. Raises NotWritable for more than a part may have."""
+        self.size += len(content)
+        if self.size > MAX_PART_BYTES:
+            raise DocumentNotWritable("it is too large")
+        self._digest.update(content)
+        self._file.write(content)
+
+    def to_part(self, name: str) -> ArchivePart:
+        """What the record says of it."""
+        return ArchivePart(name=name, bytes=self.size, sha256=self._digest.hexdigest())
+
+    def iter_pieces(self) -> Iterator[bytes]:
+        """Yield what was written."""
+        self._file.seek(0)
+        while piece := self._file.read(PIECE_BYTES):
+            yield piece
+
+    def close(self) -> None:
+        """Forget what was written."""
+        self._file.close()
+
+
+@dataclass(slots=True)
+class DocumentWriter:
+    """The parts of one document: its rows come in order, in batches. All methods block, and raise NotWritable."""
+
+    document: DocumentRow
+    text: str
+    files: dict[str, PartFile] = field(default_factory=dict)
+    _paths: "NodePathFinder" = field(init=False)
+    _written_paths: set[NodePath] = field(default_factory=set)
+    _chunk_count: int = 0
+
+    def __post_init__(self) -> None:
+        self.files = {name: PartFile() for name in PARTS}
+        self._paths = NodePathFinder(self.document.id, self.document.version)
+
+    def add_text(self) -> None:
+        """Write the text."""
+        for start in range(0, len(self.text), PIECE_BYTES):
+            self.files[TEXT].write(self.text[start : start + PIECE_BYTES].encode())
+
+    def add_nodes(self, rows: Sequence[Record]) -> None:
+        """Write further nodes; those that hang nowhere are left out."""
+        lines = []
+        for row in rows:
+            path = self._paths.add(row["id"], row["parent_id"])
+            if path is not None:
+                self._written_paths.add(path)
+                lines.append(_encode_node(row, path))
+        if len(self._written_paths) > MAX_DOCUMENT_NODES:
+            raise DocumentNotWritable("it has too many parts")
+        self.files[NODES].write(b"".join(lines))
+
+    def add_pages(self, rows: Sequence[Record]) -> None:
+        """Write further printed pages."""
+        for row in rows:
+            self.files[PAGES].write(_encode_page(row))
+
+    def add_chunks(self, rows: Sequence[Record]) -> None:
+        """Write further chunks, and their vectors."""
+        if any(row["content"] != self.text[row["start_offset"] : row["end_offset"]] for row in rows):
+            raise DocumentNotWritable("its chunks are not of its text")
+        if any(tuple(row["node_path"]) not in self._written_paths for row in rows):
+            raise DocumentNotWritable("its chunks are not of its tree")
+        self._chunk_count += len(rows)
+        if self._chunk_count > MAX_DOCUMENT_CHUNKS:
+            raise DocumentNotWritable("it has too many parts")
+        self.files[CHUNKS].write(b"".join(map(_encode_chunk, rows)))
+        self.files[VECTORS].write(_encode_vectors(rows))
+
+    def build_record(self, images: Sequence[Record]) -> DocumentRecord:
+        """Describe the document and what was written of it, with these pictures."""
+        if self._chunk_count != self.document.chunk_count:
+            raise DocumentNotWritable("its chunks are not all there")
+        if len(images) > MAX_DOCUMENT_IMAGES:
+            raise DocumentNotWritable("it has too many parts")
+        parts = [file.to_part(name) for name, file in self.files.items()]
+        record = _build_document_record(self.document, parts, images)
+        if len(record.to_json_line()) > MAX_RECORD_BYTES:
+            raise DocumentNotWritable("it is too large")
+        return record
+
+    def close(self) -> None:
+        """Forget what was written."""
+        for file in self.files.values():
+            file.close()
+
+
+class NodePathFinder:
+    """The paths that nodes' ids are made of.
+
+    Nodes come with parents before their children, and mostly as their parents' next child.
+    """
+
+    def __init__(self, document_id: UUID, version: int) -> None:
+        self._document_id, self._version = document_id, version
+        self._paths: dict[UUID, NodePath] = {}
+        self._next_children: dict[UUID, int] = {}
+
+    def add(self, stored_id: UUID, parent_id: UUID | None) -> NodePath | None:
+        """Return the path of the next node; None for one that hangs nowhere."""
+        if parent_id is None:
+            self._paths[stored_id] = ()
+            return ()
+        parent_path = self._paths.get(parent_id)
+        if parent_path is None or len(parent_path) >= MAX_TREE_LEVELS:
+            return None
+        expected = self._next_children.get(parent_id, 0)
+        for child_number in chain(range(expected, expected + MAX_SIBLING_GAP), range(expected)):
+            if build_node_id(self._document_id, self._version, path := (*parent_path, child_number)) == stored_id:
+                self._paths[stored_id] = path
+                self._next_children[parent_id] = child_number + 1
+                return path
+        return None
+
+
+def _encode_node(row: Record, path: NodePath) -> bytes:
+    return NodeRecord(
+        path=path,
+        kind=row["kind"],
+        level=row["level"],
+        start=row["start_offset"],
+        end=row["end_offset"],
+        title=_shorten_title(row["title"]),
+        page=row["page"],
+        page_end=row["page_end"],
+        slide=row["slide"],
+        block=row["block"],
+    ).to_json_line()
+
+
+def _shorten_title(title: str | None) -> str | None:
+    """Older versions stored titles of any length; all of such a title is in the text."""
+    return (split_title(title)[0] or None) if title else title
+
+
+def _encode_page(row: Record) -> bytes:
+    boxes = row["boxes"]
+    lines = chain.from_iterable(
+        (start, end, *boxes[4 * number : 4 * number + 4])
+        for number, (start, end) in enumerate(zip(row["starts"], row["ends"], strict=True))
+    )
+    return PageRecord(
+        page=row["page"], width=round(row["width"] * 10), height=round(row["height"] * 10), lines=list(lines)
+    ).to_json_line()
+
+
+def _encode_chunk(row: Record) -> bytes:
+    return ChunkRecord(
+        start=row["start_offset"],
+        end=row["end_offset"],
+        tokens=row["token_count"],
+        path=tuple(row["node_path"]),
+        sections=tuple(_shorten_title(title) or "" for title in row["section_titles"]),
+        page=row["page"],
+        page_end=row["page_end"],
+        slide=row["slide"],
+        metadata=row["metadata"],
+        picture=row["media_ordinal"],
+        embedded=row["embedding"] is not None,
+    ).to_json_line()
+
+
+def _encode_vectors(chunks: Sequence[Record]) -> bytes:
+    vectors = (row["embedding"].to_numpy() for row in chunks if row["embedding"] is not None)
+    return b"".join(vector.astype(np.dtype("<f2")).tobytes() for vector in vectors)
+
+
+def _build_document_record(row: DocumentRow, parts: Sequence[ArchivePart], images: Sequence[Record]) -> DocumentRecord:
+    title = _shorten_title(row.title)
+    return DocumentRecord(
+        source=row.source,
+        media_type=row.media_type,
+        created_at=row.created_at,
+        title=title,
+        external_id=row.external_id,
+        source_uri=row.source_uri,
+        source_created_at=row.source_created_at,
+        encoding=row.encoding,
+        user_id=row.user_id,
+        chat_id=row.chat_id,
+        agent_id=row.agent_id,
+        dynamic=row.dynamic,
+        expires_at=row.expires_at,
+        metadata=row.attributes,
+        page_count=row.page_count,
+        warnings=[*row.warnings, *([] if title == row.title else [LONG_TITLE_WARNING])],
+        pictures=[
+            ImageRecord(
+                number=image["ordinal"], media_type=image["media_type"], width=image["width"], height=image["height"]
+            )
+            for image in images
+        ],
+        parts=[
+            *parts,
+            *_iter_image_parts(images),
+            ArchivePart(name=ORIGINAL, bytes=row.bytes, sha256=row.sha256.hex()),
+        ],
+    )
+
+
+def _iter_image_parts(images: Sequence[Record]) -> Iterator[ArchivePart]:
+    for image in images:
+        yield ArchivePart(name=build_image_name(image["ordinal"]), bytes=image["bytes"], sha256=image["sha256"].hex())

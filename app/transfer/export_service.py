@@ -1,0 +1,287 @@
+"""A knowledge base as one archive, written while it is sent."""
+
+import hashlib
+import json
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager, closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import IO
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from app import __version__
+from app.audit.types import AuditAction, AuditEvent
+from app.db.models.tenant_data import DocumentRow
+from app.db.session import Session, TenantDatabase
+from app.db.statements import Record
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseView
+from app.object_store import ObjectMissing, ObjectStore
+from app.settings.environment import find_temporary_directory
+from app.tenant_slots import TenantSlots
+from app.threads import run_in_thread
+from app.transfer.archive_format import (
+    CHECKSUMS,
+    DOCUMENT,
+    MANIFEST,
+    SKIPPED_DOCUMENTS,
+    ArchiveManifest,
+    DocumentRecord,
+    build_image_name,
+)
+from app.transfer.document_writer import DocumentNotWritable, DocumentWriter
+from app.transfer.repository import DocumentSnapshot, StoredText, TransferRepository
+from app.transfer.tar import END_MARKER, build_header, build_member, build_padding
+from app.transfer.types import FORMAT, FORMAT_VERSION, MAX_PART_BYTES, ExportInterrupted
+
+PAGE_SIZE = 500
+# Of versions of prompts: the texts go along, and are counted anew.
+PROMPT_VERSION_FIELDS = {"rewrite_prompt_version", "answer_prompt_version"}
+READ_SIZE_BYTES = 1024 * 1024
+# What is written in less time than a thread would be worth.
+MAX_INLINE_ROWS = 50
+MAX_INLINE_CHARACTERS = 64 * 1024
+
+
+class DocumentSkipped(Exception):
+    """A document does not go into the archive, which says why."""
+
+    def __init__(self, document: DocumentRow, reason: str) -> None:
+        super().__init__(reason)
+        self.details = {"source": document.source, "external_id": document.external_id, "reason": reason}
+
+    def to_json_line(self) -> bytes:
+        """As the archive has it."""
+        return json.dumps(self.details, ensure_ascii=False).encode() + b"\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportService:
+    """How knowledge bases leave."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    objects: ObjectStore
+    slots: TenantSlots
+
+    async def export(self, reference: str) -> "KnowledgeBaseExport":
+        """An archive that is yet to be written; that somebody wants it is recorded.
+
+        Raises KnowledgeBaseNotFound, HoldsNoDocuments, Forbidden.
+        """
+        self.knowledge_bases.require_unrestricted_key()
+        async with self.db.transaction() as session:
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            kb.require_documents()
+            kb = await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
+            event = AuditEvent(AuditAction.KNOWLEDGE_BASE_EXPORT, [kb.row.id], kb.row.id)
+            await self.knowledge_bases.record_event(session, event)
+        return KnowledgeBaseExport(self.db, self.objects, kb, self.slots)
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseExport:
+    """One archive; each document in it is as one moment shows it."""
+
+    db: TenantDatabase
+    objects: ObjectStore
+    kb: KnowledgeBaseView
+    slots: TenantSlots
+
+    @asynccontextmanager
+    async def open_stream(self) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Hold a place for the export while its bytes are sent. Raises TooManyTransfers, TransfersBusy."""
+        async with self.slots.acquire(self.db.tenant_id), aclosing(self.iter_pieces()) as pieces:
+            yield pieces
+
+    async def iter_pieces(self) -> AsyncGenerator[bytes]:
+        """Its bytes. Raises ExportBroken where the index is not the same any more; ObjectStoreUnavailable."""
+        directory = find_temporary_directory()
+        with tempfile.TemporaryFile(dir=directory) as sums, tempfile.TemporaryFile(dir=directory) as skipped:
+            content = build_manifest(self.kb).to_json_line()
+            _write_checksum(sums, hashlib.sha256(content).hexdigest(), MANIFEST)
+            yield build_member(MANIFEST, content)
+            number, after = 0, None
+            while ids := await self._list_document_ids(after):
+                for after in ids:
+                    try:
+                        written = await self._read_document(after)
+                    except DocumentSkipped as exc:
+                        skipped.write(exc.to_json_line())
+                        continue
+                    if written is None:
+                        continue
+                    number += 1
+                    with closing(written.writer):
+                        async for piece in self._iter_document(f"documents/{number:07}", written, sums):
+                            yield piece
+            async for piece in _iter_spooled(SKIPPED_DOCUMENTS, skipped, sums):
+                yield piece
+            async for piece in _iter_spooled(CHECKSUMS, sums, None):
+                yield piece
+            yield END_MARKER
+
+    async def _list_document_ids(self, after: UUID | None) -> list[UUID]:
+        async with self.db.transaction(snapshot=True) as session:
+            repository = self._create_repository(session)
+            if not await repository.is_live():
+                raise ExportInterrupted
+            return list(await repository.list_document_ids(after=after, limit=PAGE_SIZE))
+
+    async def _read_document(self, document_id: UUID) -> "_WrittenDocument | None":
+        """None where it is gone meanwhile. Raises LeftOut, ExportBroken."""
+        async with self.db.transaction(snapshot=True) as session:
+            repository = self._create_repository(session)
+            snapshot = await repository.find_document(document_id)
+            if snapshot is None:
+                return None
+            if not snapshot.is_live:
+                raise ExportInterrupted
+            document = snapshot.document
+            stored_text = await _load_text(repository, snapshot)
+            writer = DocumentWriter(document, stored_text.content)
+            try:
+                written = await _write_parts(repository, writer, stored_text.key)
+            except DocumentNotWritable as exc:
+                writer.close()
+                raise DocumentSkipped(document, str(exc)) from exc
+            except ValidationError as exc:
+                writer.close()
+                raise DocumentSkipped(document, "it breaks a rule of the format") from exc
+            except BaseException:
+                writer.close()
+                raise
+        try:
+            await self._require_objects(written)
+        except BaseException as exc:
+            writer.close()
+            if isinstance(exc, DocumentNotWritable):
+                raise DocumentSkipped(document, str(exc)) from exc
+            if isinstance(exc, ObjectMissing):
+                raise DocumentSkipped(document, "its original is not in the object store") from exc
+            raise
+        return written
+
+    async def _require_objects(self, written: "_WrittenDocument") -> None:
+        """Before anything of the document is sent: afterwards it could not be left out."""
+        document = written.writer.document
+        sizes = {written.key: document.bytes} | {image["key"]: image["bytes"] for image in written.images}
+        for key, size in sizes.items():
+            if await self.objects.get_size(key) != size:
+                raise DocumentNotWritable("its original has another size than it should have")
+
+    async def _iter_document(self, folder: str, written: "_WrittenDocument", sums: IO[bytes]) -> AsyncIterator[bytes]:
+        content = written.record.to_json_line()
+        _write_checksum(sums, hashlib.sha256(content).hexdigest(), f"{folder}/{DOCUMENT}")
+        yield build_member(f"{folder}/{DOCUMENT}", content)
+        keys = {build_image_name(image["ordinal"]): image["key"] for image in written.images}
+        for part in written.record.parts:
+            name = f"{folder}/{part.name}"
+            _write_checksum(sums, part.sha256, name)
+            yield build_header(name, part.bytes)
+            if part.name in written.writer.files:
+                for piece in written.writer.files[part.name].iter_pieces():
+                    yield piece
+            else:
+                key = keys.get(part.name, written.key)
+                async for piece in self.objects.stream(key, start=0, length=part.bytes):
+                    yield piece
+            yield build_padding(part.bytes)
+
+    def _create_repository(self, session: Session) -> TransferRepository:
+        return TransferRepository(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
+
+
+def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
+    """What stands first in an archive of this knowledge base."""
+    row, identity = kb.row, kb.index.identity
+    settings = {
+        "title": row.title,
+        "description": row.description,
+        "language": row.language,
+        "embedding": {"model": identity["model"], "dimensions": kb.index.dim},
+        "chunking": row.chunking,
+        "retrieval": {
+            name: value
+            for name, value in row.retrieval.items()
+            if value is not None and name not in PROMPT_VERSION_FIELDS
+        },
+        "routing": asdict(kb.routing),
+        "metadata_filter": row.enforced_metadata,
+    }
+    return ArchiveManifest(
+        format=FORMAT,
+        version=FORMAT_VERSION,
+        carrel=__version__,
+        name=row.name,
+        settings={name: value for name, value in settings.items() if value is not None},
+        identity=identity,
+        average_length=kb.index.avgdl,
+        exported_at=datetime.now(UTC),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenDocument:
+    """A document whose parts are written: its record, the key of its original, and its pictures."""
+
+    writer: DocumentWriter
+    record: DocumentRecord
+    key: str
+    images: Sequence[Record]
+
+
+async def _load_text(repository: TransferRepository, snapshot: DocumentSnapshot) -> StoredText:
+    document = snapshot.document
+    if document.live_version != document.version or document.status != "ready":
+        raise DocumentSkipped(document, f"its newest version is {document.status}")
+    if snapshot.memory_bytes > MAX_PART_BYTES:
+        raise DocumentSkipped(document, "it is too large")
+    stored_text = await repository.find_text(document)
+    if stored_text is None:
+        raise DocumentSkipped(document, "its text is not stored")
+    return stored_text
+
+
+async def _write_parts(repository: TransferRepository, writer: DocumentWriter, key: str) -> _WrittenDocument:
+    """Write all parts, a batch of rows at a time. Raises NotWritable, ValidationError."""
+    document = writer.document
+    await _run_work(writer.add_text, len(writer.text) > MAX_INLINE_CHARACTERS)
+    async for rows in repository.iter_nodes(document):
+        await _run_work(partial(writer.add_nodes, rows), len(rows) > MAX_INLINE_ROWS)
+    async for rows in repository.iter_pages(document):
+        await run_in_thread(writer.add_pages, rows)
+    async for rows in repository.iter_chunks(document):
+        await _run_work(partial(writer.add_chunks, rows), len(rows) > MAX_INLINE_ROWS)
+    images = await repository.list_images(document)
+    return _WrittenDocument(writer, writer.build_record(images), key, images)
+
+
+async def _run_work(work: Callable[[], None], is_large: bool) -> None:
+    """In a thread, if it is worth one."""
+    if is_large:
+        await run_in_thread(work)
+    else:
+        work()
+
+
+def _write_checksum(sums: IO[bytes], digest: str, name: str) -> None:
+    sums.write(f"{digest}  {name}\n".encode())
+
+
+async def _iter_spooled(name: str, file: IO[bytes], sums: IO[bytes] | None) -> AsyncIterator[bytes]:
+    size = file.tell()
+    file.seek(0)
+    yield build_header(name, size)
+    digest = hashlib.sha256()
+    while piece := file.read(READ_SIZE_BYTES):
+        digest.update(piece)
+        yield piece
+    yield build_padding(size)
+    if sums is not None:
+        _write_checksum(sums, digest.hexdigest(), name)

@@ -1,0 +1,303 @@
+"""An archive into a knowledge base: each document becomes visible whole, in one transaction, or not at all."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy.exc import IntegrityError
+
+from app.audit.types import Actor
+from app.db.models.images import DocumentImage
+from app.db.models.tenant_data import DocumentRow
+from app.db.session import Session, TenantDatabase
+from app.documents.content.image_repository import ImageRepository
+from app.documents.existing import find_unexpired_document
+from app.documents.scopes import DocumentScope
+from app.documents.types import UploadConflict, build_document_filter_metadata, build_object_key
+from app.documents.write_repository import UploadRepository
+from app.ids import generate_id
+from app.inference.embedding import Embedder
+from app.ingestion.embedding import TokenUsage, record_usage
+from app.ingestion.repository import IndexedDocument, IngestionRepository
+from app.ingestion.version_repository import VersionRepository
+from app.jobs.queue import JobQueue
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseNotFound, KnowledgeBaseView
+from app.object_store import ObjectStore
+from app.quotas.service import QuotaService
+from app.quotas.storage_quota import StorageQuota
+from app.quotas.types import NO_KEY
+from app.tenant_slots import TenantSlots
+from app.threads import run_in_thread
+from app.transfer.archive_format import (
+    CHECKSUMS,
+    MANIFEST,
+    ORIGINAL,
+    SKIPPED_DOCUMENTS,
+    ArchiveManifest,
+    DocumentRecord,
+    build_image_name,
+    parse_manifest,
+)
+from app.transfer.document_reader import DocumentStructure, ImportedDocument, build_imported_document, read_text
+from app.transfer.member_reader import (
+    IncomingDocument,
+    read_incoming_document,
+    read_small_member,
+    receive_files,
+    skip_files,
+)
+from app.transfer.reader_pool import ArchiveReaderPool
+from app.transfer.repository import TransferRepository
+from app.transfer.slots import ImportCapacity
+from app.transfer.tar import TarReader
+from app.transfer.types import ArchiveDamaged, ArchiveMismatch, ImportResult
+
+NO_GROWTH = {"documents": 0, "stored_bytes": 0, "chunks": 0}
+REINDEXED_MESSAGE = "The knowledge base was reindexed while this was imported; import it again."
+
+
+@dataclass(frozen=True, slots=True)
+class ImportService:
+    """How knowledge bases come in; ``room`` is for the documents that are held in memory at once, of all callers."""
+
+    db: TenantDatabase
+    knowledge_bases: KnowledgeBaseService
+    objects: ObjectStore
+    queue: JobQueue
+    quotas: QuotaService
+    slots: TenantSlots
+    capacity: ImportCapacity
+    readers: ArchiveReaderPool
+    max_characters: int
+
+    async def find_target(self, reference: str) -> KnowledgeBaseView:
+        """The one that is to take an archive in. Raises KnowledgeBaseNotFound, HoldsNoDocuments, Forbidden."""
+        self.knowledge_bases.require_unrestricted_key()
+        kb = await self.knowledge_bases.find(reference)
+        kb.require_documents()
+        return kb
+
+    async def import_archive(self, kb: KnowledgeBaseView, body: AsyncIterator[bytes]) -> ImportResult:
+        """Read an archive, or a part of one with its manifest before it; what is there already is passed over.
+
+        Whatever was taken before an error stays. Raises IndexMismatch, ArchiveMismatch, ArchiveDamaged,
+        ArchiveTruncated, ArchiveNewer, ArchiveTooLarge, TooManyTerms, QuotaExceeded, UploadConflict,
+        KnowledgeBaseNotFound; TooManyTransfers and TransfersBusy before anything is read.
+        """
+        async with self.slots.acquire(self.db.tenant_id):
+            return await self._import_all(kb, body)
+
+    async def _import_all(self, kb: KnowledgeBaseView, body: AsyncIterator[bytes]) -> ImportResult:
+        kb.require_match(self.knowledge_bases.settings.embedders.identities)
+        tar = TarReader(body)
+        first = await tar.read_next_member()
+        if first is None or first.name != MANIFEST:
+            raise ArchiveDamaged("The archive does not begin with its manifest.")
+        kb = await self._check_manifest(kb, parse_manifest(await read_small_member(tar, first)))
+        result = ImportResult()
+        while (member := await tar.read_next_member()) is not None:
+            if member.name in (SKIPPED_DOCUMENTS, CHECKSUMS):
+                continue
+            incoming = await read_incoming_document(tar, member, max_original_bytes=self.quotas.upload_limit_bytes)
+            await self._import_document(kb, incoming, tar, result)
+        return result
+
+    async def _check_manifest(self, kb: KnowledgeBaseView, manifest: ArchiveManifest) -> KnowledgeBaseView:
+        """Its words are weighed as they were, where there are none yet. Raises ArchiveMismatch."""
+        for name, expected in kb.index.identity.items():
+            if manifest.identity.get(name) != expected:
+                actual = str(manifest.identity.get(name))[:100]
+                raise ArchiveMismatch(
+                    f"The archive was made with {name} {actual!r}; the knowledge base has {expected!r}."
+                )
+        async with self.db.transaction() as session:
+            location = (self.db.tenant_id, kb.row.id, kb.index.id)
+            await TransferRepository(session, *location).seed_average_length(manifest.average_length)
+            return await self.knowledge_bases.find_in_session(session, kb.row.name)
+
+    async def _import_document(
+        self, kb: KnowledgeBaseView, incoming: IncomingDocument, tar: TarReader, result: ImportResult
+    ) -> None:
+        scope = _build_scope(incoming.record, self.db.tenant_id)
+        async with self.db.transaction() as session:
+            location, digest = (
+                (self.db.tenant_id, kb.row.id, scope.to_key()),
+                bytes.fromhex(incoming.record.original.sha256),
+            )
+            existing = await find_unexpired_document(
+                session, self.queue, *location, external_id=incoming.record.external_id, sha256=digest
+            )
+        if existing is not None:
+            await skip_files(tar, incoming)
+            is_same = existing.sha256 == digest
+            result.present += is_same
+            result.conflicts += not is_same
+            return
+        async with receive_files(tar, incoming) as folder, self.capacity.acquire(incoming.size):
+            embedder = kb.get_embedder(self.knowledge_bases.settings.embedders)
+            document_import = _DocumentImport(self, kb, incoming.record, scope, folder, embedder)
+            chunks = await document_import.store()
+        result.documents += chunks is not None
+        result.present += chunks is None
+        result.chunks += chunks or 0
+
+
+def _build_scope(record: DocumentRecord, tenant_id: UUID) -> DocumentScope:
+    return DocumentScope(record.user_id, record.chat_id, record.agent_id).with_tenant(tenant_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _DocumentImport:
+    """One document, from its files to its rows."""
+
+    service: ImportService
+    kb: KnowledgeBaseView
+    record: DocumentRecord
+    scope: DocumentScope
+    folder: Path
+    embedder: Embedder
+    object_keys: list[str] = field(default_factory=list)
+
+    async def store(self) -> int | None:
+        """Object before row, all rows in one transaction; how many chunks, None where another was faster."""
+        content = await self._read_content()
+        document = self._build_document()
+        try:
+            key = await self._put_object(document, ORIGINAL)
+            images = [await self._store_image(document, number) for number in range(len(self.record.pictures))]
+            async with self.service.db.transaction() as session:
+                is_written = await self._write_rows(session, document, key, images, content)
+        except BaseException as exc:
+            await self._delete_objects()
+            if isinstance(exc, IntegrityError):
+                raise KnowledgeBaseNotFound from exc  # it was deleted meanwhile
+            raise
+        if not is_written:
+            await self._delete_objects()
+            return None
+        self.service.quotas.count(uploads=1, documents=1, bytes=document.bytes)
+        return len(content.drafts)
+
+    async def _read_content(self) -> ImportedDocument:
+        """Read it in a sandboxed process, line by line; then add vectors and words."""
+        max_characters, image_numbers = self.service.max_characters, [image.number for image in self.record.pictures]
+        text = await run_in_thread(read_text, self.folder, max_characters=max_characters)
+        structure = DocumentStructure(text, self.kb.row.enforced_metadata.keys())
+        records = self.service.readers.read_records(
+            self.folder, image_numbers=image_numbers, max_characters=max_characters
+        )
+        async with aclosing(records):
+            await structure.add_records(records, image_numbers)
+        return await run_in_thread(build_imported_document, self.record, structure, self.folder, self.kb, self.embedder)
+
+    async def _write_rows(
+        self, session: Session, document: DocumentRow, key: str, images: list[DocumentImage], content: ImportedDocument
+    ) -> bool:
+        tenant_id, kb, principal = self.service.db.tenant_id, self.kb, self.service.knowledge_bases.principal
+        uploads, bases = UploadRepository(session, tenant_id), KnowledgeBaseRepository(session, tenant_id)
+        if not await uploads.has_metadata_revision(kb.row.id, kb.row.metadata_revision):
+            raise UploadConflict("The knowledge base was changed while this was imported; import it again.")
+        row = await uploads.add(document, key, actor=Actor.from_principal(principal))
+        if row is None:
+            return False
+        locked_indexes = await bases.lock_indexes(kb.row.id)
+        if kb.index.id not in locked_indexes:
+            raise IndexMismatch(REINDEXED_MESSAGE)
+        indexed = self._build_indexed_document(content, images).recompute_weights(
+            kb.index.avgdl, locked_indexes[kb.index.id].avgdl
+        )
+        await IngestionRepository(session, tenant_id).replace_document(
+            row, indexed, index_id=kb.index.id, dim=kb.index.dim
+        )
+        if content.language not in kb.languages:
+            await bases.add_language(kb.index.id, content.language)
+        finished = await VersionRepository(session, tenant_id).finish(
+            row,
+            kb.index.id,
+            chunks=len(content.drafts),
+            language=content.language,
+            page_count=indexed.page_count,
+            warnings=indexed.warnings,
+            image_hashes=[image.sha256 for image in images],
+        )
+        if finished is None:
+            raise IndexMismatch(REINDEXED_MESSAGE)
+        await ImageRepository(session, tenant_id).add(images)
+        await StorageQuota.from_principal(principal).check(session, NO_GROWTH, key_added=NO_GROWTH)
+        # Last: the day's row is every document's of the tenant.
+        key_id = principal.key_id or NO_KEY
+        await record_usage(
+            session, self.service.db, self.embedder, TokenUsage(), key_id=key_id, chunks=len(content.drafts)
+        )
+        return True
+
+    def _build_indexed_document(self, content: ImportedDocument, images: list[DocumentImage]) -> IndexedDocument:
+        by_number = {image.ordinal: image for image in images}
+        return IndexedDocument(
+            tree=content.tree,
+            title=self.record.title,
+            page_count=self.record.page_count,
+            warnings=list(self.record.warnings),
+            language=content.language,
+            drafts=content.drafts,
+            token_counts=content.token_counts,
+            vectors=content.vectors,
+            unembedded=content.unembedded,
+            entries=content.entries,
+            images={chunk_number: by_number[number] for chunk_number, number in content.image_by_chunk.items()},
+        )
+
+    def _build_document(self) -> DocumentRow:
+        record, kb = self.record, self.kb
+        document = DocumentRow(
+            tenant_id=kb.row.tenant_id,
+            kb_id=kb.row.id,
+            id=generate_id(),
+            bytes=record.original.bytes,
+            sha256=bytes.fromhex(record.original.sha256),
+            scope_level=self.scope.determine_level().value,
+            scope_key=self.scope.to_key(),
+            attributes={**record.metadata, **kb.row.enforced_metadata},
+            stamp_number=kb.row.metadata_revision,
+            **{name: getattr(record, name) for name in _COPIED_FIELDS},
+        )
+        document.quota_key_id = self.service.knowledge_bases.principal.storage_quota_key_id
+        document.filterable = build_document_filter_metadata(document)
+        return document
+
+    async def _store_image(self, document: DocumentRow, position: int) -> DocumentImage:
+        image = self.record.pictures[position]
+        name = build_image_name(image.number)
+        (part,) = (part for part in self.record.parts if part.name == name)
+        return DocumentImage(
+            tenant_id=document.tenant_id,
+            document_id=document.id,
+            version=1,
+            ordinal=image.number,
+            key=await self._put_object(document, name),
+            media_type=image.media_type,
+            bytes=part.bytes,
+            width=image.width,
+            height=image.height,
+            sha256=bytes.fromhex(part.sha256),
+        )
+
+    async def _put_object(self, document: DocumentRow, name: str) -> str:
+        key = build_object_key(document.tenant_id, document.id, generate_id())
+        self.object_keys.append(key)
+        await self.service.objects.put(key, self.folder / name)
+        return key
+
+    async def _delete_objects(self) -> None:
+        for key in self.object_keys:
+            await self.service.objects.delete(key)
+
+
+_COPIED_FIELDS = (
+    *("source", "title", "external_id", "source_uri", "source_created_at", "media_type", "encoding"),
+    *("user_id", "chat_id", "agent_id", "dynamic", "expires_at", "created_at"),
+)

@@ -1,0 +1,78 @@
+"""One document of an archive on its way in: its files on the local disk, each with the hash that it should have."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.temp_files import create_temp_directory
+from app.transfer.archive_format import DOCUMENT, ORIGINAL, PARTS, ArchivePart, DocumentRecord, parse_record
+from app.transfer.tar import ArchiveMember, TarReader
+from app.transfer.types import MAX_IMAGE_BYTES, MAX_PART_BYTES, MAX_RECORD_BYTES, ArchiveDamaged, ArchiveTooLarge
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingDocument:
+    """A document whose record is read and whose files follow; ``folder`` is its place in the archive."""
+
+    record: DocumentRecord
+    folder: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the parts that are read into memory."""
+        return sum(part.bytes for part in self.record.parts if part.name in PARTS)
+
+
+async def read_small_member(tar: TarReader, member: ArchiveMember) -> bytes:
+    """A file that is small by its nature. Raises ArchiveTooLarge."""
+    if member.size > MAX_RECORD_BYTES:
+        raise ArchiveTooLarge(f"{member.name} is larger than {MAX_RECORD_BYTES} bytes.")
+    return b"".join([piece async for piece in tar.iter_pieces()])
+
+
+async def read_incoming_document(tar: TarReader, member: ArchiveMember, *, max_original_bytes: int) -> IncomingDocument:
+    """The document that begins with this file; its parts are not too large. Raises ArchiveDamaged, ArchiveTooLarge."""
+    folder, _, name = member.name.rpartition("/")
+    if name != DOCUMENT:
+        raise ArchiveDamaged("A document of the archive does not begin with its record.")
+    record = parse_record(DocumentRecord, await read_small_member(tar, member), DOCUMENT).check_parts()
+    for part in record.parts:
+        limit = (
+            max_original_bytes if part.name == ORIGINAL else MAX_PART_BYTES if part.name in PARTS else MAX_IMAGE_BYTES
+        )
+        if part.bytes > limit:
+            raise ArchiveTooLarge(f"A document's {part.name} is larger than {limit} bytes.")
+    if record.original.bytes == 0:
+        raise ArchiveDamaged("A document of the archive has an empty original.")
+    return IncomingDocument(record, folder)
+
+
+@asynccontextmanager
+async def receive_files(tar: TarReader, incoming: IncomingDocument) -> AsyncIterator[Path]:
+    """Its files, all of them right, below a directory that goes with the block. Raises ArchiveDamaged."""
+    with create_temp_directory("import") as folder:
+        (folder / "media").mkdir()
+        for part in incoming.record.parts:  # their names are ours: the record was checked
+            await _expect_part(tar, incoming, part)
+            with (folder / part.name).open("wb") as file:
+                digest = hashlib.sha256()
+                async for piece in tar.iter_pieces():
+                    digest.update(piece)
+                    file.write(piece)
+            if digest.hexdigest() != part.sha256:
+                raise ArchiveDamaged(f"{part.name} of a document has another hash than it should have.")
+        yield folder
+
+
+async def skip_files(tar: TarReader, incoming: IncomingDocument) -> None:
+    """Read over its files."""
+    for part in incoming.record.parts:
+        await _expect_part(tar, incoming, part)
+
+
+async def _expect_part(tar: TarReader, incoming: IncomingDocument, part: ArchivePart) -> None:
+    member = await tar.read_next_member()
+    if member != ArchiveMember(f"{incoming.folder}/{part.name}", part.bytes):
+        raise ArchiveDamaged("The files of a document are not those that its record names.")

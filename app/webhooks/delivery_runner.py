@@ -1,0 +1,81 @@
+"""The job that sends: one attempt of one delivery, outside of any transaction, and what follows from it."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from app.audit.repository import AuditRepository
+from app.audit.types import SERVICE_ACTOR, AuditAction, AuditEvent
+from app.db.session import Database
+from app.settings.webhook_delivery import WebhookSettings
+from app.webhooks.repository import WebhookRepository
+from app.webhooks.sender import WebhookSender
+from app.webhooks.types import (
+    DeliveryFailed,
+    DeliveryOutcome,
+    DeliveryStatus,
+    DueDelivery,
+    WebhookFailureReason,
+    WebhookPaused,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDeliverer:
+    """Of all tenants. What a crash leaves unsettled is sent again: a receiver may get it twice, never not at all."""
+
+    database: Database
+    sender: WebhookSender
+    settings: WebhookSettings
+
+    async def deliver(self, tenant_id: UUID, delivery_id: UUID, *, is_last: bool) -> None:
+        """``is_last`` is told of an attempt after which the queue would give up by itself.
+
+        Raises DeliveryFailed to be called again, Resting where it is too early for that.
+        """
+        async with self.database.transaction(tenant_id) as session:
+            repository = WebhookRepository(session, tenant_id)
+            due = await repository.load_due(delivery_id)
+            if due is None:
+                return
+            if not due.enabled:
+                await repository.record_outcome(
+                    delivery_id,
+                    DeliveryStatus.DEAD,
+                    DeliveryOutcome(reason=WebhookFailureReason.DISABLED),
+                    attempt_count=0,
+                )
+                return
+        if due.paused_until is not None:
+            raise WebhookPaused(due.paused_until)
+        outcome = await self.sender.send(due.url, due.delivery, due.secrets)
+        if not await self._record_outcome(tenant_id, due, outcome, is_last=is_last):
+            raise DeliveryFailed(retry_after=outcome.retry_after)
+
+    async def _record_outcome(
+        self, tenant_id: UUID, due: DueDelivery, outcome: DeliveryOutcome, *, is_last: bool
+    ) -> bool:
+        """False where it is to be tried again. The webhook before the delivery, as whoever deletes one has them."""
+        delivery_id = due.delivery.id
+        async with self.database.transaction(tenant_id) as session:
+            repository = WebhookRepository(session, tenant_id)
+            if outcome.reason is None:
+                await repository.record_success(due.webhook_id)
+                await repository.record_outcome(delivery_id, DeliveryStatus.DELIVERED, outcome, attempt_count=1)
+                return True
+            failures = await repository.record_failure(due.webhook_id, pause_seconds=outcome.retry_after)
+            is_final = is_last or due.delivery.attempts + 1 >= self.settings.max_attempts
+            if failures is not None and (
+                outcome.reason is WebhookFailureReason.GONE or failures >= self.settings.disable_after
+            ):
+                reason = (
+                    WebhookFailureReason.GONE
+                    if outcome.reason is WebhookFailureReason.GONE
+                    else WebhookFailureReason.FAILURES
+                )
+                await repository.disable(due.webhook_id, reason)
+                event = AuditEvent(AuditAction.WEBHOOK_DISABLE, [due.webhook_id], counts={"failures": failures})
+                await AuditRepository(session, tenant_id).add(event, SERVICE_ACTOR)
+                is_final = True
+            status = DeliveryStatus.DEAD if is_final else DeliveryStatus.PENDING
+            await repository.record_outcome(delivery_id, status, outcome, attempt_count=1)
+            return is_final

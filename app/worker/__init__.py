@@ -1,0 +1,1 @@
+"""The worker: claim jobs, run their handlers and settle them."""

@@ -1,0 +1,1 @@
+"""Parts that tests, benchmarks and proofs share: protocol servers, process starters, loaders."""

@@ -1,0 +1,35 @@
+"""Real files under names and media types that are not theirs, and file names that mean harm."""
+
+from collections.abc import Iterator
+
+from app.ingestion.parsers import PARSERS
+from harness.hostile import HostileFile, real_files
+
+_SOURCE_CODE = "source_code"
+NAMES = (
+    "../../../etc/passwd", "..\\..\\windows\\win.ini", "/etc/shadow", "C:\\a.txt", "a/../b.txt", ".", "..", "...", " ",
+    "a\0b.txt", "a\r\nX-Injected: 1\r\n.txt", "a\x1b[31mb.txt", "a\x7f.txt", "\u202etxt.exe", "\u2066a\u2069.md",
+    "CON", "nul.txt", "aux.pdf", "a" * 10_000, "a" * 10_000 + ".txt", "\u00e9" * 5_000 + ".md", "a.txt" * 2_000,
+    "\ud83d\ude00.txt".encode("utf-16", "surrogatepass").decode("utf-16"), "\ufeff.txt", "a\u2028b.txt",
+    "%2e%2e%2fetc.txt", "a;b=c.txt", 'a"b".txt', "a'b.txt", "${jndi:ldap://a}.txt", "'; drop table document; --.txt",
+    "<script>alert(1)</script>.html", "{{7*7}}.md", "$(reboot).sh", "`id`.sh", "-rf.txt", "~root.txt", ".htaccess",
+)  # fmt: skip
+
+
+def lying_files() -> Iterator[HostileFile]:
+    """Every sample under the extension and the media type of every parser; of those for source code, of one."""
+    samples, seen = list(real_files()), False
+    for media_type, spec in PARSERS.items():
+        if spec.module.endswith(_SOURCE_CODE):
+            if seen:
+                continue
+            seen = True
+        extension = spec.extensions[0]
+        for name, content in samples:
+            yield HostileFile("lie", f"{name} as {media_type}", f"{name}.{extension}", content, media_type)
+
+
+def hostile_names() -> Iterator[HostileFile]:
+    """A small text under each of the names."""
+    for number, name in enumerate(NAMES):
+        yield HostileFile("name", f"{number}: {name[:40]!a}", name, f"The text of number {number}.".encode())

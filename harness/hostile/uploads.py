@@ -1,0 +1,125 @@
+"""Send hostile files to a running service, and see what became of each."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from harness.hostile import HostileFile
+
+BATCH_FILES = 100
+BATCH_BYTES = 32 << 20
+KNOWN = frozenset({
+    "encrypted", "corrupt", "unsupported_media_type", "no_text", "too_large", "too_many_pages", "parser_timeout",
+    "parser_memory", "embedding_unavailable", "chunker_failed",
+})  # fmt: skip
+"""What a failed document may say; ``internal`` is a defect, whatever the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One file and what the service said of it: ``document`` where it was taken in, else ``refused`` says why."""
+
+    file: HostileFile
+    kb: str
+    document: str | None
+    refused: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a file ended: ``ready``, a code, or ``refused: …``; ``good`` where that is how a file may end."""
+
+    sent: Sent
+    word: str
+    good: bool
+
+
+def spread(files: Iterable[HostileFile]) -> Iterator[tuple[str, list[HostileFile]]]:
+    """Batches and their knowledge bases. The same bytes would be the same document there, so each copy gets another."""
+    seen: Counter[bytes] = Counter()
+    open_batches: dict[str, list[HostileFile]] = defaultdict(list)
+    for file in files:
+        digest = hashlib.sha256(file.content).digest()
+        kb = f"hostile-{seen[digest]}"
+        seen[digest] += 1
+        batch = open_batches[kb]
+        if len(batch) == BATCH_FILES or sum(len(one.content) for one in batch) + len(file.content) > BATCH_BYTES:
+            if batch:
+                yield kb, batch
+            batch = open_batches[kb] = []
+        batch.append(file)
+    yield from ((kb, batch) for kb, batch in open_batches.items() if batch)
+
+
+def send(client: httpx.Client, files: Iterable[HostileFile]) -> list[Sent]:
+    """Upload all of them, in batches."""
+    sent: list[Sent] = []
+    made: set[str] = set()
+    for kb, batch in spread(files):
+        if kb not in made:
+            client.post("/v1/knowledge-bases", json={"name": kb}).raise_for_status()
+            made.add(kb)
+        sent.extend(send_batch(client, kb, batch))
+    return sent
+
+
+def send_batch(client: httpx.Client, kb: str, batch: Sequence[HostileFile]) -> Iterator[Sent]:
+    """One request; where the form as a whole is refused, each file by itself."""
+    form = [("file", (file.name, file.content, file.declared)) for file in batch]
+    reply = client.post(f"/v1/knowledge-bases/{kb}/documents/batch", files=form)
+    if reply.is_success:
+        for file, verdict in zip(batch, reply.json()["items"], strict=True):
+            if verdict["document"] is not None:
+                yield Sent(file, kb, verdict["document"]["id"], "")
+            else:
+                yield Sent(file, kb, None, f"{verdict['status']} {verdict['error']['code']}")
+    elif len(batch) > 1:
+        for file in batch:
+            yield from send_batch(client, kb, [file])
+    else:
+        yield Sent(batch[0], kb, None, f"{reply.status_code} the whole request")
+
+
+def ends(client: httpx.Client, sent: Sequence[Sent]) -> list[End]:
+    """What became of all of them, once nothing is queued any more."""
+    found = {
+        document["id"]: "ready" if document["status"] == "ready" else (document["error"] or {}).get("code", "unsettled")
+        for kb in sorted({one.kb for one in sent})
+        for document in _documents(client, kb)
+    }
+    return [_end(one, found) for one in sent]
+
+
+def _end(sent: Sent, found: dict[str, str]) -> End:
+    if sent.document is None:
+        return End(sent, f"refused: {sent.refused}", not sent.refused.startswith("5"))
+    word = found.get(sent.document, "lost")
+    return End(sent, word, word == "ready" or word in KNOWN)
+
+
+def _documents(client: httpx.Client, kb: str) -> Iterator[dict[str, Any]]:
+    cursor: str | None = None
+    while True:
+        parameters = {"limit": "200"} | ({"cursor": cursor} if cursor else {})
+        reply = client.get(f"/v1/knowledge-bases/{kb}/documents", params=parameters)
+        reply.raise_for_status()
+        yield from reply.json()["items"]
+        cursor = reply.json()["next_cursor"]
+        if cursor is None:
+            return
+
+
+def save(folder: Path, wrong: Sequence[End]) -> None:
+    """The files that ended as none may, with a list of how they were made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for number, end in enumerate(wrong):
+        suffix = "".join(char for char in Path(end.sent.file.name).suffix[:10] if char.isalnum() or char == ".")
+        (folder / f"{number:04}{suffix}").write_bytes(end.sent.file.content)
+        lines.append(f"{number:04} {end.word}: {end.sent.file.family}, {end.sent.file.label}\n")
+    (folder / "list.txt").write_text("".join(lines), "utf-8")

@@ -1,0 +1,229 @@
+"""Fill knowledge bases by COPY, in a database of the benchmark's own: as superuser, foreign keys unchecked.
+
+What is written is what ingestion writes for a search to read: documents, chunks, both lanes, frequencies and totals;
+no originals, trees and stored texts.
+"""
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Self
+from uuid import UUID
+
+import asyncpg
+import numpy as np
+import numpy.typing as npt
+from pgvector import HalfVector
+from pgvector.asyncpg import register_vector
+
+from app.db.models.tenant_data import DocumentRow
+from app.documents.scopes import DocumentScope, ScopeLevel
+from app.documents.types import build_chunk_id, build_document_filter_metadata, build_node_id
+from app.ids import derive_id, encode_id
+from app.index_maintenance.repository import StoredTerms
+from app.lexical.weights import DIMENSIONS, K1, B, compute_salt, compute_term_id, compute_term_key
+
+PER_DOCUMENT = 10
+# Those that ingestion writes and a search, a filter or a count reads.
+DOCUMENT_COLUMNS = [
+    "tenant_id", "kb_id", "id", "live_version", "source", "title", "media_type", "bytes", "sha256", "scope_key",
+    "metadata", "filterable", "status", "chunk_count",
+]  # fmt: skip
+CHUNK_COLUMNS = [
+    "tenant_id", "kb_id", "index_id", "id", "document_id", "version", "ordinal", "content", "start_offset",
+    "end_offset", "token_count", "node_path",
+]  # fmt: skip
+DENSE_COLUMNS = ["tenant_id", "index_id", "chunk_id", "dim", "scope_key", "metadata", "embedding"]
+LEXICAL_COLUMNS = ["tenant_id", "index_id", "chunk_id", "dl", "scope_key", "metadata", "terms", "keys"]
+# What no constraint stands on: cheaper made once over all than row by row.
+_SECONDARY = """
+select x.indexrelid::regclass::text, pg_get_indexdef(x.indexrelid) from pg_index x
+ where x.indrelid in ('chunk'::regclass, 'chunk_lexical'::regclass) and not x.indisunique"""
+
+Description = Callable[[int], dict[str, Any]]
+"""A document's metadata by its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A knowledge base and its live search index."""
+
+    tenant_id: UUID
+    kb_id: UUID
+    index_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class TermTable:
+    """The terms that occur, numbered in the order of their ids."""
+
+    ids: npt.NDArray[np.int64]
+    numbers: dict[str, int]
+
+    @classmethod
+    def of(cls, terms: Iterable[str]) -> Self:
+        ids = {term: compute_term_id(term) for term in terms}
+        known = sorted(set(ids.values()))
+        places = {id_: number for number, id_ in enumerate(known)}
+        return cls(np.array(known, np.int64), {term: places[id_] for term, id_ in ids.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Passages, ten a document: texts, unit vectors, and their terms' numbers, all one after the other."""
+
+    texts: Sequence[str]
+    vectors: npt.NDArray[np.float16]
+    terms: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalRows:
+    """The lexical lane's part of a batch; in how many passages each term is, and its greatest weight."""
+
+    terms: list[StoredTerms]
+    keys: list[list[int]]
+    counts: npt.NDArray[np.int64]
+    tops: npt.NDArray[np.float32]
+
+
+def lexical_rows(batch: Batch, table: TermTable, keys: npt.NDArray[np.int32], *, avgdl: float) -> LexicalRows:
+    """What ``app.lexical.weights.build_entries`` makes of it, for many passages at once."""
+    size, passages = len(table.ids), len(batch.lengths)
+    place = np.repeat(np.arange(passages), batch.lengths)
+    pairs, tf = np.unique(place * size + batch.terms, return_counts=True)
+    place, terms = np.divmod(pairs, size)
+    weights = tf / (tf + K1 * (1 - B + B * batch.lengths[place] / avgdl))
+    starts = np.searchsorted(place, np.arange(passages + 1)).tolist()
+    ids, values = table.ids[terms].astype(">i4").tobytes(), weights.astype(">f4").tobytes()
+    ordered = keys[terms].tolist()
+    tops = np.zeros(size, np.float32)
+    np.maximum.at(tops, terms, weights.astype(np.float32))
+    stored, keyed = [], []
+    for start, end in pairwise(starts):
+        head = struct.pack(">iii", DIMENSIONS, end - start, 0)
+        stored.append(StoredTerms(head + ids[4 * start : 4 * end] + values[4 * start : 4 * end]))
+        keyed.append(ordered[start:end])
+    return LexicalRows(stored, keyed, np.bincount(terms, minlength=size), tops)
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Three connections as superuser: the tables are filled side by side."""
+
+    connections: Sequence[asyncpg.Connection]
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator[Self]:
+        connections = [await asyncpg.connect(url, command_timeout=1800) for _ in range(3)]
+        try:
+            for each in connections:
+                await register_vector(each)
+                await each.execute("set session_replication_role = replica; set maintenance_work_mem = '1GB'")
+            yield cls(connections)
+        finally:
+            for each in connections:
+                await each.close()
+
+    @asynccontextmanager
+    async def bulk(self) -> AsyncIterator[None]:
+        """Without the secondary indexes, which are made again at the end; then statistics, as autovacuum would."""
+        owner = self.connections[0]
+        definitions = [tuple(row) for row in await owner.fetch(_SECONDARY)]
+        for name, _ in definitions:
+            await owner.execute(f"drop index {name}")
+        yield
+        for _, definition in definitions:
+            await owner.execute(definition)
+        await owner.execute("vacuum (analyze) document, chunk, chunk_embedding, chunk_lexical, lex_df, lex_totals")
+        await owner.execute("checkpoint")
+
+    async def fill(
+        self, place: Place, batches: Iterable[Batch], table: TermTable, describe: Description, *, avgdl: float
+    ) -> int:
+        """One knowledge base, which is empty; how many chunks it has now."""
+        salted = compute_salt(place.index_id)
+        keys = np.array([compute_term_key(int(each), salted) for each in table.ids], np.int32)
+        counts, tokens, chunks = np.zeros(len(table.ids), np.int64), 0, 0
+        tops = np.zeros(len(table.ids), np.float32)
+        for batch in batches:
+            lexical = lexical_rows(batch, table, keys, avgdl=avgdl)
+            await self._add(place, batch, lexical, _documents(place, chunks, batch.texts, describe))
+            counts += lexical.counts
+            np.maximum(tops, lexical.tops, out=tops)
+            tokens += int(batch.lengths.sum())
+            chunks += len(batch.texts)
+        owner, scope = self.connections[0], (place.tenant_id, place.index_id)
+        frequencies = [(*scope, int(keys[n]), int(counts[n]), float(tops[n])) for n in np.flatnonzero(counts)]
+        columns = ["tenant_id", "index_id", "key", "df", "top"]
+        await owner.copy_records_to_table("lex_df", records=frequencies, columns=columns)
+        await owner.execute(
+            "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $4)",
+            *scope, chunks, tokens,
+        )  # fmt: skip
+        await owner.execute("update search_index set avgdl = $3 where tenant_id = $1 and id = $2", *scope, avgdl)
+        return chunks
+
+    async def _add(self, place: Place, batch: Batch, lexical: LexicalRows, documents: Sequence[DocumentRow]) -> None:
+        chunks = list(_chunks(documents))
+        scope, dim = DocumentScope().to_key(), batch.vectors.shape[1]
+        tenant, kb, index = place.tenant_id, place.kb_id, place.index_id
+        texts = (
+            (tenant, kb, index, id_, document.id, 1, ordinal, text, 0, len(text), int(length), [0])
+            for (document, ordinal, id_, _), text, length in zip(chunks, batch.texts, batch.lengths, strict=True)
+        )
+        dense = (
+            (tenant, index, id_, dim, scope, stamp, HalfVector(vector))
+            for (_, _, id_, stamp), vector in zip(chunks, batch.vectors, strict=True)
+        )
+        rows = zip(chunks, batch.lengths.tolist(), lexical.terms, lexical.keys, strict=True)
+        words = (
+            (tenant, index, id_, length, scope, stamp, terms, keys) for (_, _, id_, stamp), length, terms, keys in rows
+        )
+        first, second, third = self.connections
+        await first.copy_records_to_table("document", records=map(_row, documents), columns=DOCUMENT_COLUMNS)
+        await asyncio.gather(
+            first.copy_records_to_table("chunk", records=texts, columns=CHUNK_COLUMNS),
+            second.copy_records_to_table("chunk_embedding", records=dense, columns=DENSE_COLUMNS),
+            third.copy_records_to_table("chunk_lexical", records=words, columns=LEXICAL_COLUMNS),
+        )
+
+
+def _documents(place: Place, first: int, texts: Sequence[str], describe: Description) -> list[DocumentRow]:
+    """Of the passages from this one on."""
+    made, now = [], datetime.now(UTC)
+    for start in range(0, len(texts), PER_DOCUMENT):
+        number, own = (first + start) // PER_DOCUMENT, texts[start : start + PER_DOCUMENT]
+        document = DocumentRow(
+            tenant_id=place.tenant_id, kb_id=place.kb_id, id=derive_id("bench", place.kb_id, number), version=1,
+            live_version=1, source=f"document-{number}.txt", title=f"Document {number}", media_type="text/plain",
+            bytes=sum(map(len, own)), sha256=number.to_bytes(32, "big"), scope_level=ScopeLevel.TENANT,
+            scope_key=DocumentScope().to_key(), dynamic=False, attributes=describe(number), status="ready",
+            chunk_count=len(own),
+            created_at=now,
+        )  # fmt: skip
+        document.filterable = build_document_filter_metadata(document)
+        made.append(document)
+    return made
+
+
+def _row(document: DocumentRow) -> tuple[Any, ...]:
+    named = {"metadata": "attributes"}
+    values = (getattr(document, named.get(column, column)) for column in DOCUMENT_COLUMNS)
+    return tuple(json.dumps(value) if isinstance(value, dict) else value for value in values)
+
+
+def _chunks(documents: Iterable[DocumentRow]) -> Iterable[tuple[DocumentRow, int, UUID, str]]:
+    """Document, ordinal, id, and what filters see."""
+    for document in documents:
+        node = encode_id("nod", build_node_id(document.id, 1, ()))
+        stamp = json.dumps({**document.filterable, "$node": [node]})
+        for ordinal in range(document.chunk_count):
+            yield document, ordinal, build_chunk_id(document.id, 1, ordinal), stamp

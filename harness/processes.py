@@ -1,0 +1,243 @@
+"""The service under measurement: started as a user starts it, its processes' CPU time and memory read from /proc."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
+
+import httpx
+
+from harness.embedding_endpoint import DIMENSIONS
+
+ROOT = Path(__file__).resolve().parents[1]
+TICK = os.sysconf("SC_CLK_TCK")
+START_SECONDS = 90
+INGESTION_SECONDS = 120
+AnswerT = TypeVar("AnswerT")
+# One client that searches as fast as it can exceeds the default rate of a tenant.
+FAST_CLIENT = MappingProxyType({"CARREL_TENANT_SEARCHES_PER_SECOND": "100000"})
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process: seconds of CPU, its own and of the children it has waited for; its peak memory in MB."""
+
+    pid: int
+    parent: int
+    program: str
+    cpu: float
+    peak_mb: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """Seconds of CPU time of Carrel's processes and of Postgres'."""
+
+    carrel: float
+    postgres: float
+
+    def __sub__(self, other: "Cpu") -> "Cpu":
+        return Cpu(self.carrel - other.carrel, self.postgres - other.postgres)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningService:
+    """``carrel serve`` on a data directory of its own."""
+
+    pid: int
+    url: str
+    key: str
+    data_dir: Path
+    embedding_url: str | None
+
+    def cpu(self) -> Cpu:
+        """What has been spent up to now."""
+        tree = process_tree(self.pid)
+        postgres = sum(process.cpu for process in tree if process.program == "postgres")
+        return Cpu(sum(process.cpu for process in tree) - postgres, postgres)
+
+    def peaks(self) -> dict[str, float]:
+        """Peak memory in MB: the API, the worker, and the largest parser process."""
+        tree = [process for process in process_tree(self.pid) if process.program != "postgres"]
+        workers = [process for process in tree if process.parent == self.pid]
+        below = {process.pid for process in workers}
+        return {
+            "API": next(process.peak_mb for process in tree if process.pid == self.pid),
+            "worker": max((process.peak_mb for process in workers), default=0.0),
+            "parser": max((process.peak_mb for process in tree if process.parent in below), default=0.0),
+        }
+
+    def client(self) -> httpx.Client:
+        """A client with the first tenant's key."""
+        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
+
+    @property
+    def database_url(self) -> str:
+        """The plain role's."""
+        found: str = json.loads((self.data_dir / "runtime.json").read_text())["database_url"]
+        return found
+
+
+def read_process(pid: int) -> Process:
+    """Raises OSError where it has ended."""
+    directory = Path("/proc") / str(pid)
+    head, _, rest = (directory / "stat").read_text().rpartition(")")
+    fields = rest.split()
+    status = (directory / "status").read_text().splitlines()
+    peak = next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM:")), 0.0)
+    return Process(pid, int(fields[1]), head.partition("(")[2], sum(map(int, fields[11:15])) / TICK, peak)
+
+
+def process_tree(root: int) -> list[Process]:
+    """A process and everything below it."""
+    everything: list[Process] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                everything.append(read_process(int(entry.name)))
+            except OSError:
+                continue
+    below = {root}
+    while True:
+        more = {process.pid for process in everything if process.parent in below} - below
+        if not more:
+            return [process for process in everything if process.pid in below]
+        below |= more
+
+
+def wait_until_ingested(client: httpx.Client, kb: str) -> None:
+    """Raises RuntimeError where a document failed, or nothing has got on for INGESTION_SECONDS."""
+    url, left, end = f"/v1/knowledge-bases/{kb}/documents", -1, 0.0
+    while left:
+        before = left
+        left = sum(
+            len(client.get(url, params={"status": status, "limit": 200}).json()["items"])
+            for status in ("queued", "parsing", "chunking", "embedding")
+        )
+        end = time.monotonic() + INGESTION_SECONDS if left != before or left >= 200 else end
+        if time.monotonic() > end:
+            raise RuntimeError(f"{left} documents of {kb} are not being ingested")
+        time.sleep(0.2)
+    failed = client.get(url, params={"status": "failed", "limit": 1}).json()["items"]
+    if failed:
+        raise RuntimeError(f"{kb}: {failed[0]['source']} failed: {failed[0]['error']}")
+
+
+def end_as_usual() -> None:
+    """Let a SIGTERM end this process as an exception does, so that what it started is ended too."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A server in a process of its own."""
+
+    address: str
+    pid: int
+
+    def cpu(self) -> float:
+        """Seconds that it has spent up to now."""
+        return read_process(self.pid).cpu
+
+
+@contextmanager
+def listening(module: str, *arguments: str) -> Iterator[Listening]:
+    """A module that prints its port and serves until its standard input ends."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield Listening(f"http://127.0.0.1:{int(process.stdout.readline())}", process.pid)
+        finally:
+            process.stdin.close()
+            process.wait(20)
+
+
+@contextmanager
+def embedding_endpoint() -> Iterator[str]:
+    """The base URL of a cheap embedding endpoint in a process of its own."""
+    with listening("harness.embedding_endpoint") as server:
+        yield f"{server.address}/v1"
+
+
+@contextmanager
+def running_service(
+    embedding_url: str | None, *, settings: Mapping[str, str] = MappingProxyType({}), root: Path = ROOT
+) -> Iterator[RunningService]:
+    """Run ``carrel serve`` on an empty data directory until the block ends.
+
+    Args:
+        embedding_url: The embedding endpoint; None for the embedded model.
+        settings: Settings by name. Our own checkout serves without the rate of searches unless they name it.
+        root: The checkout that is run. Another one than ours is run with the environment inside it.
+    """
+    with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
+        Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        data_dir = Path(folder) / "data"
+        log = Path(folder) / "serve.log"
+        fast = FAST_CLIENT if root == ROOT else {}
+        environment = {**environment_without_settings(embedding_url), **fast, **settings}
+        python = sys.executable if root == ROOT else str(root / ".venv" / "bin" / "python")
+        command = [python, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=root)
+        try:
+            url, key = _wait_until_ready(process, data_dir, log)
+            yield RunningService(process.pid, url, key, data_dir, embedding_url)
+        finally:
+            _stop(process)
+
+
+def _wait_until_ready(process: "subprocess.Popen[bytes]", data_dir: Path, log: Path) -> tuple[str, str]:
+    def credentials() -> tuple[str, str] | None:
+        found = json.loads((data_dir / "credentials.json").read_text())
+        is_ready = httpx.get(f"{found['url']}/readyz", timeout=2).is_success
+        return (found["url"], found["api_key"]) if is_ready else None
+
+    found = answer_of(process, credentials)
+    if found is None:
+        raise RuntimeError(f"the service did not start:\n{log.read_text()[-3000:]}")
+    return found
+
+
+def answer_of(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | None]) -> AnswerT | None:
+    """What ``ask`` answers once the service is there; None where it has ended, or took too long."""
+    end = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < end:
+        # Until it listens, and has written its files as a whole.
+        with suppress(OSError, ValueError, httpx.TransportError):
+            if (answer := ask()) is not None:
+                return answer
+        time.sleep(0.1)
+    return None
+
+
+def environment_without_settings(embedding_url: str | None = None) -> dict[str, str]:
+    """This process's, without settings of Carrel's but those of the endpoint."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
+    if embedding_url is not None:
+        environment |= {
+            "CARREL_EMBEDDING_BASE_URL": embedding_url,
+            "CARREL_EMBEDDING_MODEL": "directions",
+            "CARREL_EMBEDDING_DIMENSIONS": str(DIMENSIONS),
+        }
+    return environment
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,282 @@
+"""An OpenAI-compatible chat endpoint that talks and looks at pictures, and fails on demand as real ones do."""
+
+import base64
+import io
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
+from typing import Any, Literal, get_args
+
+from PIL import Image
+
+from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+
+# Of texts alone: "stall" and "break_off" come in the middle, "endless" never stops, "length" has used its tokens up,
+# "error_event" and "no_end" spoil a stream.
+Failing = Literal[
+    "slow", "garbage", "not_json", "empty", "refusal",
+    "stall", "break_off", "endless", "length", "error_event", "no_end", "disconnect", "filtered",
+]  # fmt: skip
+Feature = Literal["json_schema", "json_object", "max_tokens", "stream_options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that came in: what was asked, and the picture."""
+
+    text: str
+    picture: Image.Image
+    media_type: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A request that came in without a picture."""
+
+    messages: list[dict[str, str]]
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+    @property
+    def last(self) -> str:
+        return self.messages[-1]["content"]
+
+    @property
+    def features(self) -> set[str]:
+        """What it makes use of that an endpoint may not know."""
+        wanted = {self.body.get("response_format", {}).get("type"), *self.body}
+        return wanted & set(get_args(Feature))
+
+
+def echoes(talk: Talk) -> str:
+    """Tells talks apart by what was said last."""
+    return f"You said: {talk.last}"
+
+
+def calls_nothing(_: Talk) -> list[dict[str, Any]]:
+    """No tool, whatever was said."""
+    return []
+
+
+def colour_of(picture: Image.Image) -> str:
+    """The strongest of the three colours in the middle."""
+    pixel = picture.convert("RGB").getpixel((picture.width // 2, picture.height // 2))
+    assert isinstance(pixel, tuple)
+    return ("red", "green", "blue")[pixel.index(max(pixel))]
+
+
+def says_colour(asked: Asked) -> str:
+    """Tells pictures apart by what they show."""
+    return f"A {colour_of(asked.picture)} square of {asked.picture.width} by {asked.picture.height} dots."
+
+
+@dataclass
+class ChatServer(ProtocolServer):
+    """``with ChatServer() as server`` serves ``server.base_url``; ``fail`` spoils the next requests.
+
+    Talks are answered by the tools that ``calls`` asks for, else by ``reply``, ``late_seconds`` late and, as streams, a
+    word at a time with ``pause_seconds`` between, in writes of ``fragment`` bytes. What ``lacks`` names is refused with
+    ``refusal_status``. ``left`` is set when a client has gone away in the middle.
+    """
+
+    say: Callable[[Asked], str] = says_colour
+    reply: Callable[[Talk], str] = echoes
+    calls: Callable[[Talk], list[dict[str, Any]]] = calls_nothing
+    tokens: int | None = 100
+    lacks: set[Feature] = field(default_factory=set)
+    refusal_status: int = 400
+    blames: bool = True
+    late_seconds: float = 0.0
+    pause_seconds: float = 0.0
+    fragment: int | None = None
+    streams: bool = True
+    received: list[Asked] = field(default_factory=list)
+    talks: list[Talk] = field(default_factory=list)
+    connections: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._failures: list[tuple[Failing | int, str | None]] = []
+
+    def make(self) -> ThreadingHTTPServer:
+        return Http(self, _Handler)
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.address}/v1"
+
+    @property
+    def as_vision(self) -> dict[str, str]:
+        """The settings of a service whose pictures it describes."""
+        return {
+            "CARREL_CHAT_BASE_URL": self.base_url,
+            "CARREL_CHAT_MODEL": "talker",
+            "CARREL_VISION_MODEL": "looker",
+        }
+
+    def fail(self, how: Failing | int, *, times: int = 1, retry_after: str | None = None) -> None:
+        """Spoil the next ``times`` requests: a number is a status, "slow" never answers."""
+        with self._lock:
+            self._failures += [(how, retry_after)] * times
+
+    def reset(self) -> None:
+        """Forget what came in and what was to go wrong."""
+        with self._lock:
+            self.received.clear()
+            self.talks.clear()
+            self._failures.clear()
+
+    def take(self, asked: Asked | Talk) -> tuple[Failing | int, str | None] | None:
+        """Write a request down; what is to go wrong with it."""
+        with self._lock:
+            if isinstance(asked, Talk):
+                self.talks.append(asked)
+            else:
+                self.received.append(asked)
+            return self._failures.pop(0) if self._failures else None
+
+    def count_connection(self) -> None:
+        """One more client."""
+        with self._lock:
+            self.connections += 1
+
+    def wait(self, seconds: float = 60.0) -> None:
+        """So long, but not beyond the server's end."""
+        self.stopping.wait(seconds)
+
+    def wait_for_talk(self) -> None:
+        """Until somebody has asked something."""
+        deadline = time.monotonic() + 30
+        while not self.talks:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def lacking(self, talk: Talk) -> str | None:
+        """What the request wants and this endpoint does not know."""
+        return min(talk.features & self.lacks, default=None)
+
+
+class _Handler(Handler[ChatServer]):
+    def setup(self) -> None:
+        super().setup()
+        self.served.count_connection()
+
+    def do_POST(self) -> None:
+        body = self.given()
+        asked = _asked(body, self.given_headers())
+        failure = self.served.take(asked)
+        how, retry_after = failure or (None, None)
+        self.served.wait(self.served.late_seconds)
+        if self.path != "/v1/chat/completions":
+            self.answer(404, {"error": {"code": "not_found"}})
+        elif isinstance(how, int):
+            headers = {"Retry-After": retry_after} if retry_after else {}
+            self.answer(how, {"error": {"message": "may repeat the input", "code": "told_to_fail"}}, headers)
+        elif how == "slow":
+            self.hang()
+        elif how == "disconnect":
+            self.close_connection = True
+        elif how == "garbage":
+            self.answer(200, {"choices": [{"message": "?"}]})
+        elif how == "not_json":
+            self.answer(200, b"<html>welcome</html>", {"Content-Type": "text/html"})
+        elif isinstance(asked, Talk):
+            self.talk(asked, how)
+        else:
+            self.answer(200, self.reply(self.served.say(asked), how))
+
+    def talk(self, talk: Talk, how: Failing | None) -> None:
+        """An answer to a text: refused, whole or as a stream."""
+        chat = self.served
+        if lacking := chat.lacking(talk):
+            error = {"message": "may repeat the input", "code": 400, "param": lacking if chat.blames else None}
+            self.answer(chat.refusal_status, {"error": error})
+        elif calls := chat.calls(talk):
+            message = {"role": "assistant", "content": None, "tool_calls": calls}
+            choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+            self.answer(200, {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
+        elif talk.body.get("stream") and chat.streams:
+            self.send_response_only(200)
+            self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.stream(chat.reply(talk), how, usage="stream_options" in talk.body)
+        else:
+            self.answer(200, self.reply(chat.reply(talk), how), broken=how == "break_off")
+
+    def stream(self, text: str, how: Failing | None, *, usage: bool) -> None:
+        """The events of an answer, and what spoils them after the first word."""
+        self.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
+        self.write(b": still here\r\n\r\n")
+        for index, word in enumerate(re.findall(r"\s*\S+\s*", "" if how in ("refusal", "empty") else text)):
+            if index == 1 and how in ("stall", "break_off", "endless", "error_event"):
+                self.spoil(how)
+                return
+            self.served.wait(self.served.pause_seconds if index else 0.0)
+            self.event({"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
+        if how != "no_end":
+            delta = {"refusal": "No."} if how == "refusal" else {}
+            self.event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish(how)}]})
+            if usage:
+                self.event({"choices": [], "usage": self.usage()})
+            self.write(b"data: [DONE]\n\n")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def spoil(self, how: Failing) -> None:
+        """The end of a stream that does not end."""
+        self.close_connection = True
+        if how == "stall":
+            self.hang()
+        elif how == "error_event":
+            self.event({"error": {"message": "may repeat the input", "code": 500}})
+            self.wfile.write(b"0\r\n\r\n")
+        while how == "endless":
+            self.event({"choices": [{"index": 0, "delta": {"content": "and " * 100}, "finish_reason": None}]})
+
+    def event(self, payload: dict[str, Any]) -> None:
+        self.write(f"data: {json.dumps(payload, ensure_ascii=False)}\n\n".encode())
+
+    def write(self, data: bytes) -> None:
+        """In chunks of HTTP, which need not be those of the events."""
+        size = self.served.fragment or len(data)
+        for at in range(0, len(data), size):
+            piece = data[at : at + size]
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            self.wfile.flush()
+
+    def usage(self) -> dict[str, int] | None:
+        tokens = self.served.tokens
+        if tokens is None:
+            return None
+        return {"prompt_tokens": tokens - tokens // 4, "completion_tokens": tokens // 4, "total_tokens": tokens}
+
+    def reply(self, text: str, how: Failing | None) -> dict[str, Any]:
+        said = None if how == "refusal" else "" if how == "empty" else text
+        message = {"role": "assistant", "content": said, "refusal": "No." if how == "refusal" else None}
+        return {"choices": [{"index": 0, "message": message, "finish_reason": finish(how)}], "usage": self.usage()}
+
+    def answer(self, status: int, body: Any, headers: dict[str, str] | None = None, *, broken: bool = False) -> None:
+        """The whole of it, or the first half and then nothing."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        sent = data[: len(data) // 2] if broken else data
+        self.send(status, sent, {"Content-Length": str(len(data)), **(headers or {})})
+        self.close_connection = self.close_connection or broken
+
+
+def finish(how: Failing | None) -> str:
+    """Why a model has stopped."""
+    return {"length": "length", "filtered": "content_filter"}.get(how or "", "stop")
+
+
+def _asked(body: dict[str, Any], headers: dict[str, str]) -> Asked | Talk:
+    if isinstance(body["messages"][0]["content"], str):
+        return Talk(body["messages"], body, headers)
+    text, picture = body["messages"][0]["content"]
+    head, _, data = picture["image_url"]["url"].partition(";base64,")
+    image = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
+    return Asked(text["text"], image, head.removeprefix("data:"), body, headers)

@@ -1,0 +1,300 @@
+"""An OpenAI-compatible embedding endpoint with deterministic vectors, which fails on demand as real ones do."""
+
+import base64
+import hashlib
+import io
+import json
+import math
+import re
+import threading
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from http.server import ThreadingHTTPServer
+from random import Random
+from typing import Any, Literal
+
+from PIL import Image
+
+from harness.protocol_servers.chat import colour_of
+from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+
+Failing = Literal[
+    "slow",
+    "short",
+    "dimension",
+    "nan",
+    "zero",
+    "garbage",
+    "not_json",
+    "truncated",
+    "cut_off",
+    "indexes",
+    "disconnect",
+]
+
+
+@cache
+def word_vector(word: str, dimensions: int) -> tuple[float, ...]:
+    """A random direction that depends on the word alone."""
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
+    rng = Random(seed)
+    return tuple(rng.gauss(0.0, 1.0) for _ in range(dimensions))
+
+
+def text_vector(text: str, dimensions: int) -> list[float]:
+    """The sum of the vectors of a text's words: texts that share words are close. Not of unit length."""
+    words = re.findall(r"\w+", text.lower()) or [""]
+    return [math.fsum(parts) for parts in zip(*(word_vector(word, dimensions) for word in words), strict=True)]
+
+
+PICTURE_TOKENS = 300
+
+
+def text_tokens(text: str) -> int:
+    """What the endpoint counts: a token a word, and two marks."""
+    return len(re.findall(r"\w+", text)) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that came in; of a picture ``inputs`` say the colour, and ``pictures`` are their bytes."""
+
+    inputs: list[str]
+    pictures: list[bytes]
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass(slots=True)
+class Failure:
+    """What goes wrong, and how often yet (None for ever)."""
+
+    how: Failing | int
+    times: int | None
+    retry_after: str | None
+    seconds: float
+
+
+def replies_at_once(_: Received) -> None:
+    """Nothing to wait for."""
+
+
+@dataclass
+class EmbeddingServer(ProtocolServer):
+    """``with EmbeddingServer() as server`` serves ``server.base_url``; the fields may be changed while it runs.
+
+    ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones; ``before_reply`` may wait.
+    """
+
+    dimensions: int = 64
+    api_key: str | None = None
+    max_batch: int | None = None
+    refused_word: str | None = None
+    poisonous_word: str | None = None
+    picture_form: Literal["input", "messages"] | None = None
+    ignores_base64: bool = False
+    shuffles: bool = False
+    tells_usage: bool = True
+    latency_seconds: float = 0.0
+    before_reply: Callable[[Received], None] = replies_at_once
+    port: int = 0
+    received: list[Received] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._failures: list[Failure] = []
+
+    def make(self) -> ThreadingHTTPServer:
+        return Http(self, _Handler, port=self.port)
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.address}/v1"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Those of a service that embeds with it."""
+        return {
+            "CARREL_EMBEDDING_BASE_URL": self.base_url,
+            "CARREL_EMBEDDING_MODEL": "words",
+            "CARREL_EMBEDDING_DIMENSIONS": str(self.dimensions),
+        }
+
+    @property
+    def requests(self) -> int:
+        return len(self.received)
+
+    @property
+    def batch_sizes(self) -> list[int]:
+        return [len(request.inputs) for request in self.received]
+
+    def fail(
+        self, how: Failing | int, *, times: int | None = 1, retry_after: str | None = None, seconds: float = 30.0
+    ) -> None:
+        """Spoil the next ``times`` requests: a number is a status, "slow" waits ``seconds`` first."""
+        with self._lock:
+            self._failures.append(Failure(how, times, retry_after, seconds))
+
+    def reset(self) -> None:
+        """Forget what came in and what was to go wrong."""
+        with self._lock:
+            self.received.clear()
+            self._failures.clear()
+
+    def take(self, request: Received) -> Failure | None:
+        """Write a request down; what is to go wrong with it."""
+        with self._lock:
+            self.received.append(request)
+            if not self._failures:
+                return None
+            failure = self._failures[0]
+            if failure.times is not None:
+                failure.times -= 1
+                if failure.times == 0:
+                    self._failures.pop(0)
+            return failure
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Requests are answered when the block has ended."""
+        let_go = threading.Event()
+
+        def wait(_: Received) -> None:
+            let_go.wait(60)
+
+        self.before_reply = wait
+        try:
+            yield
+        finally:
+            self.before_reply = replies_at_once
+            let_go.set()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nothing listens at the address until the block ends."""
+        self.port = self._http.server_address[1]
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.stopping.clear()
+            self.__enter__()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not beyond the server's end."""
+        self.stopping.wait(seconds)
+
+    def refusal(self, request: Received) -> tuple[int, str] | None:
+        """Status and code for a request that a well-behaved endpoint refuses."""
+        if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
+            return 401, "invalid_api_key"
+        if self.max_batch is not None and len(request.inputs) > self.max_batch:
+            return 400, "batch_too_large"
+        if self.poisonous_word is not None and any(self.poisonous_word in text for text in request.inputs):
+            return 500, "trips_over_it"
+        if self.refused_word is not None and any(self.refused_word in text for text in request.inputs):
+            return 400, "context_length_exceeded"
+        if request.pictures and ("messages" in request.body) != (self.picture_form == "messages"):
+            return 400, "unknown_input"
+        if request.pictures and self.picture_form is None:
+            return 400, "unknown_input"
+        return (400, "empty_input") if "" in request.inputs else None
+
+    def reply(self, request: Received, failure: Failure | None) -> dict[str, Any]:
+        """The body of a successful answer, spoiled where it is to be."""
+        how = failure.how if failure else None
+        dimensions = int(request.body.get("dimensions", self.dimensions)) + (1 if how == "dimension" else 0)
+        vectors = [text_vector(text, dimensions) for text in request.inputs]
+        if how == "nan":
+            vectors[-1][0] = math.nan
+        if how == "zero":
+            vectors[-1] = [0.0] * dimensions
+        lists = self.ignores_base64 or request.body.get("encoding_format") != "base64"
+        data = [
+            {"object": "embedding", "index": index, "embedding": vector if lists else _base64(vector)}
+            for index, vector in enumerate(vectors)
+        ]
+        if how == "short":
+            data.pop()
+        if how == "indexes":
+            data[-1]["index"] = len(data) + 7
+        if self.shuffles:
+            data.reverse()
+        texts = () if request.pictures else request.inputs
+        tokens = sum(map(text_tokens, texts)) + PICTURE_TOKENS * len(request.pictures)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens} if self.tells_usage else None
+        return {"object": "list", "model": request.body.get("model"), "data": data, "usage": usage}
+
+
+class _Handler(Handler[EmbeddingServer]):
+    def do_POST(self) -> None:
+        endpoint = self.served
+        body = self.given()
+        inputs, pictures = _read(body)
+        headers = self.given_headers()
+        request = Received(inputs, pictures, body, headers)
+        failure = endpoint.take(request)
+        endpoint.before_reply(request)
+        endpoint.wait(endpoint.latency_seconds)
+        if self.path != "/v1/embeddings":
+            self.refuse(404, "not_found", None)
+        elif (refusal := endpoint.refusal(request)) is not None:
+            self.refuse(*refusal, None)
+        elif failure is None or not self.spoil(failure):
+            self.reply(json.dumps(endpoint.reply(request, failure)).encode(), failure)
+
+    def spoil(self, failure: Failure) -> bool:
+        """Fail outside the reply; whether there is nothing more to say."""
+        if isinstance(failure.how, int):
+            self.refuse(failure.how, "told_to_fail", failure.retry_after)
+        elif failure.how == "disconnect":
+            self.close_connection = True
+        elif failure.how == "garbage":
+            self.send(200, b'{"data": [{"embedding": "?"}]}')
+        elif failure.how == "not_json":
+            self.send(200, b"<html>welcome</html>", {"Content-Type": "text/html"})
+        elif failure.how == "slow":
+            started = time.monotonic()
+            self.served.wait(failure.seconds)
+            return time.monotonic() - started < failure.seconds
+        else:
+            return False
+        return True
+
+    def reply(self, body: bytes, failure: Failure | None) -> None:
+        """The whole of it, the first half as if that were all, or the first half and then nothing."""
+        how = failure.how if failure else None
+        if how == "cut_off":
+            self.close_connection = True
+        sent = body[: len(body) // 2] if how in ("truncated", "cut_off") else body
+        self.send(200, sent, {"Content-Length": str(len(body))} if how == "cut_off" else {})
+
+    def refuse(self, status: int, code: str, retry_after: str | None) -> None:
+        error = {"message": "a message that may repeat the input", "type": "error", "param": None, "code": code}
+        headers = {"Retry-After": retry_after} if retry_after is not None else {}
+        self.send(status, json.dumps({"error": error}).encode(), headers)
+
+
+def _base64(vector: list[float]) -> str:
+    return base64.b64encode(array("f", vector).tobytes()).decode()
+
+
+def _read(body: dict[str, Any]) -> tuple[list[str], list[bytes]]:
+    """Texts, or the colours of pictures with their bytes: a picture is close to the text that names its colour."""
+    inputs = body.get("input", [])
+    if isinstance(inputs, str):
+        return [inputs], []
+    encoded = [one["image"] for one in inputs if isinstance(one, dict)]
+    for message in body.get("messages", []):
+        (part,) = message["content"]
+        head, _, data = part["image_url"]["url"].partition(";base64,")
+        assert head in ("data:image/png", "data:image/jpeg")
+        encoded.append(data)
+    pictures = [base64.b64decode(data, validate=True) for data in encoded]
+    if not pictures:
+        return list(inputs), []
+    return [colour_of(Image.open(io.BytesIO(data))) for data in pictures], pictures

@@ -1,0 +1,211 @@
+"""Rerank endpoints of every family: they score texts by the query's words, and fail on demand as real ones do."""
+
+import json
+import math
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
+from typing import Any, Literal
+
+from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+
+Style = Literal["tei", "cohere", "jina", "vllm"]
+Failing = Literal[
+    "never",
+    "late",
+    "drip",
+    "disconnect",
+    "redirect",
+    "not_json",
+    "deep",
+    "wrong_shape",
+    "huge",
+    "indexes",
+    "from_one",
+    "negative",
+    "duplicates",
+    "text_scores",
+    "nan",
+    "infinity",
+    "null",
+    "all_null",
+    "enormous",
+    "short",
+    "empty",
+]
+# What each family takes beside the query and its texts.
+TAKES: dict[Style, set[str]] = {
+    "tei": {"truncate", "raw_scores", "return_text", "truncation_direction"},
+    "cohere": {"model", "top_n", "max_tokens_per_doc"},
+    "jina": {"model", "top_n", "return_documents"},
+    "vllm": {"model", "top_n", "truncate_prompt_tokens"},
+}
+SCORES: dict[Failing, Any] = {
+    "nan": math.nan,
+    "infinity": -math.inf,
+    "null": None,
+    "enormous": 10**400,
+    "text_scores": "high",
+}
+
+
+def relevance(query: str, text: str) -> float:
+    """The share of the query's words that are in the text."""
+    asked, there = (set(re.findall(r"\w+", one.lower())) for one in (query, text))
+    return len(asked & there) / len(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that came in."""
+
+    query: str
+    texts: list[str]
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+@dataclass
+class RerankServer(ProtocolServer):
+    """``with RerankServer("tei") as server`` serves ``server.url``; ``fail`` spoils the next requests.
+
+    More than ``max_documents``, or a text of more than ``max_characters``, is refused with ``too_large``.
+    """
+
+    style: Style = "cohere"
+    api_key: str | None = None
+    max_documents: int | None = None
+    max_characters: int | None = None
+    too_large: int = 422
+    received: list[Received] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._failures: list[tuple[Failing | int, str | None]] = []
+        self.released = threading.Event()
+
+    def make(self) -> ThreadingHTTPServer:
+        return Http(self, _Handler)
+
+    def end(self) -> None:
+        self.released.set()
+        super().end()
+
+    @property
+    def url(self) -> str:
+        return f"{self.address}/rerank"
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many texts each request had."""
+        return [len(request.texts) for request in self.received]
+
+    def fail(self, how: Failing | int, *, times: int = 1, retry_after: str | None = None) -> None:
+        """Spoil the next ``times`` requests: a number is a status, "late" answers once ``released`` is set."""
+        with self._lock:
+            self._failures += [(how, retry_after)] * times
+
+    def heal(self) -> None:
+        """Forget what was asked, and what was still to be spoilt."""
+        with self._lock:
+            self._failures.clear()
+            self.received.clear()
+
+    def take(self, request: Received) -> tuple[Failing | int | None, str | None]:
+        """Write a request down; what is to go wrong with it."""
+        with self._lock:
+            self.received.append(request)
+            return self._failures.pop(0) if self._failures else (None, None)
+
+    def refusal(self, request: Received) -> int | None:
+        """The status for a request that a well-behaved endpoint of this family refuses."""
+        if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
+            return 401
+        named = {"query", "texts" if self.style == "tei" else "documents"}
+        if not named <= request.body.keys() <= named | TAKES[self.style]:
+            return 400
+        if not request.texts or any(not text.strip() for text in request.texts):
+            return 400
+        if self.max_documents is not None and len(request.texts) > self.max_documents:
+            return self.too_large
+        if self.max_characters is not None and max(map(len, request.texts)) > self.max_characters:
+            return self.too_large
+        return None
+
+    def reply(self, request: Received, how: Failing | None) -> Any:
+        """The body of a successful answer, best first, spoiled where it is to be."""
+        name = "score" if self.style == "tei" else "relevance_score"
+        found = [
+            {"index": index, name: relevance(request.query, text), **self._shown(request, text)}
+            for index, text in enumerate(request.texts)
+        ]
+        found.sort(key=lambda entry: -entry[name])
+        _spoil(found, how, name)
+        found = found[: request.body.get("top_n", len(found))]
+        return found if self.style == "tei" else {"id": "an-id", "results": found, "usage": {"total_tokens": 1}}
+
+    def _shown(self, request: Received, text: str) -> dict[str, Any]:
+        """Some send the text back, and Jina's unless it is told not to."""
+        shows = self.style == "vllm" or (self.style == "jina" and request.body.get("return_documents", True))
+        return {"document": {"text": text}} if shows else {}
+
+
+def _spoil(found: list[dict[str, Any]], how: Failing | None, name: str) -> None:
+    indexes = {"indexes": len(found) + 7, "negative": -1, "duplicates": found[0]["index"]}
+    if how in indexes:
+        found[-1]["index"] = indexes[how]
+    elif how == "from_one":
+        for entry in found:
+            entry["index"] += 1
+    elif how in SCORES:
+        found[0][name] = SCORES[how]
+    elif how == "all_null":
+        for entry in found:
+            entry[name] = None
+    elif how == "short":
+        del found[1:]
+    elif how == "empty":
+        found.clear()
+
+
+class _Handler(Handler[RerankServer]):
+    def do_POST(self) -> None:
+        rerank = self.served
+        body = self.given()
+        headers = self.given_headers()
+        request = Received(body["query"], body.get("texts") or body.get("documents") or [], body, headers)
+        how, retry_after = rerank.take(request)
+        if self.path != "/rerank":
+            self.refuse(404)
+        elif (status := rerank.refusal(request)) is not None:
+            self.refuse(status)
+        elif isinstance(how, int):
+            self.refuse(how, {"Retry-After": retry_after} if retry_after else {})
+        elif not self.spoil(how):
+            self.send(200, json.dumps(rerank.reply(request, how)).encode())
+
+    def spoil(self, how: Failing | None) -> bool:
+        """Fail outside the answer; whether there is nothing more to say."""
+        if how == "disconnect":
+            self.close_connection = True
+        elif how == "redirect":
+            self.send(307, b"", {"Location": self.served.url})
+        elif how == "not_json":
+            self.send(200, b"<html>welcome</html>")
+        elif how == "deep":
+            self.send(200, b"[" * 50_000)
+        elif how == "wrong_shape":
+            self.send(200, b'{"data": [0.3, 0.1]}')
+        elif how == "huge":
+            self.send(200, b" " * 4_000_000 + b"[]")
+        elif how in ("never", "drip"):
+            self.hang(drips=how == "drip")
+        else:
+            if how == "late":
+                self.served.released.wait(30)
+            return False
+        return True
+
+    def refuse(self, status: int, headers: dict[str, str] | None = None) -> None:
+        self.send(status, json.dumps({"error": "a message that may repeat the input"}).encode(), headers)

@@ -1,0 +1,93 @@
+"""An S3 server as awkward as real ones: requests go on to another one, and a rule may hold, change or refuse them."""
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from urllib.parse import urlsplit
+
+from harness.protocol_servers.http_server import LongQueueServer
+
+HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "server", "date", "content-length"}
+CODES = {400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 501: "NotImplemented"}
+
+
+@dataclass
+class Request:
+    """What a rule may look at and change."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+Rule = Callable[[Request], int | None]
+
+
+class AwkwardS3(LongQueueServer):
+    """``rule`` sees each request before it is passed on; a number that it returns, one of CODES, refuses it."""
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        parts = urlsplit(upstream)
+        self.upstream = (parts.hostname or "", parts.port or 0)
+        self.rule: Rule = lambda _: None
+        self.seen: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: AwkwardS3
+
+    def pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = Request(self.command, self.path, dict(self.headers.items()), body)
+        self.server.seen.append(f"{self.command} {self.path}")
+        refusal = self.server.rule(request)
+        if refusal is not None:
+            self.answer(refusal, {}, f"<Error><Code>{CODES[refusal]}</Code></Error>".encode())
+            return
+        dropped = {"Content-Length", "Expect", "Connection"}
+        headers = {name: value for name, value in request.headers.items() if name not in dropped}
+        # Whoever gave up may be gone before the answer is there.
+        with closing(http.client.HTTPConnection(*self.server.upstream, timeout=30)) as upstream:
+            upstream.request(request.method, request.path, request.body, headers)
+            reply = upstream.getresponse()
+            self.answer(reply.status, dict(reply.getheaders()), reply.read())
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on
+
+    def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            if name.lower() not in HOP_BY_HOP:
+                self.send_header(name, value)
+        lengths = [value for name, value in headers.items() if name.lower() == "content-length"]
+        self.send_header("Content-Length", lengths[0] if self.command == "HEAD" and lengths else str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def awkward_s3(upstream: str) -> Iterator[AwkwardS3]:
+    """Serve on a free port until the block ends."""
+    server = AwkwardS3(upstream)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,169 @@
+"""A site's own search, and a web search engine: they answer from a few pages, and fail on demand as real ones do."""
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import ThreadingHTTPServer
+from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+
+Failing = Literal[
+    "never", "late", "drip", "disconnect", "redirect", "not_json", "html", "deep", "huge", "many", "gzip",
+    "wrong_shape", "no_text", "cookie",
+]  # fmt: skip
+PAGES = {
+    "/opening": ("Opening hours", "The harbour museum is open from ten to six, on Mondays it is closed."),
+    "/tickets": ("Tickets", "A ticket of the harbour museum costs twelve euros, for children it is free."),
+    "/ferry": ("Ferry", "The ferry to the lighthouse leaves from the old harbour at noon."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request that came in; ``params`` are those of its query string, each value once."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    body: Any
+    headers: dict[str, str]
+
+
+@dataclass
+class SiteSearchServer(ProtocolServer):
+    """``/search`` (GET, ``q`` and ``n``, answers ``results``) and ``/api/query`` (POST JSON, answers ``hits.hits``).
+
+    ``/web`` is a search engine over many sites, which heeds ``site:``. ``/echo`` shows the request's headers.
+    With a ``key`` it wants ``X-Api-Key``.
+    """
+
+    key: str | None = None
+    pages: Mapping[str, tuple[str, str]] = field(default_factory=lambda: PAGES)
+    sites: Mapping[str, str] = field(default_factory=dict)
+    received: list[Received] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._failures: list[Failing | int] = []
+        self.arrived = threading.Event()
+        self.released = threading.Event()
+
+    def make(self) -> ThreadingHTTPServer:
+        return Http(self, _Handler)
+
+    def end(self) -> None:
+        self.released.set()
+        super().end()
+
+    @property
+    def url(self) -> str:
+        return f"{self.address}/search"
+
+    def fail(self, how: Failing | int, *, times: int = 1) -> None:
+        """Spoil the next requests; a number is a status, "late" answers once ``released`` is set."""
+        with self._lock:
+            self._failures += [how] * times
+
+    def mend(self) -> None:
+        """Forget what was asked, and what was still to be spoilt."""
+        with self._lock:
+            self._failures.clear()
+            self.received.clear()
+
+    def take(self, request: Received) -> Failing | int | None:
+        with self._lock:
+            self.received.append(request)
+            return self._failures.pop(0) if self._failures else None
+
+    def results(self, query: str) -> list[dict[str, Any]]:
+        """The pages that have any of the words, those with most of them first."""
+        asked = set(re.findall(r"\w+", query.lower()))
+        scored = [
+            {"title": title, "snippet": text, "link": path, "rank": len(asked & set(re.findall(r"\w+", text.lower())))}
+            for path, (title, text) in self.pages.items()
+        ]
+        return sorted((one for one in scored if one["rank"]), key=lambda one: -one["rank"])
+
+    def web(self, query: str) -> list[dict[str, Any]]:
+        """Pages of all sites that have any of the words; of one ``site:`` or more those alone."""
+        only = re.findall(r"site:(\S+)", query)
+        words = set(re.findall(r"\w+", re.sub(r"site:\S+", "", query).lower()))
+        return [
+            {"name": "A page", "url": url, "snippet": text}
+            for url, text in self.sites.items()
+            if words & set(re.findall(r"\w+", text.lower()))
+            and (not only or any(urlsplit(url).hostname == one for one in only))
+        ]
+
+
+def bound_to(*sites: SiteSearchServer, **binding: Any) -> dict[str, str]:
+    """Settings that allow all tenants to ask anything of these sites; ``binding`` has other fields of each binding."""
+    whole = {"tenants": ["*"], "methods": ["GET", "POST"], **binding}
+    return {"CARREL_HTTP_SOURCES": json.dumps([{"url": f"{site.address}/", **whole} for site in sites])}
+
+
+class _Handler(Handler[SiteSearchServer]):
+    def do_GET(self) -> None:
+        self.serve(None)
+
+    def do_POST(self) -> None:
+        self.serve(self.given())
+
+    def serve(self, body: Any) -> None:
+        site = self.served
+        parts = urlsplit(self.path)
+        params = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        headers = self.given_headers()
+        how = site.take(Received(self.command, parts.path, params, body, headers))
+        site.arrived.set()
+        if site.key is not None and headers.get("x-api-key") != site.key:
+            self.answer(401, {"error": "a message that may repeat the key"})
+        elif isinstance(how, int):
+            self.answer(how, {"error": "a message that may repeat the query"})
+        elif not self.spoil(how):
+            self.answer(200, self.found(parts.path, params, body), cookie=how == "cookie")
+
+    def found(self, path: str, params: dict[str, str], body: Any) -> Any:
+        site = self.served
+        if path == "/echo":
+            return {"results": [{"snippet": f"{name}: {value}"} for name, value in self.given_headers().items()]}
+        if path == "/search":
+            return {"results": site.results(params["q"])[: int(params.get("n", 10))]}
+        if path == "/web":
+            return {"webPages": {"value": site.web(params["q"])}}
+        hits = [{"_source": one, "_score": one["rank"]} for one in site.results(body["query"]["match"])[: body["size"]]]
+        return {"hits": {"hits": hits}}
+
+    def spoil(self, how: Failing | None) -> bool:
+        """Fail outside the answer; whether there is nothing more to say."""
+        replies: dict[str, tuple[bytes, dict[str, str]]] = {
+            "not_json": (b"{'results': []}", {}),
+            "html": (b'{"results": []}', {"Content-Type": "text/html"}),
+            "deep": (b"[" * 50_000, {}),
+            "huge": (b'{"results": [' + b" " * 2_500_000 + b"]}", {}),
+            "many": (b'{"results": [' + b"{}," * 30_000 + b"{}]}", {}),
+            "gzip": (b'{"results": []}', {"Content-Encoding": "gzip"}),
+            "wrong_shape": (b'{"results": {"first": "a text"}}', {}),
+            "no_text": (b'{"results": [{"snippet": 7}]}', {}),
+        }
+        if how in replies:
+            body, headers = replies[how]
+            self.send(200, body, headers)
+        elif how == "redirect":
+            self.send(302, b"", {"Location": f"{self.served.address}/elsewhere"})
+        elif how == "disconnect":
+            self.close_connection = True
+        elif how in ("never", "drip"):
+            self.hang(drips=how == "drip")
+        else:
+            if how == "late":
+                self.served.released.wait(30)
+            return False
+        return True
+
+    def answer(self, status: int, reply: Any, *, cookie: bool = False) -> None:
+        self.send(status, json.dumps(reply).encode(), {"Set-Cookie": "session=of-somebody"} if cookie else {})

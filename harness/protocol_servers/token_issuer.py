@@ -1,0 +1,107 @@
+"""An OpenID Connect issuer: discovery, public keys, and tokens signed with real RSA, EC and Ed25519 keys."""
+
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from harness.protocol_servers.http_server import LongQueueServer, ProtocolServer
+
+AUDIENCE = "carrel-of-the-tests"
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key, and what its public half is called."""
+
+    kid: str
+    algorithm: str
+    private: PrivateKey
+
+    @classmethod
+    def make(cls, kid: str, algorithm: str = "ES256") -> Self:
+        if algorithm.startswith(("RS", "PS")):
+            return cls(kid, algorithm, rsa.generate_private_key(public_exponent=65537, key_size=2048))
+        if algorithm == "EdDSA":
+            return cls(kid, algorithm, ed25519.Ed25519PrivateKey.generate())
+        return cls(kid, algorithm, ec.generate_private_key(ec.SECP384R1() if algorithm == "ES384" else ec.SECP256R1()))
+
+    @property
+    def public(self) -> dict[str, Any]:
+        public = self.private.public_key()
+        if isinstance(public, rsa.RSAPublicKey):
+            data = RSAAlgorithm.to_jwk(public, as_dict=True)
+        elif isinstance(public, ed25519.Ed25519PublicKey):
+            data = OKPAlgorithm.to_jwk(public, as_dict=True)
+        else:
+            data = ECAlgorithm.to_jwk(public, as_dict=True)
+        data.pop("key_ops", None)
+        return {**data, "kid": self.kid, "alg": self.algorithm, "use": "sig"}
+
+    @property
+    def public_pem(self) -> bytes:
+        public = self.private.public_key()
+        return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+    def sign(self, claims: dict[str, Any], **headers: Any) -> str:
+        return jwt.encode(claims, self.private, self.algorithm, {"kid": self.kid, **headers})
+
+
+@dataclass
+class Issuer(ProtocolServer):
+    """Answers on a port of its own; what it answers can be changed, and what it was asked is counted."""
+
+    keys: list[SigningKey] = field(default_factory=lambda: [SigningKey.make("first")])
+    failing: int | None = None
+    answers: dict[str, Any] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def make(self) -> ThreadingHTTPServer:
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                issuer.asked[self.path] += 1
+                status, body = issuer.answer(self.path)
+                self.send_response(status)
+                self.send_header("Location", issuer.url + "/keys")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Not among the tests' output."""
+
+        return LongQueueServer(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        return self.address
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        if self.failing is not None:
+            return self.failing, b"{}"
+        usual = {
+            "/.well-known/openid-configuration": {"issuer": self.url, "jwks_uri": f"{self.url}/keys"},
+            "/keys": {"keys": [key.public for key in self.keys]},
+        }
+        found = {**usual, **self.answers}.get(path)
+        body = found if isinstance(found, bytes) else json.dumps(found).encode()
+        return (404, b"{}") if found is None else (200, body)
+
+    def claims(self, **claims: Any) -> dict[str, Any]:
+        """Those of a valid token with changes; None leaves one out."""
+        now = int(time.time())
+        usual = {"iss": self.url, "aud": AUDIENCE, "sub": "someone", "iat": now, "nbf": now, "exp": now + 300}
+        return {name: value for name, value in {**usual, **claims}.items() if value is not None}
+
+    def token(self, **claims: Any) -> str:
+        return self.keys[-1].sign(self.claims(**claims))

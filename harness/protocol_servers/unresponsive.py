@@ -1,0 +1,60 @@
+"""A service that answers as it is told to, and keeps what it was asked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from harness.protocol_servers.http_server import LongQueueServer, ProtocolServer
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer; a status of 0 breaks the connection off instead."""
+
+    status: int
+    body: bytes = b"{}"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass
+class StubbornServer(ProtocolServer):
+    """Gives its ``replies`` one after the other, the last one again and again."""
+
+    replies: Sequence[Reply]
+    asked: list[Asked] = field(default_factory=list)
+
+    def make(self) -> ThreadingHTTPServer:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                with server._lock:
+                    reply = server.replies[min(len(server.asked), len(server.replies) - 1)]
+                    server.asked.append(Asked(self.command, self.path, dict(self.headers), body))
+                if reply.status == 0:
+                    self.close_connection = True
+                    return
+                self.send_response(reply.status)
+                for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(reply.body)))
+                self.end_headers()
+                self.wfile.write(reply.body)
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        return LongQueueServer(("127.0.0.1", 0), Handler)

@@ -1,0 +1,209 @@
+"""A running service: the real application on a port, with its worker, in a thread of the test process."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.bootstrap import Resources
+from app.cli.slow_client_protection import HttpServer
+from app.db.index_ddl import OwnerDatabase
+from app.embedded_postgres import DatabaseUrls
+from app.ingestion.parsers.factory import create_parser_pool
+from app.ingestion.pipeline import IngestionPipeline
+from app.main import create_app
+from app.settings import Settings, load_settings
+from app.worker.loop import Worker
+from harness.databases import MakeDatabase
+
+OPERATOR_KEY = "operator-key-of-the-tests-0123456789"
+NEVER_SECONDS = 86_400
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant of the running service: its id, and a client for its admin key."""
+
+    service: "Service"
+    id: str
+    key: str
+    admin: httpx.Client
+
+    def client(self, role: str = "reader", **narrowing: Any) -> httpx.Client:
+        """A client with a new key of this role."""
+        made = self.admin.post("/v1/api-keys", json={"name": f"a {role}", "role": role, **narrowing})
+        made.raise_for_status()
+        return self.service.client(made.json()["key"])
+
+    def upload(self, path: Path, *, kb: str = "default", **fields: str) -> dict[str, Any]:
+        """Upload a file and wait until it is ready or failed."""
+        with path.open("rb") as file:
+            reply = self.admin.post(
+                f"/v1/knowledge-bases/{kb}/documents",
+                params={"wait": 60},
+                files={"file": (path.name, file)},
+                data=fields,
+            )
+        reply.raise_for_status()
+        document: dict[str, Any] = reply.json()
+        return document
+
+    def add_text(self, text: str, *, kb: str = "default", **fields: Any) -> dict[str, Any]:
+        """The same for a text."""
+        body = {"text": text, **fields}
+        reply = self.admin.post(f"/v1/knowledge-bases/{kb}/documents", params={"wait": 60}, json=body)
+        reply.raise_for_status()
+        document: dict[str, Any] = reply.json()
+        return document
+
+
+@dataclass
+class Service:
+    """Where it runs, and what it runs on."""
+
+    url: str
+    settings: Settings
+    urls: DatabaseUrls
+    resources: Resources
+    app: Any
+    # Of all its clients: with one of its own for each, a test run would hold a thousand connections.
+    transport: httpx.HTTPTransport = field(default_factory=httpx.HTTPTransport)
+
+    def client(self, key: str | None = None) -> httpx.Client:
+        """A client that sends this key."""
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=90, transport=self.transport)
+
+    @property
+    def operator(self) -> httpx.Client:
+        return self.client(OPERATOR_KEY)
+
+    def new_tenant(self, name: str = "tenant") -> Tenant:
+        made = self.operator.post("/v1/tenants", json={"name": name})
+        made.raise_for_status()
+        key = made.json()["api_key"]["key"]
+        return Tenant(self, made.json()["id"], key, self.client(key))
+
+
+def settings_for(data_dir: Path, **groups: dict[str, Any]) -> Settings:
+    """Settings as the environment would give them; groups as in ``load_settings``."""
+    server = {"CARREL_DATA_DIR": data_dir, "CARREL_OPERATOR_KEY": OPERATOR_KEY, **groups.pop("server", {})}
+    # Tests that compare scores would not like to be re-weighed in between; those of maintenance call it themselves.
+    worker = {"CARREL_WORKER_MAINTENANCE_SECONDS": NEVER_SECONDS, **groups.pop("worker", {})}
+    # All tests come from one address.
+    identity = {"CARREL_FAILED_SIGN_INS": 1_000_000, **groups.pop("identity", {})}
+    # Receivers of webhooks are on this machine.
+    webhooks = {"CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8", **groups.pop("webhooks", {})}
+    return load_settings(server=server, worker=worker, identity=identity, webhooks=webhooks, **groups)
+
+
+@dataclass
+class _Runner:
+    """The service's thread: ``made`` is the running service once ``started`` is set, unless there are failures."""
+
+    settings: Settings
+    urls: DatabaseUrls
+    listening: socket.socket
+    worker: bool
+    owner: bool = False
+    started: threading.Event = field(default_factory=threading.Event)
+    made: Service | None = None
+    failures: list[BaseException] = field(default_factory=list)
+    end: Callable[[], None] = lambda: None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as exc:  # handed to the test's thread
+            self.failures.append(exc)
+        finally:
+            self.started.set()
+
+    async def _main(self) -> None:
+        settings, urls = self.settings, self.urls
+        async with (
+            Resources.open(settings, database_url=urls.app, operator_key=OPERATOR_KEY, bulk_threads=1) as resources,
+            create_parser_pool(settings.parser, 1) as parsers,
+        ):
+
+            @asynccontextmanager
+            async def opened() -> Any:
+                yield resources
+
+            app = create_app(opened, cors_origins=settings.server.cors_origins)
+            server = HttpServer(app, settings.server)
+            server.capture_signals = no_signals  # type: ignore[method-assign]  # signals belong to the main thread
+            pipeline = IngestionPipeline(
+                resources.objects, parsers, resources.embedders, resources.queue, resources.vision
+            )
+            working = Worker(resources, pipeline, OwnerDatabase(urls.owner) if self.owner else None)
+            tasks = [asyncio.create_task(server.serve([self.listening]))]
+            if self.worker:
+                tasks.append(asyncio.create_task(working.run(shutdown_timeout_seconds=5)))
+            loop = asyncio.get_running_loop()
+
+            def end() -> None:
+                server.should_exit = True
+                working.stop()
+
+            def end_from_elsewhere() -> None:
+                loop.call_soon_threadsafe(end)
+
+            self.end = end_from_elsewhere
+            while not server.started:
+                await asyncio.sleep(0.01)
+            url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+            self.made = Service(url, settings, urls, resources, app)
+            self.started.set()
+            await asyncio.gather(*tasks)
+
+
+@contextmanager
+def run_service(
+    settings: Settings, urls: DatabaseUrls, *, worker: bool = True, owner: bool = False
+) -> Iterator[Service]:
+    """Start everything in a thread of its own and stop it at the end; the worker may know the tables' owner."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else no TCP_NODELAY
+    listening.bind(("127.0.0.1", 0))
+    runner = _Runner(settings, urls, listening, worker, owner)
+    thread = threading.Thread(target=runner.run, name="service")
+    thread.start()
+    runner.started.wait(60)
+    if runner.failures or runner.made is None:
+        thread.join(5)
+        raise runner.failures[0] if runner.failures else TimeoutError("the service did not start")
+    try:
+        yield runner.made
+    finally:
+        runner.made.transport.close()
+        runner.end()
+        thread.join(30)
+        listening.close()
+    if runner.failures:
+        raise runner.failures[0]
+
+
+@contextmanager
+def no_signals() -> Iterator[None]:
+    yield
+
+
+@pytest.fixture(scope="session")
+def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The embedded default: MiniLM, files on disk; tests keep apart by making tenants of their own."""
+    settings = settings_for(tmp_path_factory.mktemp("data"), publication={"CARREL_PUBLICATION": True})
+    with run_service(settings, make_database()) as running:
+        yield running
+
+
+@pytest.fixture
+def tenant(service: Service) -> Tenant:
+    """A new tenant with an empty knowledge base ``default``."""
+    return service.new_tenant()

@@ -1,0 +1,1 @@
+"""Proofs: long programs that try to break a promise of the service."""

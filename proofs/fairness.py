@@ -1,0 +1,140 @@
+"""``make fairness-test``: one tenant with 10,000 waiting documents, and how long another's single one waits.
+
+A real service with its worker. The large tenant's documents are written by SQL and ingested for real as far as it gets;
+the small tenant uploads one document after another by HTTP. Between the commit of its upload and the claim of its job
+at most one job of the large tenant may end for each place that the worker has.
+"""
+
+import asyncio
+import json
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import asyncpg
+import httpx
+
+from app.ids import decode_id
+from app.jobs.queue import CHANNEL
+from app.settings import WorkerSettings
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+
+WAITING = 10_000
+ROUNDS = 10
+TEXT = "A small document of a tenant that has very many of them. It says nothing new, and it is ingested for real."
+FILL = """
+with source as (
+  select d.*, o.key from document d join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
+   where d.tenant_id = $1
+), added as (
+  insert into document (tenant_id, kb_id, id, source, media_type, bytes, sha256, scope_key, filterable, external_id)
+  select tenant_id, kb_id, gen_random_uuid(), source, media_type, bytes, sha256, scope_key, filterable, 'copy ' || n
+    from source, generate_series(1, $2::int) n returning tenant_id, id
+), objects as (
+  insert into document_object (tenant_id, document_id, version, key)
+  select a.tenant_id, a.id, 1, s.key from added a, source s
+)
+insert into job (tenant_id, id, kind, document_id, payload)
+select tenant_id, gen_random_uuid(), 'ingest_document', id, '{"version": 1}' from added"""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """From the commit to the claim of one document of the small tenant: seconds, and the other's jobs that ended."""
+
+    seconds: float
+    ended: int
+
+
+@contextmanager
+def small_tenant(service: RunningService) -> Iterator[tuple[str, httpx.Client]]:
+    """A second tenant's id, and a client with its key."""
+    operator = (service.data_dir / "operator-key").read_text().strip()
+    headers = {"Authorization": f"Bearer {operator}"}
+    made = httpx.post(f"{service.url}/v1/tenants", json={"name": "small"}, headers=headers, timeout=30)
+    made.raise_for_status()
+    key = made.json()["api_key"]["key"]
+    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120) as client:
+        yield made.json()["id"], client
+
+
+def upload(client: httpx.Client, text: str) -> None:
+    """One document, until it is ready. Raises RuntimeError where it is not."""
+    url = "/v1/knowledge-bases/default/documents"
+    reply = client.post(url, params={"wait": 60}, json={"text": text, "media_type": "text/plain"})
+    reply.raise_for_status()
+    if reply.json()["status"] != "ready":
+        raise RuntimeError(f"the document was not ingested: {reply.json()}")
+
+
+def ended_between(log: Path, tenant: str, after: datetime, before: datetime) -> int:
+    """How many jobs of the tenant the worker's log says were done in that time."""
+    count = 0
+    for line in log.read_text().splitlines():
+        if '"job.done"' in line and tenant in line:
+            count += after <= datetime.fromisoformat(json.loads(line)["time"]) <= before
+    return count
+
+
+async def measure(
+    owner: asyncpg.Connection, client: httpx.Client, log: Path, *, large: str, small: str, number: int
+) -> Wait:
+    """Upload one document: its commit is when the queue tells of it, its claim what the tenant's lane says."""
+    loop = asyncio.get_running_loop()
+    committed: asyncio.Future[datetime] = loop.create_future()
+
+    def heard(*_: object) -> None:
+        if not committed.done():
+            committed.set_result(datetime.now(UTC))
+
+    await owner.add_listener(CHANNEL, heard)
+    await asyncio.to_thread(upload, client, f"Document {number} of a tenant that has few.")
+    await owner.remove_listener(CHANNEL, heard)
+    claimed = await owner.fetchval("select last_claim from job_lane where tenant_id = $1", small)
+    ended = await asyncio.to_thread(ended_between, log, large, await committed, claimed)
+    return Wait((claimed - await committed).total_seconds(), ended)
+
+
+async def run(service: RunningService) -> list[Wait]:
+    """Fill the queue of the first tenant, then measure the second's uploads at random moments."""
+    log, pauses = service.data_dir.parent / "serve.log", random.Random(1)
+    with service.client() as first, small_tenant(service) as (small_id, client):
+        await asyncio.to_thread(upload, first, TEXT)
+        runtime = json.loads((service.data_dir / "runtime.json").read_text())
+        owner = await asyncpg.connect(runtime["admin_database_url"])
+        try:
+            large = await owner.fetchval("select tenant_id from document")
+            small = decode_id("ten", small_id)
+            await owner.execute(FILL, large, WAITING)
+            await owner.execute("analyze job; analyze document")
+            waits = []
+            for number in range(ROUNDS):
+                await asyncio.sleep(pauses.uniform(0.2, 0.7))
+                waits.append(await measure(owner, client, log, large=str(large), small=str(small), number=number))
+            left = await owner.fetchval("select count(*) from job where tenant_id = $1", large)
+            print(f"{WAITING - left} of the large tenant's {WAITING} documents were done meanwhile, {left} wait")
+        finally:
+            await owner.close()
+    return waits
+
+
+def main() -> int:
+    places = WorkerSettings().concurrency
+    with embedding_endpoint() as embedding_url, running_service(embedding_url) as service:
+        waits = asyncio.run(run(service))
+    print("\n| upload | commit to claim, ms | jobs of the large tenant that ended meanwhile |")
+    print("| --- | --- | --- |")
+    for number, wait in enumerate(waits, 1):
+        print(f"| {number} | {wait.seconds * 1000:.0f} | {wait.ended} |")
+    worst = max(wait.ended for wait in waits)
+    print(f"\nat most {worst} (reach: {places}, one for each place of the worker)")
+    return int(worst > places)
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

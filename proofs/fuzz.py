@@ -1,0 +1,235 @@
+"""``make api-fuzz``: Schemathesis over every operation of the OpenAPI description, with every role.
+
+A running service with a tenant for each role, which has one of everything, so that made-up values and real ids come
+together. No reply may be a server error (but 503, which is documented), have an undocumented status, media type or
+header, or a body that its schema does not describe. What ends things, the asking key among them, comes after the rest,
+so that there is something left to ask for.
+
+Before that, every field of every operation gets the zero values and extremes of other languages (`benchmarks/poison`),
+and all roles read lists and searches back: no value may break them.
+
+A run that asked nothing in its time, as on a busy machine, has proven nothing: it is done again with another seed and
+twice the time, at most three times, and says so.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.protocol_servers.chat import ChatServer
+from proofs.extreme_values import Poison, poisons, read_back
+from proofs.isolation.grid import real
+from proofs.isolation.run import talking, visited
+from proofs.isolation.tenants import Ids, operators
+
+SECONDS = 460
+CHECKS = (
+    "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
+    "response_schema_conformance"
+)
+KEYS = r"^(revoke|rotate)_api_key_"
+ENDING = rf"_delete$|{KEYS}"
+GROUPS = (
+    ("reading and writing", 0.75, ("--exclude-operation-id-regex", ENDING)),
+    ("deleting", 0.18, ("--include-operation-id-regex", "_delete$", "--exclude-operation-id-regex", KEYS)),
+    ("keys", 0.07, ("--include-operation-id-regex", KEYS)),
+)
+# Of the values in a path, so many are real ones.
+SHARE_OF_REAL = 0.7
+REPETITIONS = 3
+# As much time again, in all roles together, for values that are sent one by one.
+POISON_SHARE = 0.5
+SEEDS_APART = 1000
+TESTED, GENERATED = r"Tested: (\d+)", r"(\d+) generated"
+FIELDS = (
+    "kb",
+    "document",
+    "node",
+    "chunk",
+    "api_key",
+    "tenant",
+    "deletion",
+    "n",
+    "agent_id",
+    "prompt",
+    "number",
+    "file",
+    "attached",
+    "batch",
+    "webhook",
+    "delivery",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A role, its key and the ids that it has."""
+
+    role: str
+    key: str
+    ids: Ids
+
+
+def callers(running: RunningService) -> Iterator[Caller]:
+    """The operator comes last: its deletions reach the others' tenants."""
+    service = visited(running)
+    for role in ("reader", "writer", "admin"):
+        tenant = service.new_tenant(f"of the {role}")
+        key = tenant.admin.post("/v1/api-keys", json={"name": role, "role": role}).raise_for_status().json()["key"]
+        yield Caller(role, key, real(tenant, "A text that is asked for."))
+    key = (running.data_dir / "operator-key").read_text().strip()
+    ids = real(operators(service), "A text that is asked for.")
+    yield Caller("operator", key, {**ids, "tenant": service.new_tenant("to be asked for").id})
+    service.transport.close()
+
+
+# An archive is sent as the bytes that are made up for it.
+HOOKS = """import schemathesis
+schemathesis.serializer.alias("application/x-tar", "application/octet-stream")
+"""
+
+
+def configuration(ids: Ids) -> str:
+    """Schemathesis's: the ids, and which statuses are no server's error."""
+    known = [name for name in FIELDS if name in ids]
+    lines = ['hooks = "hooks.py"', "[parameters]"]
+    lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = {SHARE_OF_REAL} }}' for name in known]
+    for name in known:
+        lines += [f"[dictionaries.{name}]", f"values = [{json.dumps(ids[name])}]"]
+    lines += ["[checks.not_a_server_error]", 'expected-statuses = ["2xx", "3xx", "4xx", "503"]']
+    return "\n".join(lines) + "\n"
+
+
+def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed: int) -> tuple[bool, str]:
+    """One run: whether nothing was found, and what Schemathesis says.
+
+    In one thread: several that parse Python at the same time trip CPython 3.11 over its own counting
+    (python/cpython#106905), and so Hypothesis, which parses what it calls.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "schemathesis.toml"
+        config.write_text(configuration(caller.ids))
+        config.with_name("hooks.py").write_text(HOOKS)
+        command = [
+            str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "--no-color",
+            "run", f"{url}/openapi.json", *chosen, "--header", f"Authorization: Bearer {caller.key}",
+            "--checks", CHECKS, "--phases", "examples,coverage,fuzzing", "--max-time", str(seconds),
+            "--seed", str(seed), "--workers", "1", "--request-timeout", "30", "--continue-on-failure",
+            "--no-shrink",
+            "--generation-database", "none", "--suppress-health-check", "all", "--warnings", "off",
+        ]  # fmt: skip
+        environment = {"PATH": os.defpath, "HOME": folder, "LC_ALL": "C.UTF-8"}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=seconds + 120
+        )
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def poison(running: RunningService, everybody: Sequence[Caller], *, seconds: float) -> int:
+    """Send every poison value with every role that is not the operator's; returns for how many something broke."""
+    failures = 0
+    for caller in everybody:
+        headers = {"Authorization": f"Bearer {caller.key}"}
+        with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
+            description = client.get("/openapi.json").raise_for_status().json()
+            until, sent, broken = time.monotonic() + seconds / len(everybody), 0, []
+            every = [one for one in poisons(description, caller.ids) if not _is_ending(one, caller)]
+            random.Random(1).shuffle(every)
+            for one in every:
+                if time.monotonic() > until:
+                    break
+                sent += 1
+                if one.send(client).status_code in (500, 502):
+                    broken.append(str(one))
+            broken += read_back(client, description, caller.ids)
+        failures += bool(broken)
+        print(f"{caller.role}, poison: {sent} of {len(every)} values: {'FOUND' if broken else 'clean'}", flush=True)
+        print("\n".join(broken[:50]), end="\n" if broken else "")
+    return failures
+
+
+def _is_ending(one: Poison, caller: Caller) -> bool:
+    """Whether it would end what is still asked for: a key, a tenant, a knowledge base."""
+    return one.method == "delete" or "/rotate" in one.path or (caller.role == "operator" and one.path == "/v1/tenants")
+
+
+def run(running: RunningService, *, seconds: int, seed: int) -> int:
+    """Fuzz with every role; returns in how many runs something was found."""
+    everybody = list(callers(running))
+    failures = poison(running, everybody, seconds=seconds * POISON_SHARE)
+    for caller in everybody:
+        for name, share, chosen in GROUPS:
+            budget = max(8, round(seconds * share / len(everybody)))
+            begun = time.monotonic()
+            is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=seed)
+            for repetition in range(1, REPETITIONS + 1):
+                if not asked_nothing(told):
+                    break
+                again, budget = seed + SEEDS_APART * repetition, budget * 2
+                print(f"{caller.role}, {name}: nothing was asked; again with seed {again}, {budget} s", flush=True)
+                is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=again)
+            is_clean = is_clean and not asked_nothing(told)
+            failures += not is_clean
+            print(
+                f"{caller.role}, {name}: {_number(TESTED, told)} operations, {_number(GENERATED, told)} "
+                f"requests in {time.monotonic() - begun:.0f} s: {'clean' if is_clean else 'FOUND'}",
+                flush=True,
+            )
+            if not is_clean:
+                print(_shortened(told))
+    return failures
+
+
+def asked_nothing(told: str) -> bool:
+    """Whether the time was over before anything was asked, and nothing was wrong."""
+    is_error = " FAILURES " in told or " ERRORS " in told or " error occurred" in told
+    return not is_error and not _number(TESTED, told)
+
+
+def _number(pattern: str, told: str) -> int:
+    found = re.search(pattern, told)
+    return int(found[1]) if found else 0
+
+
+def _shortened(told: str) -> str:
+    """Without the long values that made it happen; the seed makes them again."""
+    lines = [line[:400] for line in told.partition(" FAILURES ")[2].splitlines() or told.splitlines()]
+    return "\n".join(lines[:120])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=int, default=SECONDS)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    # Made-up keys are tried without end, and receivers of webhooks are on this machine.
+    lenient = {
+        "CARREL_FAILED_SIGN_INS": "1000000",
+        "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8",
+        "CARREL_PUBLICATION": "true",
+    }
+    with (
+        ChatServer(reply=lambda _: "I do not know.") as chat,
+        embedding_endpoint() as embedding_url,
+        running_service(embedding_url, settings={**lenient, **talking(chat)}) as running,
+    ):
+        failures = run(running, seconds=given.seconds, seed=given.seed)
+    print("nothing was found" if not failures else f"something was found in {failures} runs")
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

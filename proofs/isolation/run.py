@@ -1,0 +1,204 @@
+"""``make walls``: another's ids and ids of nothing, in every place of every operation, with every kind of key.
+
+The service runs as a user starts it. Each combination of ``proofs.isolation.grid`` is sent twice, and the two replies
+may differ in nothing but the request's id; afterwards the owners still have what they had. How long the replies took is
+told beside it: a difference there is a finding, not a failure.
+"""
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from statistics import median
+
+import httpx
+
+from app.bootstrap import Resources
+from app.embedded_postgres import DatabaseUrls
+from app.main import create_app
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.protocol_servers.chat import ChatServer
+from harness.running_service import Service, settings_for
+from proofs.isolation.cases import Case, cases_of
+from proofs.isolation.comparison import outcome, send
+from proofs.isolation.grid import (
+    PLAIN_KINDS,
+    Forms,
+    Grid,
+    Trial,
+    is_told,
+    kept,
+    make_grid,
+    secrets_from,
+    trials,
+    unreal,
+)
+from proofs.isolation.routes import endpoints
+from proofs.isolation.tenants import Attacker
+from proofs.isolation.timing import holm, mann_whitney
+
+REACH = 50_000
+THREADS = 3
+FEWEST_TIMES = 20
+SIGNIFICANT = 0.01
+
+
+@dataclass
+class Seen:
+    """What was tried, what differed, and how long it took: of another's and of nothing, by operation."""
+
+    combinations: set[tuple[str, ...]] = field(default_factory=set)
+    differences: list[str] = field(default_factory=list)
+    statuses: Counter[int] = field(default_factory=Counter)
+    seconds: defaultdict[str, tuple[list[float], list[float]]] = field(default_factory=lambda: defaultdict(_two_lists))
+
+    def add(self, other: "Seen") -> None:
+        """The same with what another thread saw."""
+        self.combinations |= other.combinations
+        self.differences += other.differences
+        self.statuses += other.statuses
+        for name, (foreign, nothing) in other.seconds.items():
+            self.seconds[name][0].extend(foreign)
+            self.seconds[name][1].extend(nothing)
+
+
+def _two_lists() -> tuple[list[float], list[float]]:
+    return [], []
+
+
+class _Visited(Service):
+    """A service that runs as processes, for what the tests' tenants need of one."""
+
+    @property
+    def operator(self) -> httpx.Client:
+        return self.client((self.settings.server.data_dir / "operator-key").read_text().strip())
+
+
+def visited(running: RunningService) -> Service:
+    """As the tests know a service."""
+    runtime = json.loads((running.data_dir / "runtime.json").read_text())
+    urls = DatabaseUrls(runtime["admin_database_url"], runtime["database_url"])
+    resources: Resources = None  # type: ignore[assignment]  # in another process
+    return _Visited(running.url, settings_for(running.data_dir), urls, resources, None)
+
+
+def all_cases() -> list[Case]:
+    """Of every operation; those that change nothing come first, those that take a name last.
+
+    A tenant with a knowledge base of the operator's name may know of the operator's documents in it.
+    """
+
+    def unopened() -> AbstractAsyncContextManager[Resources]:
+        raise AssertionError("asked for its routes only")
+
+    found = [case for endpoint in endpoints(create_app(unopened).routes) for case in cases_of(endpoint)]
+    return sorted(found, key=lambda case: (not case.reads, "taken" in case.fields))
+
+
+def try_all(attacker: Attacker, grid: Grid, cases: Sequence[Case], *, share: float) -> Seen:
+    """Everything that one attacker tries, or a share of it."""
+    seen, chosen = Seen(), random.Random(attacker.name)
+    nothing: dict[str, Forms] = {owner: unreal() for owner in grid.things}
+    for trial in trials(cases, grid.things, attacker):
+        if chosen.random() < share:
+            _try(trial, attacker, grid.things[trial.kind.owner], nothing[trial.kind.owner], seen, chosen)
+    return seen
+
+
+def _try(trial: Trial, attacker: Attacker, theirs: Forms, nothing: Forms, seen: Seen, chosen: random.Random) -> None:
+    case, mine = trial.case, attacker.ids["id"]
+    sent = [trial.ids(mine, theirs[trial.form]), trial.ids(mine, nothing[trial.form])]
+    outcomes, seconds = {}, [0.0, 0.0]
+    for which in chosen.sample((0, 1), 2):
+        begun = time.perf_counter()
+        reply = send(attacker.client, case, sent[which])
+        seconds[which] = time.perf_counter() - begun
+        outcomes[which] = outcome(reply, sent[which])
+        seen.statuses[reply.status_code] += 1
+        if reply.status_code >= 500 or any(secret in reply.text for secret in secrets_from(attacker)):
+            seen.differences.append(f"{attacker.name}: {trial}: {reply.status_code} {reply.text[:300]}")
+    if outcomes[0] != outcomes[1] and not is_told(trial, attacker):
+        seen.differences.append(f"{attacker.name}: {trial}: {outcomes[0]} instead of {outcomes[1]}")
+    name, _, role = attacker.name.partition(" ")
+    seen.combinations.add((str(case), " ".join(trial.place), f"{trial.kind.name} {trial.form}", name, role))
+    if trial.kind in PLAIN_KINDS:
+        for times, spent in zip(seen.seconds[case.endpoint.name], seconds, strict=True):
+            times.append(spent * 1000)
+
+
+def run(running: RunningService, *, share: float) -> tuple[Seen, list[str]]:
+    """What was seen, and what the owners have not as they had it."""
+    service, cases, seen = visited(running), all_cases(), Seen()
+    grid = make_grid(service)
+    before = kept(grid)
+    with ThreadPoolExecutor(THREADS) as threads:
+        done = threads.map(lambda attacker: try_all(attacker, grid, cases, share=share), grid.attackers)
+        for number, found in enumerate(done, 1):
+            seen.add(found)
+            print(f"{number} of {len(grid.attackers)} keys, {len(seen.combinations)} combinations", flush=True)
+    after = kept(grid)
+    changed = [f"{path}: {before[path]} is now {after[path]}" for path in before if after[path] != before[path]]
+    service.transport.close()
+    return seen, changed
+
+
+def timing_lines(seen: Seen) -> Iterator[str]:
+    """A table of the operations, those whose times differ most surely first."""
+    measured = {name: times for name, times in seen.seconds.items() if min(map(len, times)) >= FEWEST_TIMES}
+    corrected = dict(zip(measured, holm([mann_whitney(*times) for times in measured.values()]), strict=True))
+    yield "| operation | pairs | another's, ms | nothing, ms | difference, ms | p (Mann-Whitney, Holm) |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for name in sorted(measured, key=lambda name: corrected[name]):
+        foreign, nothing = measured[name]
+        medians = median(foreign), median(nothing)
+        yield (
+            f"| {name} | {len(foreign)} | {medians[0]:.2f} | {medians[1]:.2f} | {medians[0] - medians[1]:+.2f} "
+            f"| {corrected[name]:.3f} |"
+        )
+    surely = sum(p < SIGNIFICANT for p in corrected.values())
+    yield f"\n{surely} of {len(measured)} operations differ in time (p < {SIGNIFICANT}, corrected for their number)"
+
+
+def talking(chat: ChatServer) -> dict[str, str]:
+    """Answers need a chat model, whatever it says."""
+    return {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--share", type=float, default=1.0, help="of the combinations, chosen at random")
+    share = parser.parse_args().share
+    begun = time.monotonic()
+    local = {
+        "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8",
+        "CARREL_PUBLICATION": "true",
+    }  # where the cases' receivers would be
+    with (
+        ChatServer(reply=lambda _: "I do not know.") as chat,
+        embedding_endpoint() as embedding_url,
+        running_service(embedding_url, settings={**local, **talking(chat)}) as running,
+    ):
+        seen, changed = run(running, share=share)
+    print("\n".join(timing_lines(seen)))
+    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(seen.statuses.items()))
+    print(f"\nreplies by status: {statuses}")
+    for difference in [*seen.differences[:20], *changed]:
+        print(difference)
+    print(
+        f"\n{len(seen.combinations)} combinations of operation, place, kind of id, key and role in "
+        f"{time.monotonic() - begun:.0f} s (reach: {REACH}); {len(seen.differences)} can be told apart; "
+        f"what the owners have is {'CHANGED' if changed else 'as it was'}"
+    )
+    enough = share < 1 or len(seen.combinations) >= REACH
+    return int(bool(seen.differences) or bool(changed) or not enough)
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

@@ -1,0 +1,263 @@
+"""What the tenants of these tests own, and ids of nothing at all."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import asyncpg
+import httpx
+
+from app.db.models.base import SYSTEM_TENANT
+from app.ids import decode_id, encode_id, generate_id
+from harness.running_service import Service, Tenant
+
+Ids = Mapping[str, str]
+# Not a number that other texts have in them.
+PICTURE = "1234567890"
+PROMOTED = {"promoted_user", "promoted_chat"}
+
+
+def invented(form: str) -> dict[str, str]:
+    """Well-formed ids of nothing; ``form`` says how knowledge bases are named."""
+    word = secrets.token_hex(6)
+    return {
+        "kb": f"only-{word}" if form == "name" else encode_id("kb", generate_id()),
+        "kb_name": f"only-{word}",
+        "document": encode_id("doc", generate_id()),
+        "node": encode_id("nod", generate_id()),
+        "chunk": encode_id("chk", generate_id()),
+        "api_key": encode_id("key", generate_id()),
+        "deletion": encode_id("del", generate_id()),
+        "webhook": encode_id("whk", generate_id()),
+        "delivery": encode_id("dlv", generate_id()),
+        "n": PICTURE,
+        "prompt": "rewrite",
+        "number": "1",
+        "tenant": encode_id("ten", generate_id()),
+        "taken": f"only-{secrets.token_hex(6)}",
+        "external_id": f"external-{word}",
+        "user_id": f"user-{word}",
+        "chat_id": f"chat-{word}",
+        "agent_id": f"agent-{word}",
+        "file": encode_id("file", generate_id()),
+        "attached": encode_id("file", generate_id()),
+        "batch": encode_id("vsfb", generate_id()),
+        "promoted_user": f"promoted-user-{word}",
+        "promoted_chat": f"promoted-chat-{word}",
+    }
+
+
+def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[str, str]:
+    """New things of this tenant, as far as ``fields`` asks for them."""
+    ids = invented(form)
+    wanted = set(fields)
+    ids["tenant"], name = tenant.id, ids["taken"]
+    made = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
+    made.raise_for_status()
+    ids["kb"], ids["kb_name"] = name if form == "name" else made.json()["id"], name
+    if wanted & {"document", "external_id"}:
+        # What is promoted begins in a chat.
+        scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED else {}
+        ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"], **scope)["id"]
+    for state in wanted & {"building", "retired"}:
+        asyncio.run(_add_generation(tenant, name, state))
+    if "n" in wanted:
+        asyncio.run(keep_picture(tenant, ids["document"]))
+    if wanted & {"node", "chunk"}:
+        chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
+        ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
+    _add_claims(tenant, text, name, ids, wanted)
+    _add_outlets(tenant, name, ids, wanted)
+    if "number" in wanted:
+        _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
+    _add_files(tenant, text, name, ids, wanted)
+    if "deletion" in wanted:
+        gone = tenant.add_text("Soon gone.", kb=name)["id"]
+        reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{gone}")
+        ids["deletion"] = reply.headers["carrel-deletion-id"]
+    if "api_key" in wanted:
+        ids["api_key"] = tenant.admin.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).json()["id"]
+    if "tenant" in wanted:
+        ids["tenant"] = tenant.service.new_tenant("another").id
+    return ids
+
+
+def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) -> None:
+    """A user's text, a chat's, and an agent that may open its chat."""
+    if "user_id" in wanted:
+        tenant.add_text(text, kb=kb, user_id=ids["user_id"])
+    if "chat_id" in wanted:
+        tenant.add_text(text, kb=kb, chat_id=ids["chat_id"], agent_id=ids["agent_id"])
+    if "agent_id" in wanted:
+        binding = {"knowledge_bases": [kb], "session_scope": True}
+        tenant.admin.put(f"/v1/agents/{ids['agent_id']}", json=binding).raise_for_status()
+
+
+def _add_outlets(tenant: Tenant, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
+    """Ways out of the service: a webhook with a delivery, and a publication."""
+    if wanted & {"webhook", "delivery"}:
+        ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
+    if "publication" in wanted:
+        allowed = {"sql_views": True}
+        tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json=allowed).raise_for_status()
+        tenant.admin.post(f"/v1/knowledge-bases/{kb}/publication").raise_for_status()
+
+
+def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
+    """Two versions of a prompt, of the knowledge base and of the agent; the second one is in use."""
+    for prompt in ("First say this.", "Then say that."):
+        changes = {"retrieval": {"rewrite_prompt": prompt}}
+        tenant.admin.patch(f"/v1/knowledge-bases/{kb}", json=changes).raise_for_status()
+        if agent_id is not None:
+            tenant.admin.patch(f"/v1/agents/{agent_id}", json={"rewrite_prompt": prompt}).raise_for_status()
+
+
+def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
+    """A file that is kept, and another that is attached, by itself or in a batch."""
+    for name in ("file", "attached"):
+        if name in wanted or (name == "attached" and "batch" in wanted):
+            part = {"file": ("a.txt", f"{text} {name}".encode())}
+            made = tenant.admin.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
+            made.raise_for_status()
+            ids[name] = made.json()["id"]
+    store = f"/openai/v1/vector_stores/{kb}"
+    if "batch" in wanted:
+        batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["attached"]]})
+        batch.raise_for_status()
+        ids["batch"] = batch.json()["id"]
+        until_done(tenant.admin, f"{store}/file_batches/{ids['batch']}")
+    elif "attached" in wanted:
+        tenant.admin.post(f"{store}/files", json={"file_id": ids["attached"]}).raise_for_status()
+
+
+def until_done(client: httpx.Client, path: str) -> None:
+    """Until a job has attached the files of a batch, or of a vector store, and they are ingested."""
+    deadline = time.monotonic() + 60
+    while client.get(path).raise_for_status().json()["status"] == "in_progress":
+        assert time.monotonic() < deadline, path
+        time.sleep(0.02)
+
+
+EVERYTHING = (
+    "webhook",
+    "delivery",
+    "document",
+    "node",
+    "chunk",
+    "external_id",
+    "user_id",
+    "chat_id",
+    "agent_id",
+    "api_key",
+    "deletion",
+    "n",
+    "number",
+    "file",
+    "attached",
+    "batch",
+    "publication",
+)
+
+
+async def keep_picture(tenant: Tenant, document: str) -> None:
+    """Give the document a picture as ingestion would with a vision model."""
+    owner, of = decode_id("ten", tenant.id), decode_id("doc", document)
+    key = f"{owner}/{of}/{generate_id()}"
+    (tenant.service.settings.server.data_dir / "objects" / key).write_bytes(b"picture")
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute(
+        "insert into document_media values ($1, $2, 1, $3, $4, 'image/png', 7, 64, 64, '\\x00')",
+        owner, of, int(PICTURE), key,
+    )  # fmt: skip
+    await connection.close()
+
+
+async def _add_generation(tenant: Tenant, kb: str, state: str) -> None:
+    """Another search index of the knowledge base: one that could not be built, or the one of before."""
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute(
+        "insert into search_index (tenant_id, kb_id, id, identity, dim, state, settings, started_at, retired_at, error)"
+        " select i.tenant_id, i.kb_id, $3, i.identity, i.dim, $4,"
+        "   jsonb_build_object('chunking', k.chunking, 'language', k.language), now(),"
+        "   case when $4 = 'retired' then now() end,"
+        "   case when $4 = 'building' then jsonb_build_object('code', 'c', 'message', 'm') end"
+        "   from search_index i join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id"
+        "  where k.tenant_id = $1 and k.name = $2",
+        decode_id("ten", tenant.id), kb, generate_id(), state,
+    )  # fmt: skip
+    await connection.close()
+
+
+async def _add_webhook(tenant: Tenant) -> tuple[str, str]:
+    """A webhook that leads to nobody, and a delivery that was given up: no worker changes them meanwhile."""
+    owner, webhook, delivery = decode_id("ten", tenant.id), generate_id(), generate_id()
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute(
+        "insert into webhook (tenant_id, id, url, events, secret)"
+        " values ($1, $2, 'http://127.0.0.1:9/', '{quota.near}', '\\x00')",
+        owner, webhook,
+    )  # fmt: skip
+    await connection.execute(
+        "insert into webhook_delivery (tenant_id, id, webhook_id, event, data, status)"
+        " values ($1, $2, $3, 'quota.near', '{}', 'dead')",
+        owner, delivery, webhook,
+    )  # fmt: skip
+    await connection.close()
+    return encode_id("whk", webhook), encode_id("dlv", delivery)
+
+
+@dataclass(frozen=True)
+class Attacker:
+    """One who asks for what is another's: a key, and what that key may see."""
+
+    name: str
+    client: httpx.Client
+    ids: Mapping[str, Ids]
+
+
+@dataclass(frozen=True)
+class World:
+    """Tenant A, who owns; tenant B and narrowed keys of A, who ask."""
+
+    a: Tenant
+    shared: Mapping[str, Ids]
+    attackers: tuple[Attacker, ...]
+
+    def owner(self, *, operators: bool) -> httpx.Client:
+        """The client that may do it."""
+        return self.a.service.operator if operators else self.a.admin
+
+
+def both(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
+    """The same ids with the knowledge base's name, and with its id."""
+    known = tenant.admin.get(f"/v1/knowledge-bases/{ids['kb']}").json()
+    return {"name": {**ids, "kb": known["name"]}, "id": {**ids, "kb": known["id"]}}
+
+
+def make_world(service: Service, secret: str) -> World:
+    """Everything the cases need."""
+    a, b = service.new_tenant("a"), service.new_tenant("b")
+    shared = both(own(a, f"The {secret} flies.", fields=EVERYTHING, form="name"), a)
+    others = both(own(a, "Another text of A.", fields=EVERYTHING, form="name"), a)
+    theirs = both(own(b, "A text of B.", fields=EVERYTHING, form="name"), b)
+    narrowing = {"knowledge_bases": [others["name"]["kb"]]}
+    roles = ("admin", "writer", "reader")
+    attackers = [Attacker(f"B's {role}", b.client(role), theirs) for role in roles]
+    attackers += [Attacker(f"A's narrowed {role}", a.client(role, **narrowing), others) for role in roles]
+    for ids in (shared, others, theirs):
+        _share(service, ids["name"]["kb"])
+    return World(a, shared, tuple(attackers))
+
+
+def operators(service: Service) -> Tenant:
+    """The operator as a tenant: what is theirs is shared."""
+    return Tenant(service, encode_id("ten", SYSTEM_TENANT), "", service.operator)
+
+
+def _share(service: Service, name: str) -> None:
+    """The operator has a knowledge base of that name too: it is no way round a wall."""
+    operator = operators(service)
+    operator.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
+    operator.add_text("What everybody may read.", kb=name)

@@ -1,0 +1,178 @@
+"""``make kill-test``: kill -9 in every stage of ingestion, while clients write and a checker searches."""
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import asyncpg
+import httpx
+
+from harness.processes import end_as_usual
+from proofs.kill.calls import KB, Calls
+from proofs.kill.clients import Client, Tally
+from proofs.kill.endpoint import Endpoint
+from proofs.kill.final_check import after_the_end, close_books
+from proofs.kill.ledger import Ledger, Slot
+from proofs.kill.planter import prove_checker
+from proofs.kill.service import OPERATOR_KEY, Service, running_service
+from proofs.kill.stages import STAGES, Caught, caught_in
+from proofs.kill.supervisor import supervised
+from proofs.kill.watcher import Checker
+
+CLIENTS, SLOTS_OF_A_CLIENT, CHECKERS = 4, 6, 2
+# Of four kills two are of the process that is in the stage, one of its Postgres session, one of the postmaster.
+TARGETS = ("process", "session", "process", "postmaster")
+Histogram = Counter[tuple[str, str]]
+
+
+def deck(kills: int, rng: random.Random) -> list[tuple[str, str]]:
+    """Stage and target of each kill: every stage the same number of times, in a random order."""
+    of_a_stage = -(-kills // len(STAGES))
+    cards = [(stage, TARGETS[number % len(TARGETS)]) for stage in STAGES for number in range(of_a_stage)]
+    rng.shuffle(cards)
+    return cards
+
+
+async def kill(service: Service, caught: Caught, target: str) -> str | None:
+    """kill -9, and start again what that ended; returns what it was, None where there was nothing to kill."""
+    if target == "postmaster":
+        service.kill_postgres()
+        return "Postgres"
+    if target == "session":
+        session = caught.session or await _any_session(service)
+        if session is None:
+            return None
+        os.kill(session, signal.SIGKILL)  # the postmaster then ends all the others too, and recovers
+        return "Postgres session"
+    name = service.name_of(caught.pid) or ""
+    service.kill_part(caught.pid)
+    return name.split()[0]
+
+
+async def _any_session(service: Service) -> int | None:
+    connection = await asyncpg.connect(service.superuser_url, timeout=5)
+    try:
+        sql = "select pid from pg_stat_activity where application_name = 'carrel' order by random() limit 1"
+        found: int | None = await connection.fetchval(sql)
+        return found
+    finally:
+        connection.terminate()
+
+
+async def rampage(
+    service: Service, endpoint: Endpoint, tally: Tally, *, kills: int, seed: int, until: float
+) -> Histogram:
+    """Kill as often as asked for; a stage that nobody comes to is tried again later."""
+    rng, histogram = random.Random(seed), Histogram()
+    cards = deck(kills, rng)
+    while cards and time.monotonic() < until:
+        stage, target = cards.pop(0)
+        try:
+            async with caught_in(stage, service, endpoint, rng) as caught:
+                what = None if caught is None else await kill(service, caught, target)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            what = None  # Postgres is still recovering
+        if what is None:
+            cards.append((stage, target))
+            tally.count(f"missed {stage}")
+            await asyncio.sleep(0.2)
+            continue
+        histogram[stage, what] += 1
+        if histogram.total() % 10 == 0:
+            print(f"{histogram.total()} kills, {tally.counts['looks']} looks, {len(tally.faults)} faults", flush=True)
+        await asyncio.sleep(rng.uniform(0.0, 0.5))
+    return histogram
+
+
+def prepare(service: Service) -> Calls:
+    """A tenant with a knowledge base of small chunks."""
+    operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
+    made = httpx.post(f"{service.urls_of_apis[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30)
+    calls = Calls(service.urls_of_apis, made.raise_for_status().json()["api_key"]["key"])
+    chunking = {"max_tokens": 64, "overlap_tokens": 0}
+    reply = calls.once("POST", "/v1/knowledge-bases", json={"name": KB, "chunking": chunking})
+    assert reply is not None
+    reply.raise_for_status()
+    return calls
+
+
+def show(histogram: Histogram, tally: Tally, calls: Calls, seconds: float) -> None:
+    """The table of kills, and what else was going on."""
+    targets = ("API", "worker", "Postgres", "Postgres session")
+    print("\n| stage | " + " | ".join(targets) + " | all |\n|" + " --- |" * (len(targets) + 2))
+    for stage in STAGES:
+        row = [histogram[stage, target] for target in targets]
+        print(f"| {stage} | " + " | ".join(map(str, row)) + f" | {sum(row)} |")
+    print(f"\n{histogram.total()} kills in {seconds / 60:.1f} min")
+    for what, count in sorted(tally.counts.items()):
+        print(f"  {what}: {count}")
+    print(f"  requests that had to be tried again: {dict(calls.refused)}")
+
+
+async def run(arguments: argparse.Namespace, folder: Path) -> int:
+    begun, tally = time.monotonic(), Tally()
+    slots = range(CLIENTS * SLOTS_OF_A_CLIENT)
+    ledger = Ledger({slot: Slot() for slot in slots})
+    with Endpoint() as endpoint, running_service(folder, endpoint.base_url) as service:
+        calls = prepare(service)
+        await prove_checker(calls, service.urls.owner, (901, 902, 903))
+        stopping, ended = threading.Event(), threading.Event()
+        clients = [
+            Client(slots[number::CLIENTS], calls=calls, ledger=ledger, tally=tally, seed=seed, stop=stopping)
+            for number, seed in enumerate(range(arguments.seed, arguments.seed + CLIENTS))
+        ]
+        checkers = [
+            Checker(slots, calls=calls, ledger=ledger, tally=tally, seed=seed, stop=ended) for seed in range(CHECKERS)
+        ]
+        for thread in [*clients, *checkers]:
+            thread.start()
+        until = begun + 60 * arguments.minutes
+        async with supervised(service.revive, tally):
+            histogram = await rampage(service, endpoint, tally, kills=arguments.kills, seed=arguments.seed, until=until)
+            stopping.set()
+            await asyncio.to_thread(_join, clients)
+            await close_books(service, calls, ledger, tally)
+            ended.set()
+            await asyncio.to_thread(_join, checkers)
+        service.stop()
+        after_the_end(service, tally)
+    show(histogram, tally, calls, time.monotonic() - begun)
+    if histogram.total() < arguments.kills:
+        tally.fault(f"only {histogram.total()} of {arguments.kills} kills in {arguments.minutes} minutes")
+    for wrong in tally.faults:
+        print(f"FAULT {wrong}")  # once more: of a long log the end is read
+    print(f"{len(tally.faults)} faults")
+    return int(bool(tally.faults))
+
+
+def _join(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=204, help="how many; 12 is a quick try")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=30, help="when to give up")
+    parser.add_argument("--keep", type=Path, help="an empty folder for the data and the logs, which then stay")
+    arguments = parser.parse_args()
+    if arguments.keep is not None:
+        return asyncio.run(run(arguments, arguments.keep))
+    with tempfile.TemporaryDirectory(prefix="carrel-kill-") as folder:
+        Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        return asyncio.run(run(arguments, Path(folder)))
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

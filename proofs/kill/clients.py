@@ -1,0 +1,109 @@
+"""Clients that upload, replace, send again, wait and delete, and write down what they were promised."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from proofs.kill.calls import DOCUMENTS, Calls, NoAnswer
+from proofs.kill.corpus import Content, make_content
+from proofs.kill.ledger import Ledger
+
+WAIT_SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What all threads have done and found wrong."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, what: str) -> None:
+        with self._lock:
+            self.counts[what] += 1
+
+    def fault(self, what: str) -> None:
+        """Written down, and shown at once."""
+        with self._lock:
+            self.faults.append(what)
+        print(f"FAULT {what}", flush=True)
+
+
+class Client(threading.Thread):
+    """The only one that writes to its slots."""
+
+    def __init__(
+        self, slots: Sequence[int], *, calls: Calls, ledger: Ledger, tally: Tally, seed: int, stop: threading.Event
+    ) -> None:
+        super().__init__(daemon=True)
+        self._slots, self._calls, self._ledger, self._tally, self._stop_asked = slots, calls, ledger, tally, stop
+        self._rng = random.Random(seed)
+        self._documents: dict[int, tuple[str, Content]] = {}
+
+    def run(self) -> None:
+        try:
+            while not self._stop_asked.is_set():
+                self._step()
+                time.sleep(self._rng.uniform(0.02, 0.2))
+        except (NoAnswer, AssertionError, KeyError, ValueError) as exc:
+            self._tally.fault(f"client: {type(exc).__name__}: {exc}")
+
+    def _step(self) -> None:
+        slot, chance = self._rng.choice(self._slots), self._rng.random()
+        known = self._documents.get(slot)
+        if known is None or chance < 0.5:
+            self._upload(slot)
+        elif chance < 0.75:
+            self._remove(slot, known[0])
+        elif chance < 0.85:
+            self._send_again(slot, *known)
+        else:
+            self._wait(slot, known[0])
+
+    def _upload(self, slot: int) -> None:
+        content = make_content(slot, self._ledger.sending(slot), self._rng)
+        reply = self._calls.upload(slot, content)
+        assert reply.status_code in (200, 202), f"upload: {reply.status_code} {reply.text[:300]}"
+        self._ledger.acknowledged(slot)
+        self._tally.count("replaced" if slot in self._documents else "uploaded")
+        self._tally.count(f"sent as {content.kind}")
+        document = reply.json()["id"]
+        if slot in self._documents and self._documents[slot][0] != document:
+            self._tally.fault(f"slot {slot}: a replacement got another id")
+        self._documents[slot] = document, content
+
+    def _send_again(self, slot: int, document: str, content: Content) -> None:
+        reply = self._calls.upload(slot, content)
+        if (reply.status_code, reply.json().get("id")) != (200, document):
+            self._tally.fault(f"slot {slot}: the same bytes again: {reply.status_code} {reply.text[:300]}")
+        self._tally.count("sent again")
+
+    def _remove(self, slot: int, document: str) -> None:
+        self._ledger.deleting(slot)
+        reply, again = self._calls.until_answered("DELETE", f"{DOCUMENTS}/{document}")
+        if reply.status_code != 204 and not (again and reply.status_code == 404):
+            self._tally.fault(f"slot {slot}: lost before it was deleted: {reply.status_code}")
+        self._ledger.deleted(slot)
+        del self._documents[slot]
+        self._tally.count("deleted")
+
+    def _wait(self, slot: int, document: str) -> None:
+        """For the newest version to be searchable, but not for ever: somebody may be killed all the time."""
+        serial, end = self._ledger.look(slot).expected.newest, time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < end and not self._stop_asked.is_set():
+            look = self._ledger.look(slot)
+            reply, _ = self._calls.until_answered("GET", f"{DOCUMENTS}/{document}")
+            state = reply.json()
+            if reply.status_code != 200 or state["status"] == "failed":
+                self._tally.fault(f"slot {slot}: {reply.status_code} {state.get('status')} {state.get('error')}")
+                return
+            if state["status"] == "ready":
+                self._ledger.seen(slot, serial, look)
+                self._tally.count("waited until ready")
+                return
+            time.sleep(0.2)
+        self._tally.count("not ready in time")

@@ -1,0 +1,90 @@
+"""An embedding endpoint that takes its time over passages, and knows which documents it is at work on."""
+
+import base64
+import json
+import random
+import threading
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+from harness.embedding_endpoint import direction
+from proofs.kill.expectations import MARK
+
+QUERY_PREFIX = "query: "
+SECONDS = (0.1, 0.4)
+
+
+class Endpoint(ThreadingHTTPServer):
+    """``with Endpoint() as endpoint`` serves ``base_url``; queries are answered at once."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self._under_way: Counter[int] = Counter()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+    def slots(self) -> set[int]:
+        """Whose passages are being embedded at this moment."""
+        with self._lock:
+            return {slot for slot, count in self._under_way.items() if count > 0}
+
+    def take_time(self, texts: list[str]) -> None:
+        """Be slow, as a real model is."""
+        slots = {int(found[0]) for text in texts for found in MARK.findall(text)}
+        with self._lock:
+            self._under_way.update(slots)
+        try:
+            threading.Event().wait(random.uniform(*SECONDS))
+        finally:
+            with self._lock:
+                self._under_way.subtract(slots)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that was killed is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        texts = [texts] if isinstance(texts, str) else texts
+        if not texts[0].startswith(QUERY_PREFIX):
+            self.server.take_time(texts)
+        data = [
+            {"object": "embedding", "index": index, "embedding": base64.b64encode(direction(text)).decode()}
+            for index, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        body = json.dumps({"object": "list", "model": "directions", "data": data, "usage": usage}).encode()
+        self.send_response_only(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass

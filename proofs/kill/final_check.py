@@ -1,0 +1,145 @@
+"""The end: everything has come to rest, and nothing is lost, double, half or left over."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from app.cleanup.sweeper import sweep_temp_files
+from harness.consistency import inconsistencies
+from proofs.kill.calls import Calls
+from proofs.kill.clients import Tally
+from proofs.kill.expectations import Expected
+from proofs.kill.ledger import Ledger
+from proofs.kill.service import Service
+from proofs.kill.stages import stored_keys
+from proofs.kill.watcher import examine
+
+QUIET_SECONDS = 300.0
+SWEPT_SECONDS = 60.0
+PROBE = re.compile("[a-z0-9_]{8}")
+ANSWER_SECONDS = 20.0
+WAITING = "select count(*) from job where every is null and state <> 'dead'"
+# A job that was killed often waits for minutes before it is tried again.
+HASTEN = "update job set run_at = now() where every is null and state = 'ready' and run_at > now()"
+LEFTOVERS = {
+    "dead jobs": "select id, kind, error from job where state = 'dead'",
+    "documents that are not ready": "select id, status, error from document where status <> 'ready'",
+    "versions that are not live": "select id, version, live_version from document where version <> live_version",
+    "checkpoints of vectors": """
+        select d.id, d.status, d.version, d.live_version, count(*) from embedding_checkpoint c
+          left join document d on (d.tenant_id, d.id) = (c.tenant_id, c.document_id)
+         group by d.tenant_id, d.id, d.status, d.version, d.live_version""",
+    "deletions without an end": "select id, documents from deletion where finished_at is null",
+    "documents without their one original": """
+        select d.id, count(o.key) from document d
+          left join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
+         group by d.tenant_id, d.id having count(o.key) <> 1""",
+    "originals of other versions": """
+        select d.id, o.version from document d
+          join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
+         where o.version <> d.version""",
+    "periodic jobs that are there twice": """
+        select kind, count(*) from job where every is not null group by kind having count(*) > 1""",
+}
+
+
+async def close_books(service: Service, calls: Calls, ledger: Ledger, tally: Tally) -> None:
+    """Wait until the queue is empty, then compare everything; what is wrong goes to the tally."""
+    connection = await asyncpg.connect(service.urls.owner)
+    try:
+        await _until_quiet(connection, tally)
+        await asyncio.to_thread(_compare, calls, ledger, tally)  # aside: the supervisor goes on
+        for name, rows in (await inconsistencies(service.urls.owner)).items():
+            tally.fault(f"recount, {name}: {rows[:3]}")
+        for name, sql in LEFTOVERS.items():
+            rows = await connection.fetch(sql)
+            if rows:
+                tally.fault(f"left over, {name}: {len(rows)}, such as {dict(rows[0])}")
+        await _sweep(service, connection, tally)
+    finally:
+        await connection.close()
+
+
+async def _until_quiet(connection: asyncpg.Connection, tally: Tally) -> None:
+    end = time.monotonic() + QUIET_SECONDS
+    await connection.execute(HASTEN)
+    while waiting := await connection.fetchval(WAITING):
+        if time.monotonic() > end:
+            jobs = await connection.fetch("select kind, state, attempts, run_at, error from job where every is null")
+            tally.fault(f"{waiting} jobs are never done: {[dict(job) for job in jobs[:3]]}")
+            return
+        await asyncio.sleep(0.2)
+
+
+def _compare(calls: Calls, ledger: Ledger, tally: Tally) -> None:
+    """Each slot has the newest content that was acknowledged, or nothing where that was a deletion."""
+    for slot in sorted(ledger.slots):
+        expected = ledger.last(slot)
+        documents, wrong = _last_look(calls, slot, expected)
+        if documents is None or wrong is None:
+            tally.fault(f"slot {slot}: no answer at the end")
+            continue
+        if len(documents) != int(expected.present):
+            tally.fault(f"slot {slot}: {len(documents)} documents at the end, instead of {int(expected.present)}")
+        for one in wrong:
+            tally.fault(f"slot {slot}, at the end, {one}")
+
+
+def _last_look(calls: Calls, slot: int, expected: Expected) -> tuple[list[dict[str, Any]] | None, list[str] | None]:
+    """The slot's documents, and what is wrong with it; a 503 is tried again, as clients do.
+
+    A connection of an API's pool may have died unused: the request that meets it is the one that finds out.
+    """
+    end = time.monotonic() + ANSWER_SECONDS
+    while True:
+        documents = calls.documents(slot)
+        wrong = examine(calls, slot, expected)
+        if (documents is not None and wrong is not None) or time.monotonic() > end:
+            return documents, wrong
+        time.sleep(0.2)
+
+
+async def _sweep(service: Service, connection: asyncpg.Connection, tally: Tally) -> None:
+    """Let the sweeper run with the least ages that it takes; then objects and rows have to be the same."""
+    rows = {row["key"] for row in await connection.fetch("select key from document_object")}
+    before = stored_keys(service.store)
+    print(f"before the last sweep: {len(before)} objects, {len(before - rows)} of them without a row", flush=True)
+    service.stop()
+    service.environment |= {"CARREL_WORKER_SWEEP_SECONDS": "1", "CARREL_WORKER_ORPHAN_SECONDS": "1"}
+    service.start_all()
+    end = time.monotonic() + SWEPT_SECONDS
+    while (stored_keys(service.store) != rows or halves(service.store)) and time.monotonic() < end:
+        await asyncio.sleep(0.5)
+    found = stored_keys(service.store)
+    for name, keys in {"without a row": found - rows, "lost": rows - found}.items():
+        if keys:
+            tally.fault(f"{len(keys)} objects are {name}: {sorted(keys)[:3]}")
+
+
+def after_the_end(service: Service, tally: Tally) -> None:
+    """With everything stopped: no half objects, no processes, no temporary files that the sweeper does not know."""
+    if left_halves := halves(service.store):
+        tally.fault(f"{len(left_halves)} halves of objects are left: {left_halves[:3]}")
+    if left := service.left_behind():
+        tally.fault(f"processes outlived the worker that had started them: {sorted(left)}")
+    temporary = service.folder / "tmp"
+    swept = sweep_temp_files(temporary, older_than=timedelta(0))
+    print(f"temporary files and folders of killed processes: {swept}, removed as a worker does after a day")
+    if rest := sorted(_names(temporary)):
+        tally.fault(f"temporary files that nobody removes: {rest[:5]}")
+
+
+def halves(store: Path) -> list[str]:
+    """Objects that nobody has written to their end."""
+    return [path.name for path in store.rglob("~*")]
+
+
+def _names(folder: Path) -> Iterable[str]:
+    """Without what Python's tempfile tries a folder with, which it removes at once unless it is killed meanwhile."""
+    return (path.name for path in folder.iterdir() if not (PROBE.fullmatch(path.name) and path.stat().st_size <= 4))

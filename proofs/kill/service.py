@@ -1,0 +1,203 @@
+"""The service under test: Postgres, two APIs and two workers, each a process that can be killed and started again.
+
+Postgres is the embedded one with its usual settings, fsync on. A killed process loses nothing that it wrote, fsync or
+not: the kernel keeps the pages; what this test cannot show is a power cut.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from app.embedded_postgres.errors import EmbeddedPostgresError
+from app.embedded_postgres.server import find_free_ports
+from harness.embedding_endpoint import DIMENSIONS
+from harness.processes import ROOT, process_tree
+from proofs.kill.endpoint import QUERY_PREFIX
+
+OPERATOR_KEY = "kill-test-operator-key-0123456789abcdef"
+NAMES = ("API 1", "API 2", "worker 1", "worker 2")
+START_SECONDS = 60.0
+# In the log of a worker, and of an API.
+UP = (b'"worker.started"', b"Application startup complete")
+SETTINGS = {
+    "CARREL_WORKER_LEASE_SECONDS": "2",
+    # A document that is under way at every kill must not be given up for that.
+    "CARREL_WORKER_MAX_ATTEMPTS": "50",
+    "CARREL_WORKER_TENANT_CONCURRENCY": "4",
+    "CARREL_PARSER_PROCESSES": "2",
+    "CARREL_WORKER_SWEEP_SECONDS": "10",
+    "CARREL_WORKER_ORPHAN_SECONDS": "180",
+    "CARREL_WORKER_EXPIRY_SECONDS": "5",
+}
+
+
+@dataclass(slots=True)
+class Part:
+    """An API or a worker: its log, how long that was before, and the process that it is now."""
+
+    name: str
+    log: Path
+    said_before: int
+    process: "subprocess.Popen[bytes]"
+
+    @property
+    def was_up(self) -> bool:
+        """Whether this process got as far as to work."""
+        with self.log.open("rb") as log:
+            log.seek(self.said_before)
+            said = log.read()
+        return any(word in said for word in UP)
+
+
+@dataclass(slots=True)
+class Service:
+    """Everything that runs, on one folder."""
+
+    folder: Path
+    postgres: EmbeddedPostgres
+    urls: DatabaseUrls
+    environment: dict[str, str]
+    ports: dict[str, int]
+    parts: dict[str, Part] = field(default_factory=dict)
+    orphans: set[int] = field(default_factory=set)
+
+    @property
+    def urls_of_apis(self) -> list[str]:
+        return [f"http://127.0.0.1:{port}" for port in self.ports.values()]
+
+    @property
+    def store(self) -> Path:
+        """Where the originals are."""
+        return self.folder / "data" / "objects"
+
+    @property
+    def superuser_url(self) -> str:
+        """To look at every session, and to hold locks."""
+        return self.postgres.build_url("carrel")
+
+    def start(self, name: str) -> None:
+        """One of NAMES."""
+        command = [sys.executable, "-m", "app.cli"]
+        command += ["serve", "--api-only", "--port", str(self.ports[name])] if name in self.ports else ["worker"]
+        log = self.folder / f"{name}.log"
+        with log.open("ab") as output:
+            said_before = output.tell()
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=self.environment, cwd=ROOT)
+        self.parts[name] = Part(name, log, said_before, process)
+
+    def start_all(self) -> None:
+        """And wait until the APIs answer. Raises RuntimeError."""
+        for name in NAMES:
+            self.start(name)
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end:
+            with suppress(httpx.TransportError):
+                if all(httpx.get(f"{url}/readyz", timeout=2).is_success for url in self.urls_of_apis):
+                    return
+            time.sleep(0.1)
+        raise RuntimeError(f"the API did not start:\n{self.parts['API 1'].log.read_text()[-2000:]}")
+
+    def name_of(self, pid: int) -> str | None:
+        """Which part has this process id now."""
+        return next((name for name, part in self.parts.items() if part.process.pid == pid), None)
+
+    def pids(self, kind: str) -> list[int]:
+        """The processes of ``API`` or ``worker``."""
+        return [part.process.pid for name, part in self.parts.items() if name.startswith(kind)]
+
+    def kill_part(self, pid: int) -> None:
+        """kill -9, and start it again; what it had started itself is remembered, for it has to go too."""
+        name = self.name_of(pid)
+        assert name is not None
+        below = {child.pid for child in process_tree(pid)} - {pid}
+        os.kill(pid, signal.SIGKILL)
+        self.parts[name].process.wait()
+        self.orphans |= below
+        self.start(name)
+
+    def kill_postgres(self) -> None:
+        """kill -9 of the postmaster; started again as soon as the last of its children has noticed."""
+        pid = self.postgres.pid
+        os.kill(pid, signal.SIGKILL)
+        end = time.monotonic() + START_SECONDS
+        while self.postgres.is_running:
+            time.sleep(0.01)
+        while True:
+            try:
+                self.postgres.start()
+                return
+            except EmbeddedPostgresError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+    def revive(self) -> list[str]:
+        """Start again what ended by itself, as any supervisor does; returns what should not have.
+
+        A process may give up at its start when there is no database; one that runs has to outlive that.
+        """
+        wrong = []
+        for name, part in list(self.parts.items()):
+            status = part.process.poll()
+            if status is not None:
+                if part.was_up:
+                    wrong.append(f"{name} ended by itself with status {status}")
+                self.start(name)
+        return wrong
+
+    def left_behind(self) -> set[int]:
+        """Processes that outlived the killed one that had started them."""
+        self.orphans = {pid for pid in self.orphans if Path(f"/proc/{pid}").exists()}
+        return self.orphans
+
+    def stop(self) -> None:
+        """In order, as SIGTERM does."""
+        for part in self.parts.values():
+            part.process.send_signal(signal.SIGTERM)
+        for part in self.parts.values():
+            try:
+                part.process.wait(40)
+            except subprocess.TimeoutExpired:
+                part.process.kill()
+                part.process.wait()
+        self.parts.clear()
+
+
+@contextmanager
+def running_service(folder: Path, embedding_url: str) -> Iterator[Service]:
+    """On an empty database; call it from the main thread, as the embedded Postgres wants."""
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    ports = dict(zip((name for name in NAMES if name.startswith("API")), find_free_ports(), strict=False))
+    settings = {"max_connections": "120"}
+    with EmbeddedPostgres(folder / "data", port=next(find_free_ports()), settings=settings) as postgres:
+        urls = postgres.ensure_database()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")} | {
+            **SETTINGS,
+            "TMPDIR": str(temporary),
+            "CARREL_DATA_DIR": str(folder / "data"),
+            "CARREL_DATABASE_URL": urls.app,
+            "CARREL_ADMIN_DATABASE_URL": urls.owner,
+            "CARREL_OPERATOR_KEY": OPERATOR_KEY,
+            "CARREL_EMBEDDING_BASE_URL": embedding_url,
+            "CARREL_EMBEDDING_MODEL": "directions",
+            "CARREL_EMBEDDING_DIMENSIONS": str(DIMENSIONS),
+            "CARREL_EMBEDDING_QUERY_PREFIX": QUERY_PREFIX,
+        }
+        command = [sys.executable, "-m", "app.cli", "migrate"]
+        subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        service = Service(folder, postgres, urls, environment, ports)
+        try:
+            service.start_all()
+            yield service
+        finally:
+            service.stop()

@@ -1,0 +1,201 @@
+"""Catching the service in a stage: told from outside, by its tables, sessions, files and processes.
+
+A stage that lasts milliseconds is made longer with a lock on a table that its statement needs, held by a session of
+ours: the process is inside of it when it is killed.
+"""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from proofs.kill.calls import external_id
+from proofs.kill.endpoint import Endpoint
+from proofs.kill.service import Service
+
+PATIENCE_SECONDS = 8.0
+POLL_SECONDS = 0.01
+RECENT_SECONDS = PATIENCE_SECONDS + 5.0
+REPLACE_TABLES = ("node", "document_text", "chunk", "chunk_lexical", "chunk_embedding", "lex_df", "lex_totals")
+DELETE_TABLES = ("chunk", "lex_df", "lex_totals", "document", "deletion", "deletion")
+BLOCKED = """
+select pid, client_port, lower(ltrim(query, E' \\n')) query from pg_stat_activity
+ where state = 'active' and wait_event_type = 'Lock' and application_name = 'carrel'"""
+COMMITTED = """
+select 1 from job where kind = 'ingest_document' and state = 'ready' and attempts = 0 and run_at <= now()
+   and created_at > clock_timestamp() - interval '1 s'"""
+UNDER_WAY = """
+select j.worker, d.external_id from job j join document d on (d.tenant_id, d.id) = (j.tenant_id, j.document_id)
+ where j.kind = 'ingest_document' and j.state = 'running' and d.status not in ('ready', 'failed')
+   and d.version = (j.payload ->> 'version')::int and j.lease_until > clock_timestamp()"""
+PURGING = (
+    "select worker from job where kind = 'purge_objects' and state = 'running' and lease_until > clock_timestamp()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """The process that is in the stage, and its session of Postgres where one is known."""
+
+    pid: int
+    session: int | None = None
+
+
+@dataclass(slots=True)
+class Look:
+    """What a stage is recognised by."""
+
+    service: Service
+    endpoint: Endpoint
+    connection: asyncpg.Connection
+    rng: random.Random
+
+    async def blocked(self, kind: str, *beginnings: str) -> Caught | None:
+        """A process of this kind that waits for our lock with a statement that begins so, or with any."""
+        for row in await self.connection.fetch(BLOCKED):
+            if beginnings and not row["query"].startswith(beginnings):
+                continue
+            pid = owner_of_port(row["client_port"], self.service.pids(kind))
+            if pid is not None:
+                return Caught(pid, row["pid"])
+        return None
+
+    async def under_way(self) -> list[tuple[int, str]]:
+        """Living workers that are at a document, and its external id."""
+        found = await self.connection.fetch(UNDER_WAY)
+        pairs = [(int(row["worker"].split(":")[1]), row["external_id"]) for row in found]
+        return [pair for pair in pairs if self.service.name_of(pair[0]) is not None]
+
+
+def owner_of_port(port: int, pids: list[int]) -> int | None:
+    """Which of the processes has the TCP connection with this local port."""
+    wanted = f":{port:04X}"
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    inodes = {f"socket:[{fields[9]}]" for fields in map(str.split, lines) if fields[1].endswith(wanted)}
+    for pid in pids:
+        try:
+            if any(str(entry.readlink()) in inodes for entry in Path(f"/proc/{pid}/fd").iterdir()):
+                return pid
+        except OSError:
+            continue
+    return None
+
+
+async def after_put(look: Look) -> Caught | None:
+    """An object without a row, and an API that waits to write it."""
+    caught = await look.blocked("API", "with written")
+    if caught is None:
+        return None
+    known = {row["key"] for row in await look.connection.fetch("select key from document_object")}
+    return caught if stored_keys(look.service.store, since=time.time() - RECENT_SECONDS) - known else None
+
+
+async def after_commit(look: Look) -> Caught | None:
+    """A job of this moment that nobody has claimed."""
+    if await look.connection.fetchval(COMMITTED) is None:
+        return None
+    return Caught(look.rng.choice([*look.service.pids("API"), *look.service.pids("worker")]))
+
+
+async def in_parse(look: Look) -> Caught | None:
+    """A document that is being parsed, and a parser process of its worker that runs."""
+    for pid, _ in await look.under_way():
+        if any(_is_busy_parser(child) for child in _children(pid)):
+            return Caught(pid)
+    return None
+
+
+async def in_embed(look: Look) -> Caught | None:
+    """A document that is being embedded, and its passages are at the model at this moment."""
+    for pid, name in await look.under_way():
+        if any(external_id(slot) == name for slot in look.endpoint.slots()):
+            return Caught(pid)
+    return None
+
+
+async def in_replace(look: Look) -> Caught | None:
+    """A worker that waits inside its transaction: it alone writes to these tables."""
+    return await look.blocked("worker", "with gone", "delete from chunk", "delete from node", "with nodes", "with made")
+
+
+async def in_delete(look: Look) -> Caught | None:
+    """An API inside of a deletion, or a worker that removes what is left of one."""
+    caught = await look.blocked("API", "with gone", "delete from document", "insert into deletion")
+    return caught or await look.blocked("worker", "update deletion", "select 1 from deletion")
+
+
+STAGES: dict[str, tuple[Callable[[Look], Awaitable[Caught | None]], tuple[str, ...]]] = {
+    "after put": (after_put, ("document_object",)),
+    "after commit": (after_commit, ("",)),
+    "in parse": (in_parse, ()),
+    "in embed": (in_embed, ()),
+    "in replace": (in_replace, REPLACE_TABLES),
+    "in delete": (in_delete, DELETE_TABLES),
+}
+
+
+@asynccontextmanager
+async def caught_in(
+    stage: str, service: Service, endpoint: Endpoint, rng: random.Random
+) -> AsyncIterator[Caught | None]:
+    """Somebody in the stage, kept there until the block ends; None when nobody came.
+
+    Raises OSError, asyncpg.PostgresError, asyncpg.InterfaceError when Postgres is not up.
+    """
+    recognise, tables = STAGES[stage]
+    holder = await asyncpg.connect(service.superuser_url, timeout=5)
+    observer = await asyncpg.connect(service.superuser_url, timeout=5)
+    try:
+        if tables:
+            await _hold(holder, rng.choice(tables))
+        look, end, caught = Look(service, endpoint, observer, rng), time.monotonic() + PATIENCE_SECONDS, None
+        while caught is None and time.monotonic() < end:
+            caught = await recognise(look)
+            if caught is None:
+                await asyncio.sleep(POLL_SECONDS)
+        yield caught
+    finally:
+        holder.terminate()
+        observer.terminate()
+
+
+async def _hold(holder: asyncpg.Connection, table: str) -> None:
+    """Nobody else can write to the table until the session ends; without one, nobody can claim a job."""
+    await holder.execute("set lock_timeout = '5s'")
+    await holder.execute("begin")
+    if table:
+        await holder.execute(f"lock table {table} in share mode")
+    else:
+        await holder.execute("lock table claim_turn in exclusive mode")
+
+
+def stored_keys(store: Path, *, since: float = 0.0) -> set[str]:
+    """The keys of the whole objects that were put since then."""
+    found = set()
+    for folder, _, names in os.walk(store):  # unlike rglob it does not mind what vanishes meanwhile
+        for path in (Path(folder, name) for name in names if not name.startswith("~")):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime >= since:
+                    found.add(path.relative_to(store).as_posix())
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _is_busy_parser(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "R" and b"app.ingestion.parsers.sandbox.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,66 @@
+"""The checker: searches all the time, and judges what it finds."""
+
+import random
+import threading
+import time
+from collections.abc import Sequence
+
+from proofs.kill.calls import Calls
+from proofs.kill.clients import Tally
+from proofs.kill.expectations import Expected, Passage, faults, serials_of
+from proofs.kill.ledger import Ledger
+
+STRATEGIES = ("simple", "hybrid")
+
+
+def examine(calls: Calls, slot: int, expected: Expected) -> list[str] | None:
+    """What is wrong with a slot that nobody writes to; None without an answer."""
+    wrong: list[str] = []
+    for strategy in STRATEGIES:
+        found = calls.search(slot, strategy)
+        if found is None:
+            return None
+        wrong += [f"{strategy}: {one}" for one in faults(slot, found, expected)]
+    return wrong
+
+
+class Checker(threading.Thread):
+    """Looks at one slot after the other, by search, by list of chunks and by list of documents."""
+
+    def __init__(
+        self, slots: Sequence[int], *, calls: Calls, ledger: Ledger, tally: Tally, seed: int, stop: threading.Event
+    ) -> None:
+        super().__init__(daemon=True)
+        self._slots, self._calls, self._ledger, self._tally, self._stop_asked = slots, calls, ledger, tally, stop
+        self._rng = random.Random(seed)
+
+    def run(self) -> None:
+        try:
+            while not self._stop_asked.is_set():
+                self._look(self._rng.choice(self._slots))
+                time.sleep(0.02)
+        except Exception as exc:  # a checker that died would find nothing
+            self._tally.fault(f"checker: {type(exc).__name__}: {exc}")
+
+    def _look(self, slot: int) -> None:
+        look = self._ledger.look(slot)
+        how = self._rng.choice([*STRATEGIES, *STRATEGIES, "chunks"])
+        found = self._chunks(slot) if how == "chunks" else self._calls.search(slot, how)
+        if found is None:
+            self._tally.count("looks without an answer")
+            time.sleep(0.05)
+            return
+        self._tally.count("looks")
+        expected = self._ledger.limits(slot, look)
+        for wrong in faults(slot, found, expected):
+            self._tally.fault(f"slot {slot}, {how}: {wrong} ({expected}; {self._calls.documents(slot)})")
+        for serial in serials_of(slot, [passage.text for passage in found]):
+            self._ledger.seen(slot, serial, look)
+
+    def _chunks(self, slot: int) -> list[Passage] | None:
+        documents = self._calls.documents(slot)
+        if not documents:
+            return None
+        if len(documents) > 1:
+            self._tally.fault(f"slot {slot}: {len(documents)} documents in the list")
+        return self._calls.chunks(documents[0]["id"]) or None

@@ -1,0 +1,171 @@
+"""``make prove NAME=memory``: small hostile inputs at every entry, and the memory of API and worker meanwhile.
+
+The real service is started; each input is sent, most of them more than once at a time. The resident memory of the API
+and of the worker is sampled every 50 ms, and the proportional memory of their parser processes, which have a limit of
+their own. It ends with 1 where a process takes more than it may, dies, or an answer is a server error.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from harness.hostile.memory_inputs import INPUTS, Input, Target
+from harness.processes import RunningService, end_as_usual, process_tree, running_service
+
+API_MB, WORKER_MB = 600, 700
+SAMPLE_SECONDS = 0.05
+SETTLE_SECONDS = 1.0
+PATIENCE_SECONDS = 200
+# What an operator would set for a service whose parser processes should stay small; everything else is the default.
+SETTINGS = {"CARREL_LOG_LEVEL": "error"}
+
+
+@dataclass(slots=True)
+class Peaks:
+    """The largest memory in MB that was seen since the last ``take``."""
+
+    api: float = 0
+    worker: float = 0
+    children: float = 0
+    workers: set[int] = field(default_factory=set)
+
+
+class Sampler(threading.Thread):
+    """Samples the memory of the service's processes until it is told to stop."""
+
+    def __init__(self, service: RunningService) -> None:
+        super().__init__(daemon=True)
+        self._service = service
+        self._peaks = Peaks()
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Sample."""
+        turn, tree = 0, process_tree(self._service.pid)
+        while not self._ended.wait(SAMPLE_SECONDS):
+            if turn % 10 == 0:
+                tree = process_tree(self._service.pid)
+            turn += 1
+            with suppress(OSError, ValueError):
+                self._sample(tree)
+
+    def _sample(self, tree: Sequence[object]) -> None:
+        peaks, root = self._peaks, self._service.pid
+        peaks.api = max(peaks.api, resident_mb(root))
+        below = {each.pid for each in tree if each.parent == root and each.program != "postgres"}  # type: ignore[attr-defined]
+        for each in tree:
+            pid, parent, program = each.pid, each.parent, each.program  # type: ignore[attr-defined]
+            if program == "postgres" or pid == root:
+                continue
+            is_worker = parent == root and b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+            if is_worker:
+                peaks.workers.add(pid)
+                peaks.worker = max(peaks.worker, resident_mb(pid))
+            elif parent in below or parent == root:
+                peaks.children = max(peaks.children, proportional_mb(pid))
+
+    def take(self) -> Peaks:
+        """Return the peaks, and begin anew."""
+        peaks, self._peaks = self._peaks, Peaks()
+        return peaks
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self.join()
+
+
+def resident_mb(pid: int) -> float:
+    """Raises OSError where the process has ended."""
+    return _field(Path(f"/proc/{pid}/status"), "VmRSS:")
+
+
+def proportional_mb(pid: int) -> float:
+    """Raises OSError where the process has ended."""
+    return _field(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
+
+
+def _field(file: Path, name: str) -> float:
+    lines = file.read_text().splitlines()
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(name)), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    seconds: float
+    peaks: Peaks
+    told: str
+    faults: list[str]
+
+
+def attack(target: Target, each: Input, sampler: Sampler) -> Row:
+    """Send one input as often at a time as it says, and wait until nothing of it is being worked on."""
+    sampler.take()
+    begun = time.monotonic()
+    with ThreadPoolExecutor(each.at_once) as threads:
+        running = [threads.submit(_told, each.send, target, number) for number in range(each.at_once)]
+        told = [one.result() for one in running]
+    with suppress(httpx.HTTPError):
+        target.wait_until_idle(PATIENCE_SECONDS)
+    time.sleep(SETTLE_SECONDS)
+    peaks = sampler.take()
+    faults = [f"{name} {mb:.0f} MB" for name, mb, most in
+              (("API", peaks.api, API_MB), ("worker", peaks.worker, WORKER_MB)) if mb > most]  # fmt: skip
+    faults += [each for each in sorted(set(told)) if each.startswith(("500", "no answer"))]
+    faults += ["the worker died"] if len(peaks.workers) > 1 else []
+    summary = ", ".join(f"{told.count(one)} x {one}" if told.count(one) > 1 else one for one in sorted(set(told)))
+    return Row(each.name, time.monotonic() - begun, peaks, summary, faults)
+
+
+def _told(send: Callable[[Target, int], str], target: Target, number: int) -> str:
+    try:
+        return send(target, number)
+    except httpx.HTTPError as exc:
+        return f"no answer ({type(exc).__name__})"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 1 where a process took more than it may."""
+    parser = argparse.ArgumentParser(prog="make prove NAME=memory", description=__doc__)
+    parser.add_argument("--only", default="", metavar="WORD", help="inputs with this word in their name")
+    only: str = parser.parse_args(arguments).only
+    begun, rows = time.monotonic(), []
+    with running_service(None, settings=SETTINGS) as service, service.client() as client:
+        sampler = Sampler(service)
+        sampler.start()
+        target = Target.prepare(client)
+        idle = sampler.take()
+        print(f"ready with one document: API {idle.api:.0f} MB, worker {idle.worker:.0f} MB", flush=True)
+        print(f"{'input':44} {'seconds':>7} {'API':>6} {'worker':>6} {'child':>6}  answers")
+        for each in (one for one in INPUTS if only in one.name):
+            row = attack(target, each, sampler)
+            rows.append(row)
+            peaks = row.peaks
+            print(
+                f"{row.name:44} {row.seconds:7.1f} {peaks.api:6.0f} {peaks.worker:6.0f} {peaks.children:6.0f}"
+                f"  {row.told}{'  FAULT: ' + '; '.join(row.faults) if row.faults else ''}",
+                flush=True,
+            )
+        sampler.stop()
+    bad = sum(bool(row.faults) for row in rows)
+    print(
+        f"{len(rows)} inputs in {time.monotonic() - begun:.0f} s: {bad or 'none'} above its limit or without an answer"
+    )
+    print(f"limits: API {API_MB} MB, worker {WORKER_MB} MB; children have CARREL_PARSER_MEMORY_MB")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,385 @@
+"""``make prove NAME=noisy-neighbour``: what one tenant feels while another one attacks the service.
+
+A real service with its worker. Tenant V searches its own tiny knowledge base every 50 ms and uploads a document of
+three lines; tenant A attacks with valid keys, or with connections that have none. During each attack V's searches may
+take three times as long as without one (95th percentile; the floor is for a busy machine), V's document is ready in
+five seconds, and V gets no 5xx.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import ssl
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import asyncpg
+import httpx
+
+from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from proofs.noisy_attacks import QUERIES, UNIT, Tarpit, attacking, expensive_filter, hold, repeat, request_bytes
+
+PACE_SECONDS, WINDOW_SECONDS, SETTLE_SECONDS = 0.05, 12.0, 2.0
+# While connections are opened, five hundred a second, what is measured is how fast they are.
+OPENING_SECONDS = 20.0
+IDLE_WINDOWS, IDLE_SECONDS = 3, 5.0
+TIMES_IDLE, FLOOR_SECONDS, READY_SECONDS = 3.0, 0.15, 5.0
+SOFT_DESCRIPTORS = 1024
+CHUNKS, BLOB_CHARACTERS, FULL_KNOWLEDGE_BASES, RAISED = 20_000, 15_000, 100, 8_000
+DOCUMENTS = "/v1/knowledge-bases/{}/documents"
+HEAVY = "heavy"
+FILL_BLOBS = "update {} set metadata = metadata || jsonb_build_object('blob', $2::text) where tenant_id = $1"
+MORE_KNOWLEDGE_BASES = """
+with source as (
+  select k.tenant_id, k.language, k.chunking, k.retrieval, i.identity, i.dim from knowledge_base k
+    join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
+   where k.tenant_id = $1 and k.name = 'default'), made as (
+  insert into knowledge_base (tenant_id, id, name, language, chunking, retrieval)
+  select tenant_id, gen_random_uuid(), 'raised-' || n, language, chunking, retrieval
+    from source, generate_series(1, $2) n
+  returning tenant_id, id)
+insert into search_index (tenant_id, id, kb_id, identity, dim, state)
+select m.tenant_id, gen_random_uuid(), m.id, s.identity, s.dim, 'live' from made m, source s"""
+
+
+@dataclass
+class Window:
+    """What V saw in a window: seconds of its searches, statuses, and seconds until its document was ready."""
+
+    seconds: list[float] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    ready: float | None = None
+
+    @property
+    def p50(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def p95(self) -> float:
+        return sorted(self.seconds)[int(len(self.seconds) * 0.95)]
+
+    @property
+    def failed(self) -> int:
+        return sum(status >= 500 or status == 0 for status in self.statuses)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    window: Window
+    told: str
+    reasons: list[str]
+
+
+class Victim:
+    """Tenant V: every fourth search comes by a connection of its own, the others by one that stays open."""
+
+    def __init__(self, service: RunningService, key: str) -> None:
+        self.client = httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+        self.tls = ssl.create_default_context()  # made once: it takes longer than a search
+        self.number = 0
+
+    def begin(self) -> None:
+        """Store what V searches."""
+        for number in range(5):
+            reply = self.client.post(
+                DOCUMENTS.format("default"),
+                params={"wait": 60},
+                json={
+                    "text": f"The {number}. ferry leaves at seven.\nThe pier is in the north.\nTickets are on board."
+                },
+            )
+            reply.raise_for_status()
+
+    def watch(self, seconds: float, *, uploads: bool) -> Window:
+        """Search every 50 ms; beside it upload a document, and wait until it is ready."""
+        window, end = Window(), time.monotonic() + seconds
+        uploading = threading.Thread(target=self._upload, args=(window,))
+        if uploads:
+            uploading.start()
+        while time.monotonic() < end:
+            began = time.perf_counter()
+            window.statuses.append(self._search())
+            window.seconds.append(time.perf_counter() - began)
+            time.sleep(max(0.0, PACE_SECONDS - (time.perf_counter() - began)))
+        if uploads:
+            uploading.join()
+        return window
+
+    def _search(self) -> int:
+        self.number += 1
+        body = {"query": f"When does the ferry leave? {self.number % 20}", "top_k": 3}
+        path = "/v1/knowledge-bases/default/search"
+        if self.number % 4 == 0:
+            with suppress(httpx.TransportError), self._another() as client:
+                return client.post(path, json=body).status_code
+            return 0
+        for _ in range(2):  # a client sends again what an idle connection has not taken
+            with suppress(httpx.TransportError):
+                return self.client.post(path, json=body).status_code
+        return 0
+
+    def _another(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.client.base_url, headers=self.client.headers, timeout=60, verify=self.tls, trust_env=False
+        )
+
+    def _upload(self, window: Window) -> None:
+        text = f"Notice {time.time()}.\nThe café on the pier is closed today.\nIt opens again tomorrow."
+        began = time.monotonic()
+        with suppress(httpx.TransportError), self._another() as client:
+            made = client.post(DOCUMENTS.format("default"), json={"text": text})
+            if not made.is_success:
+                window.statuses.append(made.status_code)
+                return
+            path = f"{DOCUMENTS.format('default')}/{made.json()['id']}"
+            while time.monotonic() - began < 60:
+                if client.get(path).json().get("status") == "ready":
+                    window.ready = time.monotonic() - began
+                    return
+                time.sleep(0.05)
+
+
+class Attacker:
+    """Tenant A, with valid keys; its preparations are no part of any attack."""
+
+    def __init__(self, service: RunningService, key: str, tenant: str) -> None:
+        self.service, self.key, self.tenant = service, key, tenant
+        self.client = httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120)
+        operator = (service.data_dir / "operator-key").read_text().strip()
+        self.operator = httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {operator}"}, timeout=60)
+
+    def prepare(self) -> None:
+        """20,000 chunks with 15 KB of metadata each, and a hundred knowledge bases with a document."""
+        self.client.post("/v1/knowledge-bases", json={"name": HEAVY}).raise_for_status()
+        for part in range(CHUNKS // 1000):
+            chunks = [{"text": f"Passage {part * 1000 + number} about lighthouses."} for number in range(1000)]
+            body = {"chunks": chunks, "external_id": f"part-{part}"}
+            self.client.post(DOCUMENTS.format(HEAVY), json=body).raise_for_status()
+        for number in range(FULL_KNOWLEDGE_BASES):
+            name = f"full-{number}"
+            self.client.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
+            text = "\n\n".join(f"{query}, station {number}." for query in QUERIES)
+            self.client.post(DOCUMENTS.format(name), json={"text": text}).raise_for_status()
+        self._wait()
+        asyncio.run(self.by_sql(*[(FILL_BLOBS.format(table), UNIT * (BLOB_CHARACTERS // 2)) for table in
+                                  ("chunk_embedding", "chunk_lexical")]))  # fmt: skip
+
+    def _wait(self) -> None:
+        end = time.monotonic() + 180
+        while time.monotonic() < end:
+            reply = self.client.get("/v1/usage").json()["stored"]
+            if reply["chunks"] >= CHUNKS + FULL_KNOWLEDGE_BASES:
+                return
+            time.sleep(0.5)
+        raise RuntimeError("the attacker's documents are not being ingested")
+
+    async def by_sql(self, *statements: tuple[Any, ...]) -> None:
+        """What the operator, or time, would have made."""
+        runtime = json.loads((self.service.data_dir / "runtime.json").read_text())
+        owner = await asyncpg.connect(runtime["admin_database_url"])
+        try:
+            for sql, *values in statements:
+                tenant = await owner.fetchval("select id from tenant where name = 'attacker'")
+                await owner.execute(sql, tenant, *values, timeout=300)
+        finally:
+            await owner.close()
+
+    def searching(self, body: dict[str, Any], at_once: int, path: str = "/v1/search") -> AbstractContextManager[Any]:
+        """Searches without end, so many at once."""
+        request = request_bytes(self.key, path, body, "localhost")
+        return attacking(repeat, self.service.url, request, at_once)
+
+    def filters(self, at_once: int) -> AbstractContextManager[Any]:
+        """Expensive filters with the longest time that there is."""
+        body = {"query": "lighthouse", "filter": expensive_filter(), "timeout_seconds": 60}
+        return self.searching(body, at_once, f"/v1/knowledge-bases/{HEAVY}/search")
+
+    def make_knowledge_bases(self) -> None:
+        """As many as the quota allows."""
+        for number in range(2_000):
+            if not self.client.post("/v1/knowledge-bases", json={"name": f"empty-{number}"}).is_success:
+                break
+
+    def many_knowledge_bases(self) -> AbstractContextManager[Any]:
+        """Searches that name no knowledge base."""
+        return self.searching({"query": "lighthouse", "timeout_seconds": 60}, 24)
+
+    def raise_quota(self) -> None:
+        """8,000 knowledge bases that the operator has allowed."""
+        quotas = {"quotas": {"knowledge_bases": 2 * RAISED}}
+        self.operator.patch(f"/v1/tenants/{self.tenant}", json=quotas)
+        asyncio.run(self.by_sql((MORE_KNOWLEDGE_BASES, RAISED)))
+
+    def wide(self) -> AbstractContextManager[Any]:
+        """Sixteen queries in a hundred knowledge bases with everything that a reply can have."""
+        body = {
+            "queries": QUERIES,
+            "knowledge_bases": [f"full-{number}" for number in range(FULL_KNOWLEDGE_BASES)],
+            "expand": "section",
+            "explain": True,
+            "return_vectors": True,
+            "top_k": 50,
+            "timeout_seconds": 60,
+        }
+        return self.searching(body, 8)
+
+    @contextmanager
+    def long_texts(self) -> Iterator[dict[int, int]]:
+        """Two text files of 1.5 MB."""
+        told: dict[int, int] = {}
+        for number in range(2):
+            text = "\n\n".join(f"Section {number}.{line}. " + "It rains on the pier. " * 12 for line in range(5_500))
+            files = {"file": (f"long-{number}.txt", text.encode(), "text/plain")}
+            status = self.client.post(DOCUMENTS.format("default"), files=files).status_code
+            told[status] = told.get(status, 0) + 1
+        time.sleep(1)
+        yield told
+
+    @contextmanager
+    def webhooks(self) -> Iterator[dict[int, int]]:
+        """Forty webhooks into a tarpit, and documents whose events they are sent."""
+        loop, tarpit = asyncio.new_event_loop(), Tarpit()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        asyncio.run_coroutine_threadsafe(tarpit.serve(), loop).result(10)
+        made = []
+        told: dict[int, int] = {}
+        for number in range(40):
+            body = {"url": f"https://127.0.0.1:{tarpit.port}/{number}", "events": ["document.ready"]}
+            reply = self.client.post("/v1/webhooks", json=body)
+            told[reply.status_code] = told.get(reply.status_code, 0) + 1
+            if reply.is_success:
+                made.append(reply.json()["id"])
+        for number in range(5):
+            self.client.post(DOCUMENTS.format("default"), json={"text": f"An event {number} {time.time()}."})
+        try:
+            yield told
+        finally:
+            for webhook in made:
+                self.client.delete(f"/v1/webhooks/{webhook}")
+            loop.call_soon_threadsafe(loop.stop)
+
+    def half_open(self) -> AbstractContextManager[Any]:
+        """Connections without a key that send the beginning of a request."""
+        return attacking(hold, self.service.url, b"POST /v1/search HTTP/1.1\r\nHost: ", 1_300)
+
+    def streams(self) -> AbstractContextManager[Any]:
+        """Three thousand event streams of a document that is never ready."""
+        made = self.client.post(DOCUMENTS.format("default"), json={"text": f"Never ready {time.time()}."}).json()
+        time.sleep(3)
+        asyncio.run(self.by_sql(("update document set status = 'queued' where tenant_id = $1 and id = $2",
+                                 _uuid(made["id"]))))  # fmt: skip
+        path = f"{DOCUMENTS.format('default')}/{made['id']}/events"
+        return attacking(hold, self.service.url, request_bytes(self.key, path, None, "localhost"), 3_000)
+
+
+def _uuid(public: str) -> Any:
+    from app.ids import decode_id
+
+    return decode_id("doc", public)
+
+
+def judged(name: str, window: Window, told: str, limit: float) -> Row:
+    """Compare a window with what is promised."""
+    reasons = []
+    if window.p95 > limit:
+        reasons.append(f"p95 {window.p95 * 1000:.0f} ms is more than {limit * 1000:.0f}")
+    if window.ready is None or window.ready > READY_SECONDS:
+        reasons.append("the document was not ready in time")
+    if window.failed:
+        reasons.append(f"{window.failed} searches failed")
+    return Row(name, window, told, reasons)
+
+
+def prove(service: RunningService, only: str | None) -> list[Row]:
+    """Prepare both tenants, then measure V without and with each attack."""
+    attacker, victim = _tenants(service)
+    victim.begin()
+    attacker.prepare()
+    idle = [victim.watch(IDLE_SECONDS, uploads=False) for _ in range(IDLE_WINDOWS)]
+    attacks: list[tuple[str, Callable[[], None] | None, Callable[[], AbstractContextManager[Any]]]] = [
+        ("nothing", None, lambda: nullcontext({})),
+        ("16 patterns, 30 at once", None, partial(attacker.filters, 30)),
+        ("16 patterns, 80 at once", None, partial(attacker.filters, 80)),
+        ("16 queries in 100 knowledge bases, 8 at once", None, attacker.wide),
+        ("two texts of 1.5 MB", None, attacker.long_texts),
+        ("40 webhooks into a tarpit", None, attacker.webhooks),
+        ("1,300 half-open connections", None, attacker.half_open),
+        ("3,000 event streams", None, attacker.streams),
+        ("all knowledge bases of the quota", attacker.make_knowledge_bases, attacker.many_knowledge_bases),
+        ("8,000 knowledge bases more", attacker.raise_quota, attacker.many_knowledge_bases),
+    ]
+    rows = []
+    for name, before, attack in attacks:
+        if only is not None and only not in name:
+            continue
+        if before is not None:
+            before()
+        with attack() as told:
+            time.sleep(OPENING_SECONDS if attack in (attacker.half_open, attacker.streams) else SETTLE_SECONDS)
+            window = victim.watch(WINDOW_SECONDS, uploads=True)
+        idle.append(victim.watch(IDLE_SECONDS / 2, uploads=False))
+        limit = max(TIMES_IDLE * statistics.median(one.p95 for one in idle[:IDLE_WINDOWS]), FLOOR_SECONDS)
+        rows.append(judged(name, window, json.dumps(told), limit))
+        print(line(rows[-1]), flush=True)
+    usual = statistics.median(one.p95 for one in idle)
+    print(f"V's searches without an attack: p95 {usual * 1000:.0f} ms (median of {len(idle)} windows)")
+    return rows
+
+
+def line(row: Row) -> str:
+    """One line of the table."""
+    window = row.window
+    ready = "-" if window.ready is None else f"{window.ready:.1f} s"
+    verdict = "ok" if not row.reasons else "FAILED: " + "; ".join(row.reasons)
+    p50, p95, longest = (1000 * one for one in (window.p50, window.p95, max(window.seconds)))
+    felt = f"p50 {p50:6.0f}  p95 {p95:6.0f}  max {longest:6.0f} ms  ready {ready:>7}  5xx {window.failed:3}"
+    return f"{row.name:<46} {felt}  attacker {row.told}  {verdict}"
+
+
+def _tenants(service: RunningService) -> tuple[Attacker, Victim]:
+    operator = {"Authorization": f"Bearer {(service.data_dir / 'operator-key').read_text().strip()}"}
+    made = {}
+    for name in ("attacker", "victim"):
+        reply = httpx.post(f"{service.url}/v1/tenants", json={"name": name}, headers=operator, timeout=30)
+        reply.raise_for_status()
+        made[name] = reply.json()
+    attacker = made["attacker"]
+    return Attacker(service, attacker["api_key"]["key"], attacker["id"]), Victim(
+        service, made["victim"]["api_key"]["key"]
+    )
+
+
+SETTINGS = MappingProxyType({"CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8", "CARREL_TENANT_SEARCHES_PER_SECOND": "100"})
+
+
+def main() -> None:
+    """Print the table; exit with 1 if a promise is broken."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", help="a part of the name of the attacks to run")
+    options = parser.parse_args()
+    end_as_usual()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(SOFT_DESCRIPTORS, soft), hard))
+    with embedding_endpoint() as endpoint, running_service(endpoint, settings=SETTINGS) as service:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        rows = prove(service, options.only)
+    failed = [row.name for row in rows if row.reasons]
+    print("FAILED: " + ", ".join(failed) if failed else f"all {len(rows)} attacks were felt by nobody else")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

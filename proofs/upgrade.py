@@ -1,0 +1,285 @@
+"""``make upgrade-test``: a rolling upgrade from an earlier commit, while clients write, delete and search.
+
+The service of the earlier commit runs on a Postgres of the test's own; its schema is migrated under it while a changed
+``metadata_filter`` waits, then a process of this checkout joins, and the earlier worker leaves. Every request has to be
+answered, every search full, and at the end every document found with the last filter's value. Exit code 1 where
+something is not so. The earlier commit is ``--from``; without it, the one that made the baseline, so that every later
+migration runs on its data.
+"""
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from app.embedded_postgres.server import find_free_ports
+from harness.processes import ROOT, answer_of, embedding_endpoint, end_as_usual, environment_without_settings
+
+OPERATOR_KEY = "operator" * 5
+KB = "/v1/knowledge-bases/default"
+# Written together with the SQL that the baseline runs. Once 0.1.0 is released its last change stays what it is.
+BASELINE = "migrations/pins/0001_baseline.sha256"
+BASE, NAMES, TOP_K = 60, 40, 5  # documents that stay, external ids that each writer writes again and again
+PHASE_SECONDS, SETTLE_SECONDS = 4.0, 60.0
+SEARCHES: Sequence[dict[str, Any]] = (
+    {"query": "a heron that fishes at dawn", "explain": True},
+    {"query": "heron", "strategy": "lexical", "filter": {"team": {"exists": True}}},
+    {"query": " ".join(f"heron dawn {number}" for number in range(200)), "strategy": "hybrid"},
+)
+
+
+class Stuck(Exception):
+    """What was waited for did not come."""
+
+
+@dataclass
+class Clients:
+    """What writes, deletes and searches until it is told to stop, and what it was not answered as it should be."""
+
+    key: str
+    faults: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def client(self, url: str) -> httpx.Client:
+        return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60)
+
+    def begin(self, name: str, url: str) -> None:
+        """One that writes and one that searches, at this API."""
+        for work in (self._write, self._search):
+            thread = threading.Thread(target=self._loop, args=(name, url, work))
+            thread.start()
+            self._threads.append(thread)
+
+    def end(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _loop(self, name: str, url: str, work: Callable[[str, httpx.Client, int], None]) -> None:
+        with self.client(url) as client:
+            for number in count():
+                if self._stop.wait(0.05):
+                    return
+                try:
+                    work(name, client, number)
+                except (httpx.HTTPError, LookupError, ValueError) as exc:
+                    self.faults[f"{name}: {exc!r}"] += 1
+
+    def _write(self, name: str, client: httpx.Client, number: int) -> None:
+        text, of = f"A heron of {name} fishes at dawn, number {number}.", {"team": "mine", "number": number}
+        body = {"text": text, "external_id": f"{name}-{number % NAMES}", "metadata": of}
+        document = client.post(f"{KB}/documents", json=body).raise_for_status().json()
+        self.answers[f"written at {name}"] += 1
+        if number % 5 == 4:
+            client.delete(f"{KB}/documents/{document['id']}").raise_for_status()
+            self.answers[f"deleted at {name}"] += 1
+
+    def _search(self, name: str, client: httpx.Client, number: int) -> None:
+        body = {"top_k": TOP_K, **SEARCHES[number % len(SEARCHES)]}
+        found = client.post(f"{KB}/search", json=body).raise_for_status().json()
+        self.answers[f"searched at {name}"] += 1
+        if len(found["results"]) < TOP_K or found["warnings"]:
+            self.faults[f"{name}: {len(found['results'])} results, {found['warnings']}"] += 1
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """Processes of two trees on one database."""
+
+    earlier: Path
+    folder: Path
+    urls: DatabaseUrls
+    embedding_url: str
+    stack: ExitStack
+
+    def run(self, tree: Path, *arguments: str) -> None:
+        """A command to its end. Raises CalledProcessError."""
+        subprocess.run(self._command(*arguments), cwd=tree, env=self._environment(tree), check=True)
+
+    def start(self, tree: Path, *arguments: str) -> "subprocess.Popen[bytes]":
+        """A process that ends with the test at the latest."""
+        with (self.folder / f"{arguments[0]}.log").open("ab") as log:
+            process = subprocess.Popen(
+                self._command(*arguments), cwd=tree, env=self._environment(tree), stdout=log, stderr=log
+            )
+        self.stack.callback(end, process)
+        return process
+
+    def serve(self, tree: Path) -> str:
+        """The URL of an API that is ready. Raises Stuck."""
+        (port,) = islice(find_free_ports(), 1)
+        url = f"http://127.0.0.1:{port}"
+        process = self.start(tree, "serve", "--api-only", "--port", str(port))
+        if not answer_of(process, lambda: httpx.get(f"{url}/readyz").is_success or None):
+            raise Stuck(f"the API of {tree} does not start")
+        return url
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "app.cli", *arguments]
+
+    def _environment(self, tree: Path) -> dict[str, str]:
+        return environment_without_settings(self.embedding_url) | {
+            "PYTHONPATH": str(tree),
+            "CARREL_DATABASE_URL": self.urls.app,
+            "CARREL_ADMIN_DATABASE_URL": self.urls.owner,
+            "CARREL_DATA_DIR": str(self.folder / "service"),
+            "CARREL_OPERATOR_KEY": OPERATOR_KEY,
+        }
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    process.wait()
+
+
+def settled(client: httpx.Client) -> list[dict[str, Any]]:
+    """The documents, when all are ready and no filter waits. Raises Stuck."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < until:
+        view = client.get(KB).raise_for_status().json()
+        found, cursor = list[dict[str, Any]](), dict[str, str]()
+        while True:
+            page = client.get(f"{KB}/documents", params={"limit": 200, **cursor}).raise_for_status().json()
+            found += page["items"]
+            if page["next_cursor"] is None:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+        if view["pending_metadata_filter"] is None and all(one["status"] == "ready" for one in found):
+            return found
+        time.sleep(0.1)
+    raise Stuck(f"{Counter(one['status'] for one in found)}, filter {view['pending_metadata_filter']}")
+
+
+def refilter(client: httpx.Client, team: str, *, wait: bool = True) -> None:
+    """Another ``metadata_filter``; where asked, until all documents have it. Raises Stuck."""
+    client.patch(KB, json={"metadata_filter": {"team": team}}).raise_for_status()
+    until = time.monotonic() + SETTLE_SECONDS
+    while wait and client.get(KB).json()["pending_metadata_filter"] is not None:
+        if time.monotonic() > until:
+            raise Stuck(f"the filter {team!r} is not there after {SETTLE_SECONDS} s")
+        time.sleep(0.1)
+
+
+def upgrade(run: Upgrade) -> tuple[Clients, httpx.Client]:
+    """From the one to the other; the clients, who have ended, and one that asks the new API. Raises Stuck."""
+    run.run(run.earlier, "migrate")
+    old = run.serve(run.earlier)
+    worker = run.start(run.earlier, "worker")
+    operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
+    tenant = httpx.post(f"{old}/v1/tenants", headers=operator, json={"name": "acme"}).raise_for_status().json()
+    clients = Clients(tenant["api_key"]["key"])
+    run.stack.callback(clients.end)
+    at_old = run.stack.enter_context(clients.client(old))
+    refilter(at_old, "first")
+    for number in range(BASE):
+        body = {"text": f"A heron fishes at dawn in the lake of number {number}.", "external_id": f"base-{number}"}
+        at_old.post(f"{KB}/documents", json=body).raise_for_status()
+    settled(at_old)
+    clients.begin("the earlier API", old)
+    time.sleep(PHASE_SECONDS)
+    end(worker)
+    refilter(at_old, "waits", wait=False)
+    run.run(ROOT, "migrate")
+    worker = run.start(run.earlier, "worker")
+    time.sleep(PHASE_SECONDS)
+    new = run.serve(ROOT)
+    clients.begin("the new API", new)
+    at_new = run.stack.enter_context(clients.client(new))
+    run.start(ROOT, "worker")
+    time.sleep(PHASE_SECONDS)
+    end(worker)
+    for client, team in ((at_old, "by the earlier"), (at_new, "last")):
+        refilter(client, team)
+        time.sleep(PHASE_SECONDS)
+    clients.end()
+    return clients, at_new
+
+
+def left_over(client: httpx.Client, superuser_url: str) -> Iterator[str]:
+    """What is not as it should be when all is done. Raises Stuck."""
+    documents = settled(client)
+    teams = Counter(one["metadata"].get("team") for one in documents)
+    if set(teams) != {"last"}:
+        yield f"documents by the filter's value: {dict(teams)}"
+    found = client.post(f"{KB}/search", json={"query": "heron", "top_k": 500}).raise_for_status().json()
+    missing = {one["id"] for one in documents} ^ {one["document"]["id"] for one in found["results"]}
+    if missing:
+        yield f"{len(missing)} of {len(documents)} documents are not found, or should not be"
+    yield from asyncio.run(_rows(superuser_url))
+    print(f"{len(documents)} documents at the end")
+
+
+async def _rows(url: str) -> list[str]:
+    connection = await asyncpg.connect(url)
+    try:
+        dead = await connection.fetch("select kind, error from job where state = 'dead'")
+        lanes = await connection.fetch(
+            "select 'dense' as lane, count(*) from chunk_embedding where metadata->>'team' <> 'last' union all"
+            " select 'lexical', count(*) from chunk_lexical where metadata->>'team' <> 'last'"
+        )
+    finally:
+        await connection.close()
+    told = [f"dead: {row['kind']}, {row['error']}" for row in dead]
+    return told + [f"{row['lane']}: {row['count']} rows of another filter" for row in lanes if row["count"]]
+
+
+@contextmanager
+def checked_out(revision: str | None, folder: Path) -> Iterator[Path]:
+    """An earlier commit's files. Raises CalledProcessError or Stuck where the history does not reach there."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+    revision = revision or git("log", "-1", "--format=%H", "--", BASELINE)
+    if not revision:
+        raise Stuck("no commit of this history has made the baseline")
+    print(f"from {git('log', '-1', '--format=%h %s', revision)}", flush=True)
+    tree = folder / "earlier"
+    git("worktree", "add", "--detach", str(tree), revision)
+    try:
+        (tree / "models").symlink_to(ROOT / "models")
+        yield tree
+    finally:
+        git("worktree", "remove", "--force", str(tree))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what was answered, and what was wrong."""
+    parser = argparse.ArgumentParser(prog="make upgrade-test", description=__doc__)
+    parser.add_argument("--from", dest="revision", metavar="COMMIT", help="the earlier commit")
+    given = parser.parse_args(arguments)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="carrel-upgrade-")))
+        folder.chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        earlier = stack.enter_context(checked_out(given.revision, folder))
+        endpoint = stack.enter_context(embedding_endpoint())
+        postgres = stack.enter_context(EmbeddedPostgres(folder / "data", fsync=False))
+        (folder / "service").mkdir()
+        run = Upgrade(earlier, folder, postgres.ensure_database("upgrade"), endpoint, stack)
+        clients, at_new = upgrade(run)
+        faults = [f"{told} ({times} times)" for told, times in clients.faults.items()]
+        faults += left_over(at_new, postgres.build_url("upgrade"))
+        print(", ".join(f"{times} {told}" for told, times in sorted(clients.answers.items())))
+    print("\n".join(faults) or "no fault")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main(sys.argv[1:]))

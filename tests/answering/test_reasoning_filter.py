@@ -1,0 +1,45 @@
+"""Thoughts in front of an answer are left out, however they are cut into pieces."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from app.answering.reasoning_filter import strip_reasoning
+
+
+async def pieces_of(text: str, size: int) -> AsyncIterator[str]:
+    for at in range(0, len(text), size):
+        yield text[at : at + size]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("It costs ninety.", "It costs ninety."),
+        ("", ""),
+        ("<", "<"),
+        (" <thi", " <thi"),
+        ("<thinking> is a word", "<thinking> is a word"),
+        ("<think>so and so</think>It costs ninety.", "It costs ninety."),
+        ("\n <think>\nso</thinkers></think>\n\nIt < costs </think> ninety.", "It < costs </think> ninety."),
+        ("<think></think>", ""),
+        ("<think>and on and on", ""),
+        ("It costs <think>ninety</think>.", "It costs <think>ninety</think>."),
+    ],
+)
+async def test_what_is_spoken(text: str, spoken: str, size: int) -> None:
+    found = "".join([piece async for piece in strip_reasoning(pieces_of(text, size))])
+    assert found.lstrip() == spoken.lstrip()
+
+
+async def test_pieces_are_not_held_back() -> None:
+    seen: list[str] = []
+
+    async def pieces() -> AsyncIterator[str]:
+        for piece in ("One ", "two ", "three"):
+            yield piece
+            seen.append(piece)
+
+    async for piece in strip_reasoning(pieces()):
+        assert len(seen) == ["One ", "two ", "three"].index(piece)

@@ -1,0 +1,85 @@
+"""The hash of a body: the same for the same parts, however they come; another for anything else."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from app.api.http.body_hash import BodyHasher
+
+JSON = "application/json"
+Part = tuple[str, bytes]
+
+
+def digest(content_type: str, body: bytes, *, piece: int = 1 << 20) -> bytes:
+    made = BodyHasher(content_type)
+    for start in range(0, len(body), piece):
+        made.update(body[start : start + piece])
+    return made.digest()
+
+
+def form(boundary: str, parts: Sequence[Part]) -> tuple[str, bytes]:
+    """Content type and body."""
+    delimiter = f"--{boundary}".encode()
+    body = b"".join(
+        delimiter + f'\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + content + b"\r\n"
+        for name, content in parts
+    )
+    return f'multipart/form-data; boundary="{boundary}"', body + delimiter + b"--\r\n"
+
+
+PARTS = [("file", b"\r\n--a\r\n-- words \r\n\r\n" * 3), ("title", b""), ("metadata", b'{"a": 1}')]
+
+
+@pytest.mark.parametrize("boundary", ["b", "----WebKitFormBoundary7MA4YWxkTrZu0gW", "x" * 70, "a-b'c"])
+def test_the_boundary_does_not_matter(boundary: str) -> None:
+    assert digest(*form(boundary, PARTS)) == digest(*form("another", PARTS))
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 50])
+def test_the_pieces_do_not_matter(piece: int) -> None:
+    for content_type, body in (form("boundary", PARTS), (JSON, b'{"text": "words"}')):
+        assert digest(content_type, body, piece=piece) == digest(content_type, body)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        PARTS[:2],
+        PARTS[::-1],
+        [*PARTS, PARTS[0]],
+        [("file", b"other"), *PARTS[1:]],
+        [("files", PARTS[0][1]), *PARTS[1:]],
+        # What one form has as parts, the other has as the content of one.
+        [("file", form("other", PARTS)[1])],
+    ],
+    ids=["one less", "another order", "one more", "another content", "another name", "a form in a form"],
+)
+def test_other_parts_are_another_body(parts: list[Part]) -> None:
+    assert digest(*form("boundary", parts)) != digest(*form("boundary", PARTS))
+
+
+def test_parts_do_not_run_into_each_other() -> None:
+    assert digest(*form("boundary", [("a", b"xy"), ("b", b"z")])) != digest(
+        *form("boundary", [("a", b"x"), ("b", b"yz")])
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (JSON, "Application/JSON; charset=utf-8", True),
+        (JSON, "text/plain", False),
+        (JSON, "", False),
+        ("multipart/form-data", "multipart/form-data", True),
+    ],
+)
+def test_the_media_type_counts(one: str, other: str, same: bool) -> None:
+    assert (digest(one, b"{}") == digest(other, b"{}")) is same
+
+
+def test_a_body_cut_into_dust_is_hashed_too() -> None:
+    dust = b"\r\n--b" * 100_000
+    assert digest("multipart/form-data; boundary=b", dust) == digest(
+        "multipart/form-data; boundary=b", dust, piece=10_007
+    )
+    assert digest("multipart/form-data; boundary=b", dust) != digest("multipart/form-data; boundary=b", dust + b"x")

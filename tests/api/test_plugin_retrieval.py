@@ -1,0 +1,242 @@
+"""Strategies and transformers of plugins over HTTP: the examples of docs/extending.md, and broken ones."""
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.retrieval.strategies import STRATEGIES, load_strategies
+from app.retrieval.transformers import TRANSFORMERS, load_transformers
+from harness.protocol_servers.chat import ChatServer, Talk
+from harness.running_service import Service, Tenant
+from tests.fixtures.plugins import Plugins, plugins
+from tests.test_extending import EXAMPLES
+
+__all__ = ["plugins"]
+ALONE = "/v1/knowledge-bases/default/search"
+OLD, NEW = "The old fee for lockers is nine euros.", "The fee is twelve euros."
+OTHER = "Bicycles are at the gate."
+STRATEGY = """
+import asyncio
+from dataclasses import replace
+from app.retrieval.strategies import hybrid
+from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, Strategy
+from pydantic import BaseModel
+
+class Loose(BaseModel):
+    depth: int = 1
+
+class Wanting(BaseModel, extra="forbid"):
+    depth: int
+
+async def run(context, options):
+    {body}
+
+STRATEGY = {made}
+"""
+TRANSFORMER = """
+import asyncio
+from app.retrieval.transformers.transformer import NoTransformerOptions, TransformResult, Transformer
+
+async def run(context, options):
+    {body}
+
+TRANSFORMER = {made}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    """The registries are found once a process; these tests find them anew."""
+    for registry in (load_strategies, load_transformers):
+        registry.cache_clear()
+    yield
+    for registry in (load_strategies, load_transformers):
+        registry.cache_clear()
+
+
+@pytest.fixture
+def chat(running_chat: ChatServer) -> ChatServer:
+    running_chat.reset()
+    return running_chat
+
+
+@pytest.fixture(scope="module")
+def tenant(talking: Service) -> Tenant:
+    """The old one fits better, the new one is new; the third is there to be the last."""
+    made = talking.new_tenant()
+    long_ago = (datetime.now(UTC) - timedelta(days=3650)).isoformat()
+    made.add_text(OLD, external_id="old", source_created_at=long_ago)
+    made.add_text(NEW, external_id="new")
+    made.add_text(OTHER, external_id="other")
+    return made
+
+
+def strategy(
+    plugins: Plugins, module: str, body: str, made: str = "Strategy('mine', 'Mine.', NoStrategyOptions, run)"
+) -> None:
+    plugins.add(module, STRATEGY.format(body=body, made=made), strategies={module: f"{module}:STRATEGY"})
+
+
+def transformer(plugins: Plugins, module: str, body: str) -> None:
+    source = TRANSFORMER.format(body=body, made="Transformer('mine', 'Mine.', NoTransformerOptions, run)")
+    plugins.add(module, source, transformers={module: f"{module}:TRANSFORMER"})
+
+
+def example(plugins: Plugins, name: str, **groups: dict[str, str]) -> None:
+    """That of the page."""
+    plugins.add(name, EXAMPLES[f"{name.replace('_', '-')}/{name}.py"], **groups)
+
+
+def ask(tenant: Tenant, **body: Any) -> dict[str, Any]:
+    reply = tenant.admin.post(ALONE, json={"query": "the fee for lockers", "timeout_seconds": 30, "top_k": 2, **body})
+    assert reply.status_code == 200, reply.text
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def texts(answer: dict[str, Any]) -> list[str]:
+    return [result["text"] for result in answer["results"]]
+
+
+def test_what_is_new_comes_first(plugins: Plugins, tenant: Tenant) -> None:
+    example(plugins, "carrel_recency", strategies={"recency": "carrel_recency:STRATEGY"})
+    assert texts(ask(tenant)) == [OLD, NEW]
+    found = ask(tenant, strategy="recency", top_k=1)
+    assert (texts(found), found["strategy"], found["warnings"]) == ([NEW], "recency", [])
+    slowly = ask(tenant, strategy="recency", strategy_options={"half_life_days": 36_500})
+    assert texts(slowly) == [OLD, NEW]
+    assert 0.9 < slowly["results"][0]["score"] / ask(tenant)["results"][0]["score"] < 0.96  # ten years of a hundred
+    wrong = tenant.admin.post(ALONE, json={"query": "x", "strategy": "recency", "strategy_options": {"days": 1}})
+    assert (wrong.status_code, wrong.json()["errors"][0]["loc"]) == (422, ["body", "strategy_options", "days"])
+    listed = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["strategies"]}
+    assert listed.keys() == {*STRATEGIES, "recency"}
+    assert listed["recency"]["options"]["properties"]["half_life_days"]["default"] == 180
+
+
+def test_an_agent_has_one_of_a_plugin_until_it_has_gone(plugins: Plugins, tenant: Tenant) -> None:
+    strategy(
+        plugins,
+        "s_agent",
+        "return [replace(h, score=-h.score) for h in await hybrid.run(context, hybrid.HybridOptions())]",
+    )
+    binding = {"knowledge_bases": ["default"], "strategy": "mine"}
+    assert tenant.admin.put("/v1/agents/agt", json=binding).status_code in (200, 201)
+    asked = {"agent_id": "agt", "top_k": 2, "messages": [{"role": "user", "content": "the fee for lockers"}]}
+    assert tenant.admin.post("/v1/agent-search", json=asked).json() == [NEW, OLD]
+    (plugins.folder / "s_agent-1.0.dist-info" / "entry_points.txt").unlink()
+    load_strategies.cache_clear()
+    assert tenant.admin.post("/v1/agent-search", json=asked).json() == [OLD, NEW]
+    assert tenant.admin.put("/v1/agents/agt", json=binding).status_code == 422
+
+
+def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant: Tenant, chat: ChatServer) -> None:
+    def reply(talk: Talk) -> str:
+        told = json.loads(talk.last)
+        return json.dumps({"texts": [f"{told['query']} ({told['field']})"]})
+
+    chat.reply = reply
+    example(plugins, "carrel_jargon", transformers={"jargon": "carrel_jargon:TRANSFORMER"})
+    wished = {"name": "jargon", "options": {"field": "law"}}
+    found = ask(tenant, query="fee", transformers=["jargon", wished], explain=True)
+    assert (found["queries"], found["warnings"]) == (["fee (medicine) (law)"], [])
+    assert found["explain"]["transformers"] == ["jargon", "jargon"]
+    listed = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["transformers"]}
+    assert listed.keys() == {*TRANSFORMERS, "jargon"}
+    chat.fail(500, times=2)
+    failed = ask(tenant, query="fee", transformers=["jargon"])
+    assert failed["warnings"] == ["The chat model could not answer: jargon did what it can without."]
+    assert failed["queries"] == ["fee"]
+    chat.reset()
+
+
+@pytest.mark.parametrize(
+    ("module", "body"),
+    [
+        ("s_raises", "raise KeyError"),
+        ("s_nothing", "return None"),
+        ("s_dicts", "return [{'text': 'x'}]"),
+        ("s_nan", "return [replace(h, score=float('nan')) for h in await hybrid.run(context, hybrid.HybridOptions())]"),
+        ("s_late", "await asyncio.sleep(3600)"),
+    ],
+)
+def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
+    strategy(plugins, module, body)
+    found = ask(tenant, strategy="mine", timeout_seconds=6 if module == "s_late" else 30)
+    assert found["warnings"] == ["The strategy 'mine' failed: it was searched as hybrid."]
+    assert texts(found) == [OLD, NEW]
+
+
+@pytest.mark.parametrize(
+    ("module", "body"),
+    [
+        ("t_raises", "raise KeyError"),
+        ("t_nothing", "return None"),
+        ("t_empty", "return TransformResult([' '])"),
+        ("t_text", "return TransformResult('fee')"),
+        ("t_numbers", "return TransformResult([1])"),
+        ("t_late", "await asyncio.sleep(3600)"),
+    ],
+)
+def test_a_transformer_that_fails_is_left_out(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
+    transformer(plugins, module, body)
+    found = ask(tenant, transformers=["mine"], timeout_seconds=6 if module == "t_late" else 30)
+    assert found["warnings"] == ["The transformer 'mine' failed: it was left out."]
+    assert (found["queries"], texts(found)) == (["the fee for lockers"], [OLD, NEW])
+
+
+def test_no_more_queries_than_there_may_be_come_of_one(plugins: Plugins, tenant: Tenant) -> None:
+    transformer(plugins, "t_many", "return TransformResult([f'fee {n}' for n in range(99)])")
+    assert ask(tenant, transformers=["mine"])["queries"] == [f"fee {number}" for number in range(16)]
+
+
+@pytest.mark.parametrize(
+    ("module", "named", "queries"),
+    [
+        ("s_fans", "['keywords', ('multi_query', {'num_queries': 1})]", ["fee lockers", "fee lockers again"]),
+        ("s_unknown", "['magic']", ["the fee for lockers"]),
+        ("s_none", "None", ["the fee for lockers"]),
+    ],
+)
+def test_a_strategy_may_name_transformers(
+    plugins: Plugins, tenant: Tenant, chat: ChatServer, module: str, named: str, queries: list[str]
+) -> None:
+    def reply(talk: Talk) -> str:
+        query = json.loads(talk.last)["query"]
+        return json.dumps(
+            {"texts": [f"{query} again"] if "other queries" in talk.messages[0]["content"] else ["fee lockers"]}
+        )
+
+    chat.reply = reply
+    made = f"Strategy('mine', 'Mine.', hybrid.HybridOptions, hybrid.run, transformers=lambda options: {named})"
+    strategy(plugins, module, "return []", made)
+    found = ask(tenant, strategy="mine")
+    assert (found["queries"], sorted(texts(found))) == (queries, sorted([OLD, NEW]))
+    gone = ["The transformer 'magic' of the strategy 'mine' was left out: it has changed or gone."]
+    assert found["warnings"] == (gone if module == "s_unknown" else [])
+
+
+@pytest.mark.parametrize(
+    ("module", "made"),
+    [
+        ("r_error", "1 / 0"),
+        ("r_other", "'no strategy'"),
+        ("r_ours", "Strategy('hybrid', 'Mine.', NoStrategyOptions, run)"),
+        ("r_name", "Strategy('My Own', 'Mine.', NoStrategyOptions, run)"),
+        ("r_loose", "Strategy('mine', 'Mine.', Loose, run)"),
+        ("r_wanting", "Strategy('mine', 'Mine.', Wanting, run)"),
+        ("r_no_model", "Strategy('mine', 'Mine.', dict, run)"),
+        ("r_no_run", "Strategy('mine', 'Mine.', NoStrategyOptions, None)"),
+    ],
+)
+def test_what_is_none_is_left_out_and_the_others_stay(
+    plugins: Plugins, caplog: pytest.LogCaptureFixture, module: str, made: str
+) -> None:
+    strategy(plugins, module, "return []", made)
+    strategy(plugins, f"z_{module}", "return []", "Strategy('good', 'Good.', NoStrategyOptions, run)")
+    with caplog.at_level(logging.WARNING, logger="app"):
+        assert load_strategies().keys() == {*STRATEGIES, "good"}
+    assert [record.msg for record in caplog.records] == ["plugin.left_out"]

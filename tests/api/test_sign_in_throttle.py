@@ -1,0 +1,57 @@
+"""Failed sign-ins: after some from one address the next are told to wait, and nobody with a key is in their way."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from app.tenants.types import generate_key
+from harness.databases import MakeDatabase
+from harness.running_service import OPERATOR_KEY, Service, run_service, settings_for
+from tests.api.problems import problem
+
+LIMIT = 5
+
+
+@pytest.fixture(scope="module")
+def strict(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    settings = settings_for(tmp_path_factory.mktemp("strict"), identity={"CARREL_FAILED_SIGN_INS": LIMIT})
+    with run_service(settings, make_database(), worker=False) as running:
+        yield running
+
+
+def attempt(service: Service, address: str, key: str | None = None) -> httpx.Response:
+    """A request from an address of this machine."""
+    transport = httpx.HTTPTransport(local_address=address, verify=False)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    with httpx.Client(base_url=service.url, transport=transport, headers=headers) as client:
+        return client.get("/v1/me")
+
+
+def test_failed_sign_ins_are_throttled_by_address(strict: Service) -> None:
+    tenant = strict.new_tenant()
+    for number in range(LIMIT):
+        problem(attempt(strict, "127.0.0.2", generate_key() if number % 2 else "nonsense"), 401, "unauthorized")
+    for key in (generate_key(), "nonsense", tenant.key[:-1]):
+        reply = attempt(strict, "127.0.0.2", key)
+        problem(reply, 429, "too_many_failed_sign_ins")
+        assert 1 <= int(reply.headers["retry-after"]) <= 60
+        assert "www-authenticate" not in reply.headers
+    # The same address: whoever has a key, whoever sends none, and the operator.
+    assert attempt(strict, "127.0.0.2", tenant.key).status_code == 200
+    assert attempt(strict, "127.0.0.2", OPERATOR_KEY).status_code == 200
+    problem(attempt(strict, "127.0.0.2"), 401, "unauthorized")
+    # Another one.
+    problem(attempt(strict, "127.0.0.3", "nonsense"), 401, "unauthorized")
+
+
+def test_what_is_refused_for_another_reason_is_no_failure(strict: Service) -> None:
+    tenant = strict.new_tenant()
+    for _ in range(2 * LIMIT):
+        problem(attempt(strict, "127.0.0.4"), 401, "unauthorized")
+    transport = httpx.HTTPTransport(local_address="127.0.0.4", verify=False)
+    headers = {"Authorization": f"Bearer {tenant.key}"}
+    with httpx.Client(base_url=strict.url, transport=transport, headers=headers) as client:
+        for _ in range(2 * LIMIT):
+            problem(client.get("/v1/tenants"), 403, "forbidden")
+    problem(attempt(strict, "127.0.0.4", "nonsense"), 401, "unauthorized")

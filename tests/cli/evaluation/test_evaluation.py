@@ -1,0 +1,38 @@
+"""What an evaluation finds wrong with its set before it asks the service anything."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli import app
+from app.cli.evaluation.runner import DocumentNaming
+
+
+@pytest.mark.parametrize("excerpt", [{"start": 0, "end": 99_999}, {"text": "They fly"}])
+def test_an_excerpt_that_is_not_there_is_refused_before_anything_is_asked(
+    tmp_path: Path, excerpt: dict[str, Any]
+) -> None:
+    corpus = {"id": "birds", "text": "Herons stand on one leg."}
+    asked = {"id": "q", "text": "On one leg", "references": [{"document": "birds", **excerpt}]}
+    for name, line in (("corpus", corpus), ("queries", asked)):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(line))
+    nobody = ["--kb", "animals", "--url", "http://127.0.0.1:9", "--key", "k"]
+    done = CliRunner().invoke(app, ["evaluate", str(tmp_path), *nobody])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("carrel: a reference ")
+    assert "document birds" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["title", "metadata.doi.short"])
+def test_what_has_no_such_name_is_called_by_its_id(kind: str) -> None:
+    """Else all of these were one document, and what is behind them stood too high."""
+    naming = DocumentNaming(kind, {})
+    named: dict[str, Any] = {"id": "doc_1", "title": "a", "metadata": {"doi": {"short": "a"}}}
+    nameless: list[dict[str, Any]] = [
+        {"id": "doc_2", "title": None, "metadata": {"doi": 7}},
+        {"id": "doc_3", "title": None, "metadata": {}},
+    ]
+    assert [naming.get_name(one) for one in (named, *nameless)] == ["a", "doc_2", "doc_3"]

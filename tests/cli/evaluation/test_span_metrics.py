@@ -1,0 +1,166 @@
+"""Excerpt measures, on ranges small enough to count."""
+
+import random
+
+import pytest
+
+from app.cli.evaluation.datasets import DatasetError, ExcerptReference
+from app.cli.evaluation.span_metrics import (
+    CorpusTexts,
+    ExcerptScores,
+    Range,
+    RetrievedChunk,
+    count_overlap,
+    merge_ranges,
+    score_query,
+)
+
+TEXT = "The heron waits.\n\nThe otter  dives for trout.\nThe heron waits again at 4 km² of reeds."
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("The heron waits.", "The heron waits."),
+        ("The otter dives\nfor trout.", "The otter  dives for trout."),
+        ("Theheron waitsagain", "The heron waits again"),
+        ("at 4 km2 of", "at 4 km² of"),
+        ("", None),
+        ("   ", None),
+        ("the heron", None),
+    ],
+)
+def test_locating(words: str, found: str | None) -> None:
+    span = CorpusTexts({"d": TEXT}).locate("d", words)
+    assert (None if span is None else TEXT[slice(*span)]) == found
+    assert CorpusTexts({"d": TEXT}).locate("e", words) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("Herons\n\nThey wait.", "Herons = =\n\nThey *wait"),
+        ("Herons They", "Herons = =\n\nThey"),
+        ("They wait. Or not.", "They *wait*. Or not"),
+        ("wait | or", None),
+        ("= = =", None),
+    ],
+)
+def test_locating_what_was_stored_without_its_markup(words: str, found: str | None) -> None:
+    text = "= = Herons = =\n\nThey *wait*. Or not."
+    span = CorpusTexts({"d": text}).locate("d", words)
+    assert (None if span is None else text[slice(*span)]) == found
+
+
+@pytest.mark.parametrize("kept", ["**Note.** Ask first.", "Note. Ask first.", "Note.  Ask first."])
+def test_of_several_places_the_one_nearest_to_where_the_passage_begins(kept: str) -> None:
+    parts = [kept, "The ferry leaves at noon.", kept, "The train leaves at night.", kept]
+    stored = [part.replace("**", "").replace("  ", " ") for part in parts]
+    text, starts = "\n".join(parts), [len("\n".join([*parts[:number], ""])) for number in (0, 2, 4)]
+    for number, start in zip((0, 2, 4), starts, strict=True):
+        place = len("\n".join([*stored[:number], ""]))
+        span = CorpusTexts({"d": text}).locate("d", stored[number], near=place)
+        assert span is not None
+        assert start <= span[0] < span[1] <= start + len(kept)
+    wanted = {"d": [(starts[1], starts[1] + len(kept))]}
+    passage = RetrievedChunk("d", stored[2], len("\n".join([*stored[:2], ""])))
+    assert score_query([passage], wanted, CorpusTexts({"d": text})).recall > 0.7
+    assert CorpusTexts({"d": text}).locate("d", kept, near=10_000) == (starts[2], len(text))
+
+
+@pytest.mark.parametrize("notes", [["Ask first."], ["Ask first.", "*Ask* first.", "Ask  first."]])
+def test_of_several_places_the_one_with_the_same_number_in_what_is_stored(notes: list[str]) -> None:
+    """In a long document whose headings are not stored the nearest one is another before long."""
+    text = stored = ""
+    asked: list[tuple[int, int]] = []
+    for number in range(60):
+        note = notes[number % len(notes)]
+        text += f"\n\n= = = = = Part {number} = = = = =\n\n"
+        stored += f"Part {number}\n\n"
+        asked.append((len(text), len(stored)))
+        text += note
+        stored += "Ask first.\n\n"
+    texts = CorpusTexts({"d": text})
+    assert texts.is_ambiguous("d", "Ask first.")
+    assert not texts.is_ambiguous("d", "Part 12")
+    for number, (place, start) in enumerate(asked):
+        span = texts.locate("d", "Ask first.", near=start, stored=stored)
+        assert span is not None
+        assert place <= span[0] < span[1] <= place + len(notes[number % len(notes)])
+        passage = RetrievedChunk("d", "Ask first.", start, stored)
+        assert score_query([passage], {"d": [(place, place + 10)]}, texts).recall >= 0.8
+
+
+@pytest.mark.parametrize("stored", ["", "Ask first.", "Ask first.\nAsk first.\nAsk first.", "Not so.\nAsk first."])
+def test_without_the_same_number_of_them_it_is_the_nearest(stored: str) -> None:
+    texts = CorpusTexts({"d": "Ask first.\nNot so.\nAsk first."})
+    assert texts.locate("d", "Ask first.", near=0, stored=stored) == (0, 10)
+    assert texts.locate("d", "Ask first.", near=11, stored=stored) == (19, 29)
+
+
+def characters(ranges: list[Range]) -> set[int]:
+    return {place for start, end in ranges for place in range(start, end)}
+
+
+def test_ranges_are_sets_of_characters() -> None:
+    rng = random.Random(5)
+    for _ in range(300):
+        left, right = (
+            [(start, start + rng.randint(1, 9)) for start in rng.choices(range(60), k=rng.randint(0, 8))]
+            for _ in range(2)
+        )
+        assert characters(merge_ranges(left)) == characters(left)
+        assert merge_ranges(merge_ranges(left)) == merge_ranges(left)
+        assert count_overlap(merge_ranges(left), merge_ranges(right)) == len(characters(left) & characters(right))
+
+
+TEN = CorpusTexts({"d": "abcdefghijklmnopqrst", "e": "0123456789"})
+
+
+@pytest.mark.parametrize(
+    ("passages", "expected"),
+    [
+        ([], ExcerptScores(0, 0, 0, 0)),
+        ([RetrievedChunk("d", "abcd")], ExcerptScores(4 / 8, 4 / 4, 4 / 8, 0)),
+        ([RetrievedChunk("d", "cdefgh")], ExcerptScores(2 / 8, 2 / 6, 2 / 12, 0)),
+        # What comes twice is retrieved twice, and hit once.
+        ([RetrievedChunk("d", "abcd"), RetrievedChunk("d", "cdef")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 0)),
+        (
+            [RetrievedChunk("d", "mnop"), RetrievedChunk("e", "0123"), RetrievedChunk("d", "abcd")],
+            ExcerptScores(1, 8 / 12, 8 / 12, 0),
+        ),
+        # A passage that is nowhere, and one of a document that nobody knows, were retrieved all the same.
+        ([RetrievedChunk("d", "abcd"), RetrievedChunk("d", "????")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 1)),
+        ([RetrievedChunk("d", "abcd"), RetrievedChunk("x", "????")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 0)),
+        ([RetrievedChunk("e", "abcd")], ExcerptScores(0, 0, 0, 1)),
+    ],
+    ids=range(8),
+)
+def test_scores(passages: list[RetrievedChunk], expected: ExcerptScores) -> None:
+    wanted = TEN.locate_references(
+        [ExcerptReference(document="d", span=(0, 4)), ExcerptReference(document="d", text="mnop")]
+    )
+    assert score_query(passages, wanted, TEN) == expected
+
+
+def test_excerpts_of_two_documents_that_overlap() -> None:
+    references = [ExcerptReference(document="d", span=(0, 6)), ExcerptReference(document="d", span=(4, 8))]
+    wanted = TEN.locate_references([*references, ExcerptReference(document="e", text="01")])
+    assert wanted == {"d": [(0, 8)], "e": [(0, 2)]}
+    assert score_query([RetrievedChunk("e", "0123")], wanted, TEN) == ExcerptScores(2 / 10, 2 / 4, 2 / 12, 0)
+
+
+def test_an_excerpt_that_is_not_there() -> None:
+    with pytest.raises(DatasetError, match="document d"):
+        TEN.locate_references([ExcerptReference(document="d", text="nothing of it")])
+
+
+def test_an_excerpt_that_goes_beyond_its_document() -> None:
+    """Else what no passage can have counts as missed."""
+    assert TEN.locate_references([ExcerptReference(document="d", span=(12, 20))]) == {"d": [(12, 20)]}
+    for span in ((12, 21), (50, 60)):
+        with pytest.raises(DatasetError, match=f"a reference ends at {span[1]}, and document d at 20"):
+            TEN.locate_references([ExcerptReference(document="d", span=span)])
+    assert TEN.locate_references([ExcerptReference(document="not in the corpus", span=(12, 21))]) == {
+        "not in the corpus": [(12, 21)]
+    }

@@ -1,0 +1,172 @@
+"""What search indexes want is told by what is there: nobody's having seen it once settles it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from sqlalchemy.exc import DBAPIError
+
+from app.db.index_ddl import MaintenanceFailed, OwnerDatabase
+from app.db.models.control_plane_rows import OutdatedIndex
+from app.index_maintenance.service import CENTROIDS_JOB, MAINTAIN_INDEX_JOB
+from harness.databases import MakeDatabase
+from tests.index_maintenance.world import FilledIndex, World, open_world
+
+NOBODY = "postgresql://nobody:secret@127.0.0.1:1/nothing"
+
+
+@pytest.fixture(scope="module")
+async def world(make_database: MakeDatabase) -> AsyncIterator[World]:
+    async with open_world(await asyncio.to_thread(make_database), threshold=10_000) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def index(world: World) -> FilledIndex:
+    await world.owner.execute("delete from job; delete from tenant where id <> system_tenant()")
+    made = await world.new_index(4)
+    await made.add(100)
+    return made
+
+
+async def _never(**_: float) -> list[OutdatedIndex]:
+    raise TimeoutError
+
+
+async def wanted(world: World) -> set[str]:
+    return {job["kind"] for job in await world.owner.fetch("select kind from job where state = 'ready'")}
+
+
+async def weigh_with(index: FilledIndex, avgdl: float) -> None:
+    await index.world.owner.execute("update search_index set avgdl = $2 where id = $1", index.id, avgdl)
+
+
+async def route_by(index: FilledIndex, chunks: int | None, *, changed: int = 0) -> None:
+    await index.world.owner.execute("delete from routing_profile where index_id = $1", index.id)
+    if chunks is not None:
+        await index.world.owner.execute(
+            "insert into routing_profile (tenant_id, index_id, chunks, changed_chunks) values ($1, $2, $3, $4)",
+            index.tenant, index.id, chunks, changed,
+        )  # fmt: skip
+
+
+async def test_what_needs_no_owner_is_asked_for_where_there_is_none_to_be_had(world: World, index: FilledIndex) -> None:
+    await weigh_with(index, 100)
+    with pytest.raises(MaintenanceFailed):
+        await replace(world.maintenance, owner_database=OwnerDatabase(NOBODY)).scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
+
+
+async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(world: World, index: FilledIndex) -> None:
+    await weigh_with(index, 100)
+    await world.maintenance.scan()
+    await world.owner.execute("delete from job")  # as if it had been killed before they were there
+    await world.maintenance.scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
+    await world.maintenance.maintain(index.tenant, index.id)
+    await route_by(index, 100)
+    await world.owner.execute("delete from job")
+    await world.maintenance.scan()
+    assert await wanted(world) == set()
+
+
+async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(world: World, index: FilledIndex) -> None:
+    await world.maintenance.scan()
+    await world.owner.execute("update job set state = 'running'")
+    await weigh_with(index, 100)
+    await index.add(20)
+    await world.maintenance.scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB}
+    await world.owner.execute("delete from job")
+    await world.maintenance.scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
+
+
+@pytest.mark.parametrize(
+    ("avgdl", "is_drifted"), [(1, False), (1.04, False), (0.96, False), (1.06, True), (0.94, True), (100, True)]
+)
+async def test_drift_is_more_than_a_twentieth(world: World, index: FilledIndex, avgdl: float, is_drifted: bool) -> None:
+    await weigh_with(index, avgdl)
+    await world.maintenance.scan()
+    assert (MAINTAIN_INDEX_JOB in await wanted(world)) is is_drifted
+
+
+@pytest.mark.parametrize(
+    ("routed", "changed", "is_wanted"),
+    [
+        (None, 0, True),
+        (100, 0, False),
+        (9, 1, True),
+        (0, 1, True),
+        (100, 10, False),
+        (100, 11, True),
+        (100_000, 999, False),
+        (100_000, 1000, True),
+    ],
+)
+async def test_centroids_are_made_anew_when_enough_has_changed(
+    world: World, index: FilledIndex, routed: int | None, changed: int, is_wanted: bool
+) -> None:
+    await world.maintenance.scan()
+    await world.owner.execute("delete from job")
+    await route_by(index, routed, changed=changed)
+    await world.maintenance.scan()
+    assert await wanted(world) == ({CENTROIDS_JOB} if is_wanted else set())
+
+
+async def test_what_was_emptied_is_routed_by_nothing(world: World, index: FilledIndex) -> None:
+    await route_by(index, 100)
+    await index.remove(100)
+    await world.maintenance.scan()
+    assert await wanted(world) == {CENTROIDS_JOB}
+
+
+@pytest.mark.parametrize("state", ["retired", "building", "deleted"])
+async def test_what_nobody_searches_is_not_routed_by(world: World, index: FilledIndex, state: str) -> None:
+    if state == "deleted":
+        await world.owner.execute("update knowledge_base set deleted_at = now() where id = $1", index.kb)
+    else:
+        await world.owner.execute("update search_index set state = $2 where id = $1", index.id, state)
+    await world.maintenance.scan()
+    assert await wanted(world) == set()
+
+
+async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(world: World, index: FilledIndex) -> None:
+    await weigh_with(index, 100)
+    await world.maintenance.scan()
+    for state, run_at, is_asked in (("running", "-1 h", False), ("dead", "-5 min", False), ("dead", "-11 min", True)):
+        await world.owner.execute("update job set state = $1, run_at = now() + $2::text::interval", state, run_at)
+        await world.maintenance.scan()
+        assert await wanted(world) == ({MAINTAIN_INDEX_JOB, CENTROIDS_JOB} if is_asked else set())
+
+
+async def test_a_step_is_asked_for_with_what_shows_it(world: World, index: FilledIndex) -> None:
+    """Nothing but a change shows that one without an owner wants a vector index."""
+    small = replace(world.maintenance, owner_database=None, threshold=5)
+    await route_by(index, 100)
+    with pytest.raises(TimeoutError):
+        await replace(small, find_outdated=_never).scan()
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB}
+
+
+async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: World, index: FilledIndex) -> None:
+    other = await world.new_index(4)
+    await other.add(10)
+    for one in (index, other):
+        await weigh_with(one, 100)
+    broken = "create function stop() returns trigger language plpgsql as $$ begin raise 'stopped'; end $$"
+    await world.owner.execute(broken)
+    await world.owner.execute(
+        "create trigger stop before delete on lex_totals for each row when (old.index_id = "
+        f"'{index.id}') execute function stop()"
+    )
+    try:
+        with pytest.raises(DBAPIError, match="stopped"):
+            await world.maintenance.scan()
+    finally:
+        await world.owner.execute("drop trigger stop on lex_totals; drop function stop()")
+    jobs = await world.owner.fetch("select payload from job where kind = $1", MAINTAIN_INDEX_JOB)
+    assert {json.loads(job["payload"])["index"] for job in jobs} == {str(index.id), str(other.id)}
+    assert await world.owner.fetchval("select bool_and(folded) from lex_totals where index_id = $1", other.id)

@@ -1,0 +1,33 @@
+"""What searches are routed by is made of what everybody sees: private documents change nothing of it."""
+
+from app.documents.scopes import DocumentScope
+from app.worker.handlers import JobContext
+from tests.index_maintenance.library import Library
+from tests.ingestion.workshop import add_text
+
+TEXTS = ["horses eat grass", "the stock market fell", "recipes for tomato soup", "rust compiler errors", "violins"]
+VECTORS = "select embedding::text from routing_vector where index_id = $1 order by number"
+
+
+async def _made(library: Library) -> list[str]:
+    """Make the profile anew; its vectors."""
+    await JobContext(library.workshop.resources, library.workshop.pipeline).routing_profile_builder.refresh(
+        library.tenant, library.index
+    )
+    return [row[0] for row in await library.workshop.owner.fetch(VECTORS, library.index)]
+
+
+async def test_refresh_with_private_documents_makes_the_same_centroids(library: Library) -> None:
+    for text in TEXTS:
+        await library.put(text, text)
+    centroids = await _made(library)
+    assert len(centroids) == 2
+    for number in range(12):
+        scope = (DocumentScope("alice"), DocumentScope(None, "chat"), DocumentScope(None, "chat", "agent"))[number % 3]
+        await library.workshop.ingest(await add_text(library.services, f"private {number}", scope=scope))
+    assert await _made(library) == centroids
+
+
+async def test_refresh_with_private_documents_alone_makes_no_centroids(library: Library) -> None:
+    await library.workshop.ingest(await add_text(library.services, "private", scope=DocumentScope("alice")))
+    assert await _made(library) == []

@@ -1,0 +1,336 @@
+"""Vector indexes come, are renewed and go, while searches find all they should at every moment."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from app.db.index_ddl import MAX_INDEXES_PER_PARTITION
+from app.documents.metadata_backfill.repository import MetadataBackfill, MetadataBackfillRepository
+from app.documents.repository import DocumentRepository
+from app.documents.types import build_document_filter_metadata
+from app.embedded_postgres import DatabaseUrls
+from tests.index_maintenance.world import SCOPE, FilledIndex, World, open_world
+
+# With 24 dimensions the limit is four times as high: just above the 5,000 that dense_search reads exactly in any case.
+DIM, THRESHOLD, LARGE = 24, 1300, 6200
+ALL = {"hnsw_", "filter_", "scope_", "filterl_", "scopel_"}
+QUERIES = list(np.random.default_rng(7).normal(size=(20, DIM)).astype(np.float32))
+# As in the search functions of the migrations, with what they would fill in.
+LANES = {
+    "hnsw_": "select e.chunk_id, e.embedding::halfvec('24') <=> {vector} as d from chunk_embedding e where {rows}"
+    " and e.dim = '24' and e.scope_key = any('{scopes}') order by e.embedding::halfvec('24') <=> {vector} limit 10",
+    "filter_": "select e.chunk_id, (e.embedding <=> {vector}) + 0.0 as d from chunk_embedding e where {rows}"
+    " and e.dim = 24 and e.scope_key = any('{scopes}') and e.metadata {filter} order by d, e.chunk_id limit 10",
+    "scope_": "select e.chunk_id, (e.embedding <=> {vector}) + 0.0 as d from chunk_embedding e where {rows}"
+    " and e.dim = 24 and e.scope_key = any('{stranger}') order by d, e.chunk_id limit 10",
+    "filterl_": "select l.chunk_id, (l.terms <#> '{{1:1}}/1000000000') + 0.0 as d from chunk_lexical l where {rows}"
+    " and l.scope_key = any('{scopes}') and l.metadata {filter} order by d, l.chunk_id limit 10",
+    "scopel_": "select l.chunk_id, (l.terms <#> '{{1:1}}/1000000000') + 0.0 as d from chunk_lexical l where {rows}"
+    " and l.scope_key = any('{stranger}') order by d, l.chunk_id limit 10",
+}
+
+
+@pytest.fixture(scope="module")
+async def world(database: DatabaseUrls) -> AsyncIterator[World]:
+    async with open_world(database, threshold=THRESHOLD) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def no_jobs(world: World) -> None:
+    await world.owner.execute("delete from job")
+
+
+async def searching(index: FilledIndex, work: Coroutine[Any, Any, None]) -> list[float]:
+    """Search all the time that ``work`` takes; the recall of each search."""
+    task, recalls = asyncio.create_task(work), list[float]()
+    while not task.done() or len(recalls) < 20:
+        recalls.append(await index.recall([QUERIES[len(recalls) % len(QUERIES)]]))
+        await asyncio.sleep(0.03)  # leaves some time to the work
+    await task
+    return recalls
+
+
+async def plan(world: World, index: FilledIndex, name: str, *, contains: str) -> str:
+    """The plan of a lane's statement with its values known, as the search functions' owner gets it."""
+    sql = LANES[name].format(
+        rows=f"tenant_id = '{index.tenant}' and index_id = '{index.id}'",
+        vector=f"'{np.ones(index.dim).tolist()}'::halfvec",
+        scopes=f"{{{SCOPE}}}",
+        stranger=f"{{{uuid4()}}}",
+        filter=contains,
+    )
+    settings = ("enable_sort", "enable_bitmapscan", "enable_seqscan") if name == "hnsw_" else ()
+    async with world.owner.transaction():
+        await world.owner.execute("set local role carrel_search")
+        for setting in settings:
+            await world.owner.execute(f"set local {setting} = off")
+        rows = await world.owner.fetch(f"explain {sql}")
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_a_knowledge_base_s_life(world: World) -> None:
+    """Growth, churn and shrinking; searches find as many as there are and nearly all that is nearest, all the time."""
+    index = await world.new_index(DIM)
+    await index.add(LARGE)
+    assert await index.state() == "exact"
+    recalls = await searching(index, index.maintain())
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"], row["held_back"]) == ("hnsw", LARGE, None)
+    assert row["index_bytes"] > LARGE * 2 * DIM
+    assert await index.names() == ALL
+    await world.owner.execute("analyze chunk_embedding_other; analyze chunk_lexical")
+    for name in LANES:
+        for contains in ("@> '{\"n\": 17}'", "@@ '$.n == 17'"):
+            assert f"{name}{index.id.hex}" in await plan(world, index, name, contains=contains)
+    # A sixth of it is dead: it is built anew. Then it shrinks below the half.
+    await index.remove(1000)
+    recalls += await searching(index, index.maintain())
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", LARGE - 1000, 0)
+    assert await index.names() == ALL
+    await index.remove(2700)
+    recalls += await searching(index, index.maintain())
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"], row["index_bytes"]) == ("exact", None, 0)
+    assert await index.names() == set()
+    assert np.mean(recalls) >= 0.95
+
+
+async def test_a_build_cut_short_is_begun_again(world: World) -> None:
+    index = await world.new_index(DIM)
+    await index.add(LARGE)
+    building = asyncio.create_task(world.maintenance.maintain(index.tenant, index.id))
+    await world.until("select count(*) from pg_class where relname = 'hnsw_' || $1", index.id.hex)
+    building.cancel()
+    with suppress(asyncio.CancelledError):
+        await building
+    assert await index.state() == "building"
+    await world.until("select count(*) = 0 from pg_stat_activity where query ilike 'create index concurrently%'")
+    assert await index.names() == {"hnsw_ (invalid)"}
+    assert await index.recall(QUERIES[:5]) == 1.0
+    # The look after all sees it, and gives it a job.
+    await world.maintenance.scan()
+    assert [job["tenant_id"] for job in await world.jobs()] == [index.tenant]
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.names() == ALL
+    assert await index.recall(QUERIES) >= 0.95
+    # What is lost of it is made again, too.
+    await world.owner.execute(f"drop index hnsw_{index.id.hex}, filter_{index.id.hex}")
+    assert await index.recall(QUERIES[:5]) >= 0.95
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.names() == ALL
+    for name in sorted(ALL):
+        await world.owner.execute(f"drop index {name}{index.id.hex}; delete from job")
+        await world.maintenance.scan()
+        assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}'], name
+        await world.maintenance.maintain(index.tenant, index.id)
+        assert await index.names() == ALL
+    # And when the knowledge base is gone, so are its indexes.
+    await world.owner.execute("delete from knowledge_base where id = $1", index.kb)
+    await world.maintenance.maintain(index.tenant, index.id)
+    await world.maintenance.scan()
+    assert await index.names() == set()
+
+
+async def graph(index: FilledIndex) -> tuple[int, int]:
+    """Its file, which is another when it is built anew, and how large that is."""
+    sql = "select pg_relation_filenode(c.oid), pg_relation_size(c.oid) from pg_class c where relname = 'hnsw_' || $1"
+    file, size = await index.world.owner.fetchrow(sql, index.id.hex)
+    return file, size
+
+
+async def test_another_stamp_leaves_the_vector_index_as_it_is(world: World) -> None:
+    """An element of it has room for ten rows of one vector, and VACUUM makes room again: nothing of it is dead."""
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    file, size = await graph(index)
+    stamped = "select count(*) from chunk_embedding where index_id = $1 and metadata ->> 'stamp' = $2"
+    async with world.maintenance.database.transaction(index.tenant) as session:
+        await MetadataBackfillRepository(session, index.tenant, index.kb).apply(
+            MetadataBackfill({}, {"stamp": "1"}, 1), [index.document]
+        )
+    assert await world.owner.fetchval(stamped, index.id, "1") == THRESHOLD
+    async with world.maintenance.database.transaction(index.tenant) as session:
+        documents = DocumentRepository(session, index.tenant)
+        document = await documents.get(index.kb, index.document, lock=True)
+        assert document is not None
+        document.attributes = {"stamp": "2"}
+        document.filterable = build_document_filter_metadata(document)
+        await documents.update_search_metadata(document)
+    assert await world.owner.fetchval(stamped, index.id, "2") == THRESHOLD
+    await index.maintain()
+    after = await graph(index)
+    assert after[0] == file
+    assert after[1] < 1.1 * size  # a few may find no way to themselves
+    assert (await index.row())["deleted_chunks"] == 0
+
+
+async def test_a_load_goes_into_the_vector_index_that_is_there(world: World) -> None:
+    """Dropping it for a load would save little, and searches would read all vectors meanwhile (ADR 0012)."""
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    file, size = await graph(index)
+    await index.add(THRESHOLD // 2, seed=2)
+    grown = await graph(index)
+    before = (await index.row())["index_bytes"]
+    await index.maintain()
+    assert await graph(index) == grown
+    assert grown[0] == file
+    assert grown[1] > 1.4 * size
+    row = await index.row()
+    # How large they are is told as it is now.
+    assert row["index_bytes"] == await index.bytes() > before
+    assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", 3 * THRESHOLD // 2, 0)
+
+
+async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await world.without_owner().maintain(index.tenant, index.id)
+    row = await index.row()
+    assert (row["vector_index"], row["held_back"]) == ("exact", "no_owner")
+    await world.without_owner().scan()
+    # A worker that has it sees to it, without any change.
+    await world.owner.execute("delete from job")
+    await world.maintenance.scan()
+    assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
+    await world.maintenance.maintain(index.tenant, index.id)
+    row = await index.row()
+    assert (row["vector_index"], row["held_back"]) == ("hnsw", None)
+    table = "select tablename from pg_indexes where indexname = 'hnsw_' || $1"
+    assert await world.owner.fetchval(table, index.id.hex) == "chunk_embedding_384"
+
+
+async def test_a_partition_takes_so_many_and_no_more(world: World) -> None:
+    index = await world.new_index(512)
+    await index.add(THRESHOLD)
+    for number in range(MAX_INDEXES_PER_PARTITION):
+        await world.owner.execute(f"create index hnsw_other{number} on chunk_embedding_512 (chunk_id)")
+    await world.maintenance.maintain(index.tenant, index.id)
+    row = await index.row()
+    assert (row["vector_index"], row["held_back"]) == ("exact", "too_many")
+    await world.maintenance.scan()
+    await world.owner.execute("delete from job")
+    await world.maintenance.scan()
+    assert await world.jobs() == []
+    # Room that somebody else leaves is found without any change.
+    await world.owner.execute("drop index hnsw_other0")
+    await world.maintenance.scan()
+    assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.state() == "hnsw"
+
+
+async def test_another_threshold_holds_without_any_change(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    await world.owner.execute("delete from job")
+    for threshold, held_back, state in (
+        (2 * THRESHOLD, None, "hnsw"),  # it stays down to the half
+        (2 * THRESHOLD + 2, None, "exact"),
+        (2 * THRESHOLD + 2, "too_many", "exact"),
+        (THRESHOLD, None, "hnsw"),
+    ):
+        await world.owner.execute("update search_index set held_back = $2 where id = $1", index.id, held_back)
+        maintenance = replace(world.maintenance, threshold=threshold)
+        before = (await index.state(), held_back)
+        await maintenance.scan()
+        assert len([job for job in await world.jobs() if job["tenant_id"] == index.tenant]) == (before != (state, None))
+        await maintenance.maintain(index.tenant, index.id)
+        await world.owner.execute("delete from job")
+        row = await index.row()
+        assert (row["vector_index"], row["held_back"]) == (state, None)
+
+
+async def test_it_is_tried_again_when_it_has_grown(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    await index.remove(50)
+    file, _ = await graph(index)
+    for added, tried in ((THRESHOLD // 10 + 50, THRESHOLD), (1, THRESHOLD + THRESHOLD // 10 + 1)):
+        await index.add(added, seed=added)
+        await index.maintain()
+        row = await index.row()
+        assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", tried, 50)
+        assert (await graph(index))[0] == file
+
+
+async def test_what_has_grown_and_lost_a_part_is_made_whole(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    await index.maintain()
+    file, _ = await graph(index)
+    await world.owner.execute(f"drop index filter_{index.id.hex}")
+    await index.add(THRESHOLD // 5, seed=7)
+    await index.maintain()
+    row = await index.row()
+    assert (row["vector_index"], row["built_chunks"]) == ("hnsw", THRESHOLD + THRESHOLD // 5)
+    assert row["index_bytes"] == await index.bytes()
+    assert await index.names() == ALL
+    assert (await graph(index))[0] == file
+
+
+async def test_copies_that_come_later_hide_nothing(world: World) -> None:
+    index, rng = await world.new_index(DIM), np.random.default_rng(5)
+    await index.add(6000, made=-np.ones((6000, DIM), np.float32))
+    await index.maintain()
+    assert await index.state() == "hnsw"
+    texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
+    await index.add(700, made=texts[:700])
+    await index.maintain()
+    assert await index.recall(list(texts[700:])) >= 0.85  # what the trial lets pass, by other vectors
+
+
+async def test_many_copies_of_a_vector_hide_nothing(world: World) -> None:
+    """As a notice below every page: they lead to each other, and a search that comes to them finds nothing else."""
+    index, rng = await world.new_index(DIM), np.random.default_rng(5)
+    texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
+    made = np.concatenate([texts[:700], -np.ones((6000, DIM), np.float32)])
+    await index.add(len(made), made=rng.permutation(made))
+    await index.maintain()
+    assert await index.recall(list(texts[700:])) >= 0.85  # what the trial lets pass, by other vectors
+
+
+async def test_what_is_rebuilt_is_so_whole(world: World) -> None:
+    """Of the room that the dead take up nothing stays, in the indexes of filters and scopes either."""
+    index = await world.new_index(DIM)
+    await index.add(LARGE)
+    await index.maintain()
+    before = await files(world, index)
+    await index.remove(1000)
+    await index.maintain()
+    after = await files(world, index)
+    assert before.keys() == after.keys()
+    assert len(before) == len(ALL)
+    assert not set(before.values()) & set(after.values())
+
+
+async def files(world: World, index: FilledIndex) -> dict[str, int]:
+    """Those of its indexes."""
+    sql = "select relname, relfilenode::bigint from pg_class where relname like '%' || $1"
+    return dict(map(tuple, await world.owner.fetch(sql, index.id.hex)))
+
+
+async def test_one_builds_at_a_time(world: World) -> None:
+    index = await world.new_index(384)
+    await index.add(THRESHOLD)
+    async with world.owner_database.connect() as other:
+        assert await other.try_lock()
+        await world.maintenance.maintain(index.tenant, index.id)
+        assert await index.state() == "exact"
+        await world.owner.execute("delete from job")
+    await world.maintenance.scan()
+    assert len(await world.jobs()) == 1
+    await world.maintenance.maintain(index.tenant, index.id)
+    assert await index.state() == "hnsw"

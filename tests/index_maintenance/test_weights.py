@@ -1,0 +1,159 @@
+"""Document frequencies and weights stay right while writers and maintenance go on at once; BM25 beside bm25s."""
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.exc import DBAPIError
+
+from app.db.statements import Statement
+from app.index_maintenance.repository import MERGE_FREQUENCIES
+from app.index_maintenance.types import IndexBusy
+from app.knowledge_bases.service import ERASE_JOB
+from harness.consistency import GREATEST_WEIGHTS
+from tests.index_maintenance.library import ANALYSER, Library
+from tests.ingestion.workshop import Workshop, add_text, until
+
+WORDS = [f"{first}{second}" for first in ("bar", "kel", "mon", "tur", "vis") for second in ("dok", "lam", "rin", "sep")]
+QUERIES = (WORDS[0], f"{WORDS[3]} {WORDS[9]}", " ".join(WORDS[5:12]))
+WEIGHTS = [1 / rank for rank in range(1, len(WORDS) + 1)]
+
+
+def some_text(rng: random.Random, *, longest: int) -> str:
+    return " ".join(rng.choices(WORDS, WEIGHTS, k=rng.randint(2, longest)))
+
+
+async def test_concurrent_writers_and_maintenance(library: Library) -> None:
+    """Random inserts, replacements and deletes by four writers, while all is folded and re-weighed again and again."""
+
+    async def write(writer: int) -> None:
+        rng, mine = random.Random(writer), dict[str, UUID]()
+        for number in range(14):
+            name = f"{writer} {rng.randrange(6)}"
+            if name in mine and rng.random() < 0.4:
+                await library.delete(mine.pop(name))
+            else:
+                mine[name] = (await library.put(name, some_text(rng, longest=10 + 4 * number))).id
+
+    async def maintain(ended: asyncio.Event, *, crowding: bool) -> int:
+        rounds = 0
+        while not ended.is_set():
+            if crowding and rounds % 5 == 0:
+                await library.crowd()
+            with suppress(DBAPIError, IndexBusy):  # it gives way to writers that wait for it in a circle
+                await library.workshop.maintenance.maintain(library.tenant, library.index)
+            rounds += 1
+        return rounds
+
+    ended = asyncio.Event()
+    maintaining = [asyncio.create_task(maintain(ended, crowding=crowding)) for crowding in (True, False)]
+    await asyncio.gather(*(write(writer) for writer in range(4)))
+    ended.set()
+    assert min(await asyncio.gather(*maintaining)) > 3
+    assert await library.workshop.inconsistencies() == {}
+    assert await library.avgdl() != 100
+    await library.assert_exact(QUERIES, avgdl=await library.avgdl())
+    # A drift at last; right after it the numbers are plain BM25's.
+    for number in range(3):
+        await library.put(f"long {number}", some_text(random.Random(number), longest=10) + " winding" * 40)
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
+    await library.assert_exact(QUERIES)
+    # What comes then is weighed with the frozen mean.
+    await library.put("short", " ".join(WORDS[:6]))
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
+    await library.assert_exact(QUERIES, avgdl=await library.avgdl())
+    assert await library.workshop.inconsistencies() == {}
+
+
+async def test_what_is_ingested_meanwhile_gets_the_new_weights(library: Library) -> None:
+    await library.put("first", " ".join(WORDS))
+    before = await library.avgdl()
+    library.workshop.endpoint.fail("slow", times=1, seconds=1.0)
+    late = await add_text(library.services, " ".join(WORDS[:7]), external_id="late")
+    ingesting = asyncio.create_task(library.workshop.ingest(late))
+    await until(lambda: is_embedding(library.workshop, late.id))
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
+    assert not ingesting.done()
+    assert await library.avgdl() != before
+    await ingesting
+    library.texts[late.id] = " ".join(WORDS[:7])
+    await library.assert_exact(QUERIES, avgdl=await library.avgdl())
+
+
+async def is_embedding(workshop: Workshop, document: UUID) -> bool:
+    return await workshop.status(document) == "embedding"
+
+
+async def test_many_changes_become_one_row_a_key(library: Library) -> None:
+    await library.put("a text", " ".join(WORDS))
+    await library.crowd()
+    count = "select count(*) from lex_df where index_id = $1"
+    assert await library.workshop.owner.fetchval(count, library.index) > 1200
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
+    assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYSER.tokenize(" ".join(WORDS))))
+    assert await library.workshop.inconsistencies() == {}
+
+
+async def test_the_greatest_weight_of_a_term_is_kept(library: Library) -> None:
+    """As it is, until the index is weighed anew: then no lower, and still less than any term could have."""
+
+    async def greatest() -> dict[int, tuple[float, float]]:
+        found = await library.workshop.owner.fetch(f"{GREATEST_WEIGHTS} where a.index_id = $1", library.index)
+        return {row["key"]: (row["top"], row["weight"]) for row in found}
+
+    await library.put("short", " ".join(WORDS[:5]))
+    await library.put("long", " ".join(WORDS * 2))
+    first = await greatest()
+    assert len(first) == len(set(ANALYSER.tokenize(" ".join(WORDS))))
+    assert all(top == weight for top, weight in first.values())
+    for name, text in (("fewer", WORDS[3]), ("more", " ".join(WORDS * 20))):
+        before = await library.avgdl()
+        await library.put(name, text)
+        await library.workshop.maintenance.maintain(library.tenant, library.index)
+        assert await library.avgdl() != before
+    assert await library.avgdl() > before
+    await library.delete(next(id_ for id_, text in library.texts.items() if text == " ".join(WORDS * 20)))
+    assert all(weight <= top < 1 for top, weight in (await greatest()).values())
+
+
+async def test_a_change_is_found_and_looked_after_once(library: Library) -> None:
+    """What has drifted gets a job; nothing that has not changed is looked at."""
+    await library.put("a text", " ".join(WORDS))
+    await library.workshop.drop_jobs()
+    assert await library.workshop.maintenance.scan() >= 1
+    assert await library.workshop.maintenance.scan() == 0
+    jobs: list[Any] = await library.workshop.owner.fetch("select kind, tenant_id, payload, priority from job")
+    assert {(job["kind"], job["priority"]) for job in jobs if job["tenant_id"] == library.tenant} == {
+        ("maintain_index", -10),
+        ("make_centroids", -10),  # that is so for whatever begins to have chunks
+    }
+    async with library.workshop.working():
+        await until(lambda: has_drifted(library, 100))
+    await library.assert_exact(QUERIES)
+    await library.workshop.drop_jobs()
+
+
+async def has_drifted(library: Library, avgdl: float) -> bool:
+    return await library.avgdl() != avgdl
+
+
+async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: Library) -> None:
+    await library.put("a text", " ".join(WORDS))
+    await library.services.knowledge_bases.delete("default")
+    await library.workshop.maintenance.maintain(library.tenant, library.index)
+    await library.workshop.maintenance.scan()
+    await library.workshop.run_jobs(ERASE_JOB)
+    for table in ("lex_df", "lex_totals"):
+        left = f"select count(*) from {table} where index_id = $1"
+        assert await library.workshop.owner.fetchval(left, library.index) == 0
+
+
+async def test_folding_compares_no_row_with_another(library: Library) -> None:
+    """A join is planned for one row where there are no statistics yet; a hundred thousand then take minutes."""
+    explain = Statement(f"explain {MERGE_FREQUENCIES.sql}", MERGE_FREQUENCIES.parameter_names)
+    async with library.services.content.db.transaction() as session:
+        plan = [row[0] for row in await session.fetch_rows(explain, {"tenant": library.tenant, "index": library.index})]
+    assert any("Delete on lex_df" in line for line in plan)
+    assert not any(word in line for line in plan for word in ("Join", "Nested Loop"))

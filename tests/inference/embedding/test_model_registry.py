@@ -1,0 +1,143 @@
+"""The models of a process side by side: which is found, which is named, and what stops the start."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from app.errors import InvalidInputError
+from app.inference.embedding import Embedder, EmbeddingMismatch, EmbeddingRejected
+from app.inference.embedding.factory import DuplicateEmbeddingModel, create_embedders
+from app.inference.embedding.model_registry import Embedders
+from app.settings import load_settings
+from harness.protocol_servers.embedding import EmbeddingServer
+from tests.inference.embedding.conftest import EmbedderOpener
+
+NOBODY: Any = None  # what keeps the limits of endpoints, which these have not
+CLOSED_PORT = "http://127.0.0.1:9/v1"
+
+
+def embedders(server: EmbeddingServer, *models: dict[str, Any]) -> Embedders:
+    """The default one is ``first`` of the server; the others answer there too, where they say nothing else."""
+    given = [{"base_url": server.base_url, **model} if "provider" not in model else model for model in models]
+    embedding = {
+        "CARREL_EMBEDDING_BASE_URL": server.base_url,
+        "CARREL_EMBEDDING_MODEL": "first",
+        "CARREL_EMBEDDING_DIMENSIONS": 64,
+        "CARREL_EMBEDDING_MODELS": json.dumps(given),
+    }
+    return create_embedders(load_settings(embedding=embedding).embedding, bulk_threads=1, rate_limit_store=NOBODY)
+
+
+@pytest.fixture
+async def opened(server: EmbeddingServer) -> AsyncIterator[Embedders]:
+    made = embedders(
+        server,
+        {"model": "second", "dimensions": 8, "query_prefix": "query: "},
+        {"model": "second", "dimensions": 16, "max_tokens": 64},
+        {"provider": "embedded", "precision": "int8"},
+    )
+    yield made
+    await made.close()
+
+
+def names(models: Embedders) -> list[tuple[str, int]]:
+    return [(identity.model, identity.dimensions) for identity in models.identities]
+
+
+def test_each_has_what_its_entry_says(opened: Embedders) -> None:
+    assert names(opened) == [("first", 64), ("second", 8), ("second", 16), ("all-MiniLM-L6-v2", 384)]
+    assert [embedder.max_tokens for embedder in opened.all] == [8191, 8191, 64, 256]
+    assert opened.identities[1].query_prefix == "query: "
+    assert opened.identities[3].precision == "int8"
+
+
+@pytest.mark.parametrize(
+    ("model", "dimensions", "found"),
+    [(None, None, 0), (None, 64, 0), ("first", None, 0), ("second", None, 1), ("second", 8, 1), ("second", 16, 2)],
+)
+def test_by_name_and_size(opened: Embedders, model: str | None, dimensions: int | None, found: int) -> None:
+    assert opened.get_by_name(model, dimensions) is opened.all[found]
+
+
+@pytest.mark.parametrize(
+    ("model", "dimensions", "said"),
+    [
+        ("third", None, "The embedding models are: first, second, all-MiniLM-L6-v2."),
+        ("Second", 8, "The embedding models are: first, second, all-MiniLM-L6-v2."),
+        ("second", 64, "second has 8 or 16 dimensions."),
+        (None, 8, "first has 64 dimensions."),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(
+    opened: Embedders, model: str | None, dimensions: int | None, said: str
+) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        opened.get_by_name(model, dimensions)
+    assert caught.value.message == said
+
+
+def test_an_index_finds_the_model_that_made_it_and_no_other(opened: Embedders) -> None:
+    for embedder in opened.all:
+        assert opened.find_by_identity({**asdict(embedder.identity), "analyser": "english-3", "k1": 1.2}) is embedder
+        for changes in ({"model": "x"}, {"dimensions": 5}, {"precision": "x"}, {"document_prefix": "x"}):
+            assert opened.find_by_identity(asdict(replace(embedder.identity, **changes))) is None
+    assert opened.find_by_identity({}) is None
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        [{"model": "first", "dimensions": 64}],
+        [{"model": "second", "dimensions": 8}, {"model": "second", "dimensions": 8, "query_prefix": "query: "}],
+        [{"provider": "embedded"}, {"provider": "embedded", "precision": "int8"}],
+        [{"provider": "embedded"}, {"model": "all-MiniLM-L6-v2", "dimensions": 384}],
+    ],
+)
+def test_the_same_model_twice_stops_the_start(server: EmbeddingServer, models: list[dict[str, Any]]) -> None:
+    with pytest.raises(DuplicateEmbeddingModel, match=r"CARREL_EMBEDDING_MODELS: .* is there twice"):
+        embedders(server, *models)
+
+
+async def test_one_that_does_not_answer_is_a_warning(server: EmbeddingServer, caplog: pytest.LogCaptureFixture) -> None:
+    made = embedders(server, {"model": "gone", "dimensions": 8, "base_url": CLOSED_PORT})
+    with caplog.at_level(logging.WARNING):
+        await made.check()
+    await made.close()
+    assert "embedding.unavailable_at_start" in caplog.text
+    assert server.requests == 1
+
+
+async def test_one_with_other_vectors_stops_the_start(server: EmbeddingServer) -> None:
+    made = embedders(server, {"model": "second", "dimensions": 8})
+    with pytest.raises(EmbeddingMismatch, match="dimensions of 'second' in CARREL_EMBEDDING_MODELS is 8"):
+        await made.check()
+    await made.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "named"),
+    [(401, "api_key_env of 'second'"), (403, "api_key_env of 'second'"), (404, "base_url of 'second'")],
+)
+async def test_a_refusal_names_the_settings_of_the_one_that_refuses(
+    server: EmbeddingServer, status: int, named: str
+) -> None:
+    made = embedders(server, {"model": "second", "dimensions": 64})
+    server.fail(status, times=2)
+    with pytest.raises(EmbeddingRejected, match=f"check {named} in CARREL_EMBEDDING_MODELS"):
+        await made.all[1].check()
+    with pytest.raises(EmbeddingRejected, match="check CARREL_EMBEDDING_"):
+        await made.all[0].check()
+    await made.close()
+
+
+async def test_closing_closes_all(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+    one: Embedder = open_embedder()
+    other: Embedder = open_embedder(dimensions=64)
+    await Embedders(one, [other]).close()
+    for embedder in (one, other):
+        with pytest.raises(RuntimeError):
+            await embedder.embed_queries(["desk"])

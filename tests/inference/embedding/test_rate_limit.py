@@ -1,0 +1,183 @@
+"""Limits a minute that processes share through the database, pauses, and who goes first."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from app.db.control_plane import ControlPlaneDatabase
+from app.db.session import Database
+from app.embedded_postgres import DatabaseUrls
+from app.inference.embedding.rate_limit import (
+    MAX_PAUSE_SECONDS,
+    SharedRateLimiter,
+    UnlimitedRateLimiter,
+    compute_provider_key,
+)
+
+
+@pytest.fixture
+async def system(database: DatabaseUrls) -> AsyncIterator[ControlPlaneDatabase]:
+    pool = Database.connect(database.app, pool_size=4)
+    yield ControlPlaneDatabase(pool)
+    await pool.close()
+
+
+@pytest.fixture
+def provider() -> UUID:
+    return uuid4()
+
+
+def pace(
+    system: ControlPlaneDatabase, provider: UUID, *, requests: int | None = None, tokens: int | None = None
+) -> SharedRateLimiter:
+    return SharedRateLimiter(system, provider, requests_per_minute=requests, tokens_per_minute=tokens)
+
+
+async def pass_time(owner: asyncpg.Connection, provider: UUID, seconds: float) -> None:
+    await owner.execute(
+        "update provider_pace set filled_at = filled_at - $2 * interval '1 s',"
+        " paused_until = paused_until - $2 * interval '1 s' where provider = $1",
+        provider, seconds,
+    )  # fmt: skip
+
+
+async def taken(pace: SharedRateLimiter, tokens: int, *, interactive: bool = False) -> int:
+    """How many turns there are in a row."""
+    count = 0
+    while not await pace.acquire(tokens, interactive=interactive):
+        count += 1
+        assert count < 1000
+    return count
+
+
+# Limits so low that the time a test takes makes no difference.
+async def test_bulk_work_gets_a_share_at_once_and_then_its_rate(
+    system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
+) -> None:
+    paced = pace(system, provider, requests=12)
+    assert await taken(paced, 5) == 2
+    assert 0.0 < await paced.acquire(5, interactive=False) <= 5.0
+    await pass_time(owner, provider, 5.0)
+    assert await taken(paced, 5) == 1
+    await pass_time(owner, provider, 3600.0)
+    assert await taken(paced, 5) == 2
+
+
+async def test_tokens_are_counted_beside_requests(
+    system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
+) -> None:
+    paced = pace(system, provider, requests=6000, tokens=600)
+    assert paced.max_tokens == 100
+    assert await taken(paced, 99) == 2  # the second goes below zero: a large call is not passed over for small ones
+    assert 5.0 < await paced.acquire(1, interactive=False) <= 9.9
+    await pass_time(owner, provider, 9.9)
+    assert await taken(paced, 99) == 1
+
+
+async def test_a_query_goes_where_bulk_work_waits(system: ControlPlaneDatabase, provider: UUID) -> None:
+    paced = pace(system, provider, requests=12, tokens=600)
+    assert await taken(paced, 99) == 2
+    assert await taken(paced, 1, interactive=True) == 6  # half a minute's
+    assert await paced.acquire(1, interactive=False) > 25.0
+
+
+async def test_queries_have_a_limit_too(system: ControlPlaneDatabase, provider: UUID) -> None:
+    paced = pace(system, provider, requests=12)
+    assert await taken(paced, 10, interactive=True) == 2 + 6
+    assert 0.0 < await paced.acquire(10, interactive=True) <= 5.0
+
+
+async def test_the_smallest_limits_let_something_through(
+    system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
+) -> None:
+    paced = pace(system, provider, requests=1, tokens=1)
+    assert paced.max_tokens == 1
+    assert await taken(paced, 1) == 1
+    assert 50.0 < await paced.acquire(1, interactive=False) <= 60.0
+    await pass_time(owner, provider, 60.0)
+    assert await taken(paced, 1) == 1
+
+
+async def test_processes_share_the_limit(database: DatabaseUrls, provider: UUID) -> None:
+    pools = [Database.connect(database.app, pool_size=4) for _ in range(3)]
+    paces = [pace(ControlPlaneDatabase(pool), provider, requests=12) for pool in pools]
+    waits = await asyncio.gather(*(paced.acquire(1, interactive=False) for paced in paces for _ in range(8)))
+    assert waits.count(0.0) == 2
+    for pool in pools:
+        await pool.close()
+
+
+async def test_providers_do_not_share(system: ControlPlaneDatabase) -> None:
+    first, second = (pace(system, uuid4(), requests=12) for _ in range(2))
+    assert await taken(first, 1) == await taken(second, 1) == 2
+
+
+async def test_a_pause_is_everybodys(system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID) -> None:
+    first, second = (pace(system, provider, requests=60) for _ in range(2))
+    assert not await second.acquire(1, interactive=True)
+    await first.pause(20.0)
+    await first.pause(5.0)
+    for interactive in (False, True):
+        assert 15.0 < await second.acquire(1, interactive=interactive) <= 20.01
+    await pass_time(owner, provider, 20.1)
+    assert not await second.acquire(1, interactive=True)
+
+
+async def test_a_pause_before_any_call(system: ControlPlaneDatabase, provider: UUID) -> None:
+    paced = pace(system, provider, tokens=60)
+    await paced.pause(20.0)
+    assert await paced.acquire(1, interactive=True) > 15.0
+
+
+@pytest.mark.parametrize("seconds", [MAX_PAUSE_SECONDS + 1, 1e12])
+async def test_no_pause_is_for_ever(system: ControlPlaneDatabase, provider: UUID, seconds: float) -> None:
+    paced = pace(system, provider, requests=60)
+    await paced.pause(seconds)
+    assert MAX_PAUSE_SECONDS - 30.0 < await paced.acquire(1, interactive=False) <= MAX_PAUSE_SECONDS
+
+
+async def test_what_a_call_really_cost_is_counted_with_the_next(
+    system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
+) -> None:
+    async def left() -> float:
+        found: float = await owner.fetchval("select tokens from provider_pace where provider = $1", provider)
+        return found
+
+    paced = pace(system, provider, tokens=60)
+    assert not await paced.acquire(8, interactive=False)
+    assert await left() == 2.0
+    paced.adjust(-3)
+    paced.adjust(25)
+    assert not await paced.acquire(1, interactive=False)
+    assert -22.0 < (low := await left()) < -16.0
+    paced.adjust(-100)
+    assert await paced.acquire(1, interactive=False)  # no turn: the correction is kept
+    await pass_time(owner, provider, 30.0)
+    assert not await paced.acquire(1, interactive=False)
+    assert await left() > low + 99.0
+    assert not await paced.acquire(1, interactive=False)
+    assert 8.0 < await left() < 10.0  # never more than a share
+
+
+async def test_without_limits_nobody_waits() -> None:
+    paced = UnlimitedRateLimiter()
+    await paced.pause(30.0)
+    assert await paced.acquire(10**9, interactive=False) == 0.0
+
+
+async def test_tenants_do_not_see_it(database: DatabaseUrls, system: ControlPlaneDatabase, provider: UUID) -> None:
+    await pace(system, provider, requests=60).pause(1.0)
+    for tenant in (None, uuid4()):
+        async with system.database.transaction(tenant) as session:
+            connection = await session.connection()
+            found = await connection.exec_driver_sql("select count(*) from provider_pace")
+            assert found.scalar_one() == 0
+
+
+def test_a_provider_is_an_endpoint_and_a_model() -> None:
+    keys = {compute_provider_key(url, model) for url in ("http://a/v1", "http://b/v1") for model in ("m", "n")}
+    assert len(keys) == 4
+    assert compute_provider_key("http://a/v1", "m") in keys

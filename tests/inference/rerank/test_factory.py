@@ -1,0 +1,60 @@
+"""The reranker that the settings say, and settings that say none."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.inference.rerank.factory import create_reranker
+from app.settings import RerankSettings
+from harness.protocol_servers.rerank import RerankServer
+
+
+def settings(**given: Any) -> RerankSettings:
+    return RerankSettings(**{f"CARREL_RERANK_{name.upper()}": value for name, value in given.items()})
+
+
+def test_none_is_the_default() -> None:
+    assert not settings().is_configured
+    assert create_reranker(settings()) is None
+
+
+@pytest.mark.parametrize("style", [None, "tei", "jina", "vllm"])
+async def test_an_endpoint(style: str | None) -> None:
+    with RerankServer("cohere" if style is None else style, api_key="a-key") as server:  # type: ignore[arg-type]
+        given = {"url": server.url, "api_key": "a-key", "max_documents": 2, "max_characters": 100}
+        configured = settings(**given, **({"style": style} if style else {}))
+        assert configured.is_configured
+        reranker = create_reranker(configured)
+        assert reranker is not None
+        found = await reranker.rerank("lamp", ["x" * 200, "lamp", "desk"], top_n=3, timeout_seconds=30)
+        await reranker.close()
+    assert found == {0: 0.0, 1: 1.0, 2: 0.0}
+    assert [len(asked.texts) for asked in server.received] == [2, 1]
+    assert len(server.received[0].texts[0]) == 100
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"model": "m"}, "CARREL_RERANK_MODEL needs CARREL_RERANK_URL"),
+        ({"api_key": "hidden"}, "CARREL_RERANK_API_KEY needs CARREL_RERANK_URL"),
+        ({"max_documents": 5}, "CARREL_RERANK_MAX_DOCUMENTS needs CARREL_RERANK_URL"),
+        ({"url": "tei:8080"}, "http or https"),
+        ({"url": "http://tei", "style": "guess"}, "'tei', 'cohere', 'jina' or 'vllm'"),
+        ({"url": "http://tei", "max_documents": 0}, "CARREL_RERANK_MAX_DOCUMENTS"),
+        ({"max_characters": 10}, "CARREL_RERANK_MAX_CHARACTERS"),
+    ],
+)
+def test_settings_that_are_wrong(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        settings(**given)
+
+
+def test_the_key_does_not_show() -> None:
+    configured = settings(url="http://tei", api_key="hidden")
+    assert "hidden" not in f"{configured!r} {configured.model_dump()} {configured.model_dump_json()}"
+
+
+def test_a_plugin_may_read_the_others() -> None:
+    assert settings(provider="mine", model="m", api_key="k").is_configured

@@ -1,0 +1,93 @@
+"""Pictures into words over HTTP: what is sent, what is believed, what is tried again."""
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from PIL import Image
+
+from app.inference.vision import VisionRejected, VisionUnavailable
+from app.inference.vision.openai_vision import MAX_ATTEMPTS, MAX_CHARACTERS, OpenAIVision
+from harness.protocol_servers.chat import ChatServer, Failing
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer() as running:
+        yield running
+
+
+def red() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (80, 70), "red").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+async def describe(server: ChatServer, *, key: str | None = "secret", timeout: float = 5.0) -> tuple[str, int]:
+    model = OpenAIVision(server.base_url, key, "looker", timeout_seconds=timeout, first_delay_seconds=0.01)
+    try:
+        said = await model.describe(red(), "image/png", language="german")
+    finally:
+        await model.close()
+    return said.text, said.tokens
+
+
+async def test_a_picture_is_sent_and_described(server: ChatServer) -> None:
+    assert await describe(server) == ("A red square of 80 by 70 dots.", 100)
+    (asked,) = server.received
+    assert (asked.body["model"], asked.media_type, asked.picture.size) == ("looker", "image/png", (80, 70))
+    assert "german" in asked.text
+    assert asked.headers["authorization"] == "Bearer secret"
+    await describe(server, key=None)
+    assert "authorization" not in server.received[-1].headers
+
+
+@pytest.mark.parametrize("how", [429, 500, 503, "garbage", "not_json"])
+async def test_what_may_pass_is_tried_again(server: ChatServer, how: Failing | int) -> None:
+    server.fail(how, retry_after="0.01")
+    assert (await describe(server))[0].startswith("A red square")
+    assert len(server.received) == 2
+
+
+@pytest.mark.parametrize("how", [500, "garbage"])
+async def test_it_gives_up(server: ChatServer, how: Failing | int) -> None:
+    server.fail(how, times=MAX_ATTEMPTS, retry_after="0.01")
+    with pytest.raises(VisionUnavailable, match="vision model failed"):
+        await describe(server)
+    assert len(server.received) == MAX_ATTEMPTS
+
+
+async def test_whoever_asks_for_too_much_patience_is_asked_later(server: ChatServer) -> None:
+    server.fail(429, retry_after="600")
+    with pytest.raises(VisionUnavailable) as caught:
+        await describe(server)
+    assert (len(server.received), caught.value.retry_after) == (1, 600)
+
+
+async def test_one_that_does_not_answer_is_not_waited_for(server: ChatServer) -> None:
+    server.fail("slow", times=MAX_ATTEMPTS)
+    with pytest.raises(VisionUnavailable, match="no answer in time"):
+        await describe(server, timeout=0.05)
+
+
+@pytest.mark.parametrize(
+    ("how", "hint"),
+    [
+        (400, "this picture"),
+        (401, "CARREL_CHAT_API_KEY"),
+        (404, "CARREL_VISION_MODEL"),
+        ("refusal", "does not describe"),
+    ],
+)
+async def test_a_refusal_is_final(server: ChatServer, how: Failing | int, hint: str) -> None:
+    server.fail(how)
+    with pytest.raises(VisionRejected, match=hint) as caught:
+        await describe(server)
+    assert len(server.received) == 1
+    assert "may repeat the input" not in str(caught.value.message)
+
+
+async def test_a_reply_is_not_believed(server: ChatServer) -> None:
+    server.say, server.tokens = (lambda _: "word " * 10_000), None
+    text, tokens = await describe(server)
+    assert (len(text), tokens) == (MAX_CHARACTERS, 0)

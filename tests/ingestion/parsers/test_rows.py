@@ -1,0 +1,153 @@
+"""Rows into tables and records: headers, titles, blank rows, questions and answers, wide and long rows."""
+
+import pytest
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.rows import add_rows
+from app.ingestion.types import BlockKind, TextTooLong
+
+Blocks = list[tuple[str, str]]
+BLANK = ["", ""]
+LONG = "A sentence that goes on about the car and its many qualities. " * 6
+
+
+def blocks_of(rows: list[list[str]], max_characters: int = 100_000) -> Blocks:
+    blocks = BlockList(ParseOptions(None, max_pages=1, max_characters=max_characters))
+    add_rows(iter(rows), blocks, sheet=3)
+    assert {block.sheet for block in blocks.blocks} <= {3}
+    return [(block.kind.value, block.text) for block in blocks.blocks]
+
+
+def table(*lines: str) -> tuple[str, str]:
+    """A table block; the rule below the header is put in."""
+    rule = "|" + " --- |" * (lines[0].replace("\\|", "").count("|") - 1)
+    return "table", "\n".join([lines[0], rule, *lines[1:]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], []),
+        ([BLANK, []], []),
+        ([["a", "b"], ["1", "2"]], [table("| a | b |", "| 1 | 2 |")]),
+        ([["a", "b"], ["1"], ["2", "3", "4"]], [table("| a | b | |", "| 1 | | |", "| 2 | 3 | 4 |")]),
+        ([["", "a", "", "b"], ["", "1", "", "2"]], [table("| a | b |", "| 1 | 2 |")]),
+        ([["Report"], ["of May"], ["a", "b"], ["1", "2"]],
+         [("paragraph", "Report"), ("paragraph", "of May"), table("| a | b |", "| 1 | 2 |")]),
+        ([["Report", ""], BLANK, ["a", "b"], ["1", "2"], BLANK, ["", "The end."]],
+         [("paragraph", "Report"), table("| a | b |", "| 1 | 2 |"), ("paragraph", "The end.")]),
+        ([["a", "b"], ["1", "2"], BLANK, ["c", "d"], ["3", "4"]],
+         [table("| a | b |", "| 1 | 2 |"), table("| c | d |", "| 3 | 4 |")]),
+        ([["a", "b"], ["1", "2"], BLANK, ["x", "4"], ["y", "5"]],
+         [table("| a | b |", "| 1 | 2 |"), table("| a | b |", "| x | 4 |", "| y | 5 |")]),
+        ([["a", "b"], ["1", "2"], BLANK, ["3", "4", "5"], ["6", "7", "8"]],
+         [table("| a | b |", "| 1 | 2 |"), table("| 3 | 4 | 5 |", "| 6 | 7 | 8 |")]),
+        ([["a", "b"], ["1", "2"], BLANK, ["sum", "total"]],
+         [table("| a | b |", "| 1 | 2 |"), table("| a | b |", "| sum | total |")]),
+        ([["land", "2023", "2024"], ["DE", "5", "6"]], [table("| land | 2023 | 2024 |", "| DE | 5 | 6 |")]),
+        ([["only", "names"]], [("paragraph", "only\nnames")]),
+        ([["word"], ["another"]], [("paragraph", "word"), ("paragraph", "another")]),
+        ([["a|b", "c"], ["1\n2", "3"]], [table("| a\\|b | c |", "| 1 2 | 3 |")]),
+    ],
+    ids=[
+        "none", "blank", "table", "ragged", "gap", "titles", "notes", "two-tables", "goes-on", "no-names", "last-row",
+        "years", "header-alone", "one-column", "escaped",
+    ],
+)  # fmt: skip
+def test_tables(rows: list[list[str]], expected: Blocks) -> None:
+    assert blocks_of(rows) == expected
+
+
+def test_every_part_of_a_long_table_says_what_its_columns_are() -> None:
+    rows = [[f"city {n}", f"{n} people", "in service"] for n in range(200)]
+    parts = [text.split("\n") for kind, text in blocks_of([["Where", "Who", "State"], *rows]) if kind == "table"]
+    assert len(parts) > 10
+    assert {tuple(lines[:2]) for lines in parts} == {("| Where | Who | State |", "| --- | --- | --- |")}
+    assert [line for lines in parts for line in lines[2:]] == [f"| {' | '.join(row)} |" for row in rows]
+    assert all(len("\n".join(lines)) < 450 for lines in parts)
+
+
+def test_rows_without_names_are_not_repeated() -> None:
+    rows = [[f"{n}.5", f"{n} 000"] for n in range(100)]
+    lines = [line for _, text in blocks_of(rows) for line in text.split("\n") if "---" not in line]
+    assert lines == [f"| {' | '.join(row)} |" for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Question", "Answer"), ("question", "answer"), ("Q", "A"), ("Q:", "A:"), ("Frage", "Antwort"),
+        ("Pregunta", "Respuesta"), ("问题", "答案"), ("問題", "回答"), ("Вопрос", "Ответ"), ("السؤال", "الجواب"),
+        ("Prompt", "Response"), ("Title", "Content"), ("User question", "Expected answer"), ("QUESTIONS", "ANSWERS"),
+        ("faq_question", "faq_answer"),
+    ],
+)  # fmt: skip
+def test_questions_and_answers_are_records(question: str, answer: str) -> None:
+    rows = [
+        ["No.", answer, question],
+        ["1", "On Mondays.", "When?"],
+        ["2", "Here.\nOr there.", "Where?"],
+        ["3", "", "Why?"],
+    ]
+    name, other = (name[0].upper() + name[1:].rstrip(":") for name in (question, answer))
+    assert blocks_of(rows) == [
+        ("record", f"{name}: When?\n{other}: On Mondays.\nNo.: 1"),
+        ("record", f"{name}: Where?\n{other}: Here.\nOr there.\nNo.: 2"),
+        ("record", f"{name}: Why?\nNo.: 3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["q", "a"], ["1", "12.5"], ["2", "13"]],
+        [["Question", "Answer"], ["Berlin", "5"], ["Rome", "7 %"]],
+        [["Question", "Points"], ["When?", "Two points"]],
+        [["Question id", "Answer"], ["x1", "Yes"]],
+        [["Option q", "Option a"], ["red", "blue"]],
+    ],
+    ids=["quantities", "numbers", "no-answer", "id", "options"],
+)
+def test_other_tables_are_no_questions_and_answers(rows: list[list[str]]) -> None:
+    assert [kind for kind, _ in blocks_of(rows)] == ["table"]
+
+
+def test_blank_rows_between_questions_lose_no_names() -> None:
+    rows = [
+        ["Frage", "Antwort"],
+        ["Wann?", "Heute."],
+        BLANK,
+        ["Wo?", "Hier."],
+        ["Wer?", "Ich."],
+        BLANK,
+        ["Was?", "Das."],
+    ]
+    assert blocks_of(rows) == [
+        ("record", f"Frage: {question}\nAntwort: {answer}")
+        for question, answer in (("Wann?", "Heute."), ("Wo?", "Hier."), ("Wer?", "Ich."), ("Was?", "Das."))
+    ]
+
+
+def test_a_wide_row_is_a_record() -> None:
+    names = [f"field {n}" for n in range(9)]
+    rows = [names, ["a", "", *"bcdefgh"], [*"ijklmnopq", "beyond"]]
+    assert blocks_of(rows) == [
+        ("record", "Field 0: a\n" + "\n".join(f"Field {n}: {text}" for n, text in enumerate("bcdefgh", start=2))),
+        ("record", "\n".join(f"Field {n}: {text}" for n, text in enumerate("ijklmnopq")) + "\nbeyond"),
+    ]
+    assert [kind for kind, _ in blocks_of([row[:8] for row in rows])] == ["table"]
+
+
+def test_a_row_of_long_texts_is_a_record() -> None:
+    assert blocks_of([["name", "about"], ["E2", LONG], ["E3", LONG]]) == [
+        ("record", f"Name: E2\nAbout: {LONG.strip()}"),
+        ("record", f"Name: E3\nAbout: {LONG.strip()}"),
+    ]
+
+
+def test_the_limit_ends_an_endless_sheet() -> None:
+    blocks = BlockList(ParseOptions(None, max_pages=1, max_characters=1000))
+    with pytest.raises(TextTooLong):
+        add_rows(iter(lambda: ["again", "and again"], None), blocks)
+    assert {block.kind for block in blocks.blocks} == {BlockKind.TABLE}

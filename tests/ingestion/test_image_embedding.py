@@ -1,0 +1,238 @@
+"""Pictures embedded as what they are: found by a text that means the same, paid for once, told of where it fails."""
+
+import io
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.db.models.tenant_data import DocumentRow
+from app.embedded_postgres import DatabaseUrls
+from app.inference.embedding import EmbeddingMismatch, EmbeddingUnavailable
+from app.ingestion.images.description import MAX_FAILURES
+from app.ingestion.images.image_embedding import MAX_SLICE_IMAGES
+from app.ingestion.preview.service import PreviewOptions
+from app.retrieval.types import Hit, SearchRequest
+from harness.protocol_servers.chat import Asked, ChatServer, says_colour
+from harness.protocol_servers.embedding import PICTURE_TOKENS
+from tests.ingestion import illustrated
+from tests.ingestion.test_image_description import chunks, media_keys, warnings
+from tests.ingestion.workshop import Workshop, open_workshop, upload
+
+LONG = " ".join(f"Sentence number {number} of many." for number in range(60))
+
+
+@pytest.fixture(scope="module")
+async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
+    """The embedding model takes pictures; nobody describes them."""
+    embedding = {"CARREL_EMBEDDING_PICTURES": "input"}
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
+        opened.endpoint.picture_form = "input"
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def chat() -> Iterator[ChatServer]:
+    with ChatServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+async def talkative(
+    database: DatabaseUrls, chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Workshop]:
+    """It does, and they are described besides."""
+    embedding = {"CARREL_EMBEDDING_PICTURES": "messages"}
+    data_dir = tmp_path_factory.mktemp("data")
+    async with open_workshop(database, data_dir, models=chat.as_vision, embedding=embedding) as opened:
+        opened.endpoint.picture_form = "messages"
+        yield opened
+
+
+@pytest.fixture
+async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
+    """A tenant of the test's own; afterwards every table must add up."""
+    workshop.endpoint.reset()
+    yield await workshop.new_tenant()
+    workshop.endpoint.reset()
+    workshop.endpoint.refused_word = None
+    await workshop.end_whole()
+
+
+@pytest.fixture
+async def others(talkative: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
+    """The same where pictures are described."""
+    chat.reset()
+    chat.say = says_colour
+    talkative.endpoint.reset()
+    yield await talkative.new_tenant()
+    talkative.endpoint.refused_word = None
+    await talkative.end_whole()
+
+
+async def found(services: TenantServices, query: str, strategy: str = "simple") -> list[Hit]:
+    return list((await services.retrieval.search(SearchRequest(queries=[query], strategy=strategy))).hits)
+
+
+def sent(workshop: Workshop) -> list[str]:
+    """The colours of the pictures that came to the endpoint."""
+    return [colour for request in workshop.endpoint.received if request.pictures for colour in request.inputs]
+
+
+async def spent(workshop: Workshop, services: TenantServices) -> tuple[int, int]:
+    row = await workshop.owner.fetchrow(
+        "select passages, tokens from embedding_usage where model = 'words' and tenant_id = $1",
+        services.principal.tenant_id,
+    )
+    return (row["passages"], row["tokens"]) if row else (0, 0)
+
+
+async def checkpoints(workshop: Workshop, services: TenantServices) -> int:
+    count: int = await workshop.owner.fetchval(
+        "select count(*) from embedding_checkpoint where tenant_id = $1", services.principal.tenant_id
+    )
+    return count
+
+
+def many(path: Path, count: int) -> Path:
+    """A few words and so many pictures."""
+    document = illustrated.WORD.Document()
+    document.add_paragraph("Only these words.")
+    for number in range(count):
+        document.add_picture(io.BytesIO(illustrated.square("red", (100 + number, 100))))
+    document.save(str(path))
+    return path
+
+
+async def test_a_text_finds_the_picture(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
+    await workshop.ingest(document)
+    for colour, page, section in (("red", 1, "Harbours"), ("blue", 2, "Rivers")):
+        best = (await found(services, colour))[0].chunk
+        assert (best.media_type, best.page, best.section_titles) == ("image/png", page, [section])
+    assert len(await media_keys(workshop, document)) == 2
+    assert await warnings(workshop, document) == "[]"
+    shown = [row for row in await chunks(workshop, document) if row["media_ordinal"] is not None]
+    assert [row["content"] for row in shown] == ["Picture 1", "Picture 2"]
+    # The words around it find it too.
+    assert shown[0]["id"] in {hit.chunk.id for hit in await found(services, "harbours", "lexical")}
+    assert sent(workshop) == ["red", "blue"]
+    assert (await spent(workshop, services))[1] > 2 * PICTURE_TOKENS
+    assert await checkpoints(workshop, services) == 0
+
+
+async def test_a_picture_alone(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    path = tmp_path / "scan.png"
+    path.write_bytes(illustrated.square("green"))
+    await workshop.ingest(await upload(services, path))
+    (only,) = await found(services, "green")
+    assert (only.chunk.image_ordinal, only.chunk.media_type) == (0, "image/png")
+    assert await spent(workshop, services) == (1, PICTURE_TOKENS)
+
+
+async def test_what_was_paid_for_survives(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
+    workshop.endpoint.fail("slow", seconds=0.0)  # the pictures pass
+    workshop.endpoint.fail(503, times=None, retry_after="500")
+    with pytest.raises(EmbeddingUnavailable):
+        await workshop.ingest(document)
+    assert await checkpoints(workshop, services) == 2
+    workshop.endpoint.reset()
+    await workshop.ingest(document)
+    assert sent(workshop) == []
+    assert (await found(services, "blue"))[0].chunk.media_type == "image/png"
+    assert await checkpoints(workshop, services) == 0
+    # Another tenant pays for itself.
+    stranger = await workshop.new_tenant()
+    await workshop.ingest(await upload(stranger, illustrated.pdf(tmp_path / "two.pdf")))
+    assert sent(workshop) == ["red", "blue"]
+
+
+async def test_one_that_is_refused_is_told_of(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    workshop.endpoint.refused_word = "blue"
+    document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
+    await workshop.ingest(document)
+    assert "did not take 1 of 2 pictures" in await warnings(workshop, document)
+    assert (await found(services, "red"))[0].chunk.media_type == "image/png"
+    hits = await found(services, "rivers", "lexical")
+    assert "image/png" in {hit.chunk.media_type for hit in hits}
+    assert len(await media_keys(workshop, document)) == 2
+
+
+async def test_a_model_that_takes_none_is_left_alone(
+    workshop: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
+    workshop.endpoint.refused_word = "red"
+    count = MAX_SLICE_IMAGES + MAX_FAILURES
+    document = await upload(services, many(tmp_path / "many.docx", count))
+    await workshop.ingest(document)
+    assert f"did not take {count} of {count} pictures" in await warnings(workshop, document)
+    tried = {data for request in workshop.endpoint.received for data in request.pictures}
+    assert len(tried) == MAX_SLICE_IMAGES
+    assert await workshop.status(document.id) == "ready"
+
+
+@pytest.mark.parametrize(("how", "error"), [("dimension", EmbeddingMismatch), (503, EmbeddingUnavailable)])
+async def test_other_failures_are_the_document_s(
+    workshop: Workshop, services: TenantServices, tmp_path: Path, how: Any, error: type[Exception]
+) -> None:
+    workshop.endpoint.fail(how, retry_after="500")
+    document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
+    with pytest.raises(error):
+        await workshop.ingest(document)
+    assert await workshop.status(document.id) == "embedding"
+    await workshop.ingest(document)
+    assert await workshop.status(document.id) == "ready"
+
+
+async def test_a_preview_says_how_many(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    path = illustrated.pdf(tmp_path / "two.pdf")
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="two.pdf"\r\n\r\n'
+        yield path.read_bytes() + b"\r\n--b--\r\n"
+
+    made = await services.preview.preview_upload(body(), b"b", lambda _: PreviewOptions())
+    assert (made.quality.pictures, made.warnings) == (2, [])
+    assert [draft.text for draft in made.drafts if draft.text.startswith("Picture")] == ["Picture 1", "Picture 2"]
+    assert sent(workshop) == []
+
+
+async def test_described_and_embedded(talkative: Workshop, others: TenantServices, tmp_path: Path) -> None:
+    document = await upload(others, illustrated.pdf(tmp_path / "two.pdf"))
+    await talkative.ingest(document)
+    best = (await found(others, "blue"))[0].chunk
+    assert best.content == "A blue square of 200 by 150 dots."
+    assert (await found(others, "square", "lexical"))[0].chunk.media_type == "image/png"
+    assert sent(talkative) == ["red", "blue"]
+
+
+async def test_without_a_description_it_is_still_embedded(
+    talkative: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
+) -> None:
+    chat.fail(400, times=2)
+    document = await upload(others, illustrated.pdf(tmp_path / "two.pdf"))
+    await talkative.ingest(document)
+    assert "2 pictures were not described. " in await warnings(talkative, document)
+    assert (await found(others, "red"))[0].chunk.content == "Picture 1"
+
+
+async def test_of_a_long_description_the_beginning_is_the_picture(
+    talkative: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
+) -> None:
+    def say(_: Asked) -> str:
+        return LONG
+
+    chat.say = say
+    path = tmp_path / "red.png"
+    path.write_bytes(illustrated.square("red"))
+    document: DocumentRow = await upload(others, path)
+    await talkative.ingest(document)
+    rows = await chunks(talkative, document)
+    assert len(rows) > 1
+    assert {row["media_ordinal"] for row in rows} == {0}
+    assert (await found(others, "red"))[0].chunk.id == rows[0]["id"]
+    texts = [text for one in talkative.endpoint.received if not one.pictures for text in one.inputs]
+    assert sum("Sentence" in text for text in texts) == len(rows) - 1

@@ -1,0 +1,329 @@
+"""Pictures in the next generation of a search index: nobody describes them again, but its model sees them."""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from app.bootstrap import TenantServices
+from app.db.models.tenant_data import DocumentRow
+from app.db.session import TenantDatabase
+from app.embedded_postgres import DatabaseUrls
+from app.inference.embedding import EmbeddingUnavailable
+from app.ingestion.images.description import MAX_FAILURES
+from app.ingestion.images.image_embedding import MAX_SLICE_IMAGES
+from app.ingestion.parsers.toolkit.image_transport import MAX_IMAGE_BYTES
+from app.knowledge_bases.types import Chunking, ReindexOptions
+from app.object_store import ObjectStore, ObjectStoreUnavailable
+from app.object_store.s3 import S3ObjectStore
+from app.worker.handlers import JobContext
+from harness.protocol_servers.chat import Asked, ChatServer, says_colour
+from harness.protocol_servers.embedding import PICTURE_TOKENS, EmbeddingServer
+from tests.ingestion import illustrated
+from tests.ingestion.test_image_embedding import LONG, checkpoints, found, many
+from tests.ingestion.workshop import Workshop, open_workshop, upload
+
+CUT = Chunking("sentence", 24, 0)
+
+
+@pytest.fixture(scope="module")
+def chat() -> Iterator[ChatServer]:
+    with ChatServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def seeing() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer(dimensions=48, picture_form="messages") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def blind() -> Iterator[EmbeddingServer]:
+    with EmbeddingServer(dimensions=32) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def further(seeing: EmbeddingServer, blind: EmbeddingServer) -> str:
+    """The models beside the first one."""
+    made = [
+        {"model": name, "base_url": server.base_url, "dimensions": server.dimensions, "max_tokens": 64}
+        for name, server in (("seeing", seeing), ("blind", blind))
+    ]
+    return json.dumps([{**made[0], "pictures": "messages"}, made[1]])
+
+
+@pytest.fixture(scope="module")
+async def described(
+    database: DatabaseUrls, chat: ChatServer, further: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Workshop]:
+    """Pictures are described, and the first model takes none."""
+    embedding = {"CARREL_EMBEDDING_MODELS": further}
+    data = tmp_path_factory.mktemp("data")
+    async with open_workshop(database, data, models=chat.as_vision, embedding=embedding) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+async def seen(
+    database: DatabaseUrls, further: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Workshop]:
+    """The first model takes pictures, and nobody describes them."""
+    embedding = {"CARREL_EMBEDDING_PICTURES": "input", "CARREL_EMBEDDING_MODELS": further}
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
+        opened.endpoint.picture_form = "input"
+        yield opened
+
+
+@pytest.fixture
+async def services(seen: Workshop, seeing: EmbeddingServer, blind: EmbeddingServer) -> AsyncIterator[TenantServices]:
+    """A tenant of the test's own; afterwards every table must add up."""
+    for server in (seen.endpoint, seeing, blind):
+        server.reset()
+    yield await seen.new_tenant()
+    seeing.reset()
+    seeing.refused_word = None
+    await seen.end_whole()
+
+
+@pytest.fixture
+async def others(described: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
+    """The same where pictures are described."""
+    chat.reset()
+    chat.say = says_colour
+    yield await described.new_tenant()
+    await described.end_whole()
+
+
+async def two_pictures(workshop: Workshop, services: TenantServices, folder: Path) -> DocumentRow:
+    """A document with a red and a blue one, ingested."""
+    document = await upload(services, illustrated.pdf(folder / "two.pdf"))
+    await workshop.ingest(document)
+    return document
+
+
+async def work(workshop: Workshop, services: TenantServices, *, objects: ObjectStore | None = None) -> None:
+    """What the worker does with the job of the generation, maybe with another object store."""
+    tenant_id = services.principal.tenant_id
+    row = await workshop.owner.fetchrow(
+        "select * from search_index where tenant_id = $1 and state = 'building'", tenant_id
+    )
+    db = TenantDatabase(workshop.resources.database, tenant_id)
+    resources = replace(workshop.resources, objects=objects or workshop.resources.objects)
+    await JobContext(resources, workshop.pipeline).reindexer.run_slice(db, row["id"], row["job_id"])
+    assert await live(services) == row["id"]
+
+
+async def reindex(workshop: Workshop, services: TenantServices, **wishes: Any) -> None:
+    await services.reindexing.start("default", ReindexOptions(**{"chunking": CUT, **wishes}))
+    await work(workshop, services)
+
+
+async def live(services: TenantServices) -> UUID:
+    return (await services.knowledge_bases.find("default")).index.id
+
+
+async def shown(workshop: Workshop, index_id: UUID) -> list[tuple[object, ...]]:
+    rows = await workshop.owner.fetch(
+        "select content, media_ordinal, media_type, page from chunk"
+        " where index_id = $1 and media_ordinal is not null order by ordinal", index_id,
+    )  # fmt: skip
+    return [tuple(row) for row in rows]
+
+
+async def seen_as(services: TenantServices, colour: str) -> bool:
+    """Whether a picture has the vector of this colour: an image query finds it."""
+    best = (await found(services, colour))[0]
+    return best.chunk.media_type == "image/png" and best.similarity == pytest.approx(1.0, abs=2e-3)
+
+
+@asynccontextmanager
+async def silent_store() -> AsyncIterator[ObjectStore]:
+    """One that nobody answers for."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        store = S3ObjectStore("none", endpoint_url=url, access_key_id="id", secret_access_key="secret", region=None)
+        yield store
+        await store.close()
+
+
+async def keys(workshop: Workshop, document: DocumentRow) -> list[str]:
+    """Where its pictures are kept, the red one first."""
+    rows = await workshop.owner.fetch(
+        "select key from document_media where document_id = $1 order by ordinal", document.id
+    )
+    return [row["key"] for row in rows]
+
+
+def colours(server: EmbeddingServer) -> list[str]:
+    """Those of the pictures that came to it."""
+    return [colour for request in server.received if request.pictures for colour in request.inputs]
+
+
+async def test_chunks_that_are_pictures_stay_that(
+    described: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
+) -> None:
+    await two_pictures(described, others, tmp_path)
+    before, looked = await live(others), len(chat.received)
+    for _ in range(2):  # the second time from what the first has made
+        await reindex(described, others)
+        assert await shown(described, await live(others)) == await shown(described, before)
+    assert len(await shown(described, before)) == 2
+    assert len(chat.received) == looked
+
+
+async def test_the_same_model_sees_them_again(seen: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    await two_pictures(seen, services, tmp_path)
+    seen.endpoint.reset()
+    await reindex(seen, services)
+    assert [await seen_as(services, colour) for colour in ("red", "blue")] == [True, True]
+    assert colours(seen.endpoint) == ["red", "blue"]
+    assert await checkpoints(seen, services) == 0
+
+
+async def test_another_model_sees_them(
+    seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
+) -> None:
+    await two_pictures(seen, services, tmp_path)
+    seen.endpoint.reset()
+    await reindex(seen, services, model="seeing")
+    assert [await seen_as(services, colour) for colour in ("red", "blue")] == [True, True]
+    assert (colours(seen.endpoint), colours(seeing)) == ([], ["red", "blue"])
+    assert await checkpoints(seen, services) == 0
+    tokens = await seen.owner.fetchval(
+        "select tokens from embedding_usage where model = 'seeing' and tenant_id = $1", services.principal.tenant_id
+    )
+    assert tokens > 2 * PICTURE_TOKENS
+
+
+async def test_of_a_document_that_comes_meanwhile_both_models_see_them(
+    seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
+) -> None:
+    await services.reindexing.start("default", ReindexOptions(model="seeing", chunking=CUT))
+    await two_pictures(seen, services, tmp_path)
+    assert await seen_as(services, "red")
+    assert (colours(seen.endpoint), colours(seeing)) == (["red", "blue"], ["red", "blue"])
+    await work(seen, services)
+    assert await seen_as(services, "red")
+
+
+async def test_pictures_that_were_only_described_are_seen_too(
+    described: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
+) -> None:
+    def say(_: Asked) -> str:
+        return LONG
+
+    chat.say = say
+    await two_pictures(described, others, tmp_path)
+    assert not await seen_as(others, "red")
+    await reindex(described, others, model="seeing")
+    assert [await seen_as(others, colour) for colour in ("red", "blue")] == [True, True]
+    # Of several chunks of one picture, the first is what it shows, and the others are words.
+    assert len(await shown(described, await live(others))) > 2
+    assert (await found(others, "Sentence number 59 of many"))[0].chunk.content.endswith("number 59 of many.")
+
+
+async def test_a_model_that_takes_none_has_their_words(
+    seen: Workshop, services: TenantServices, blind: EmbeddingServer, tmp_path: Path
+) -> None:
+    await two_pictures(seen, services, tmp_path)
+    await reindex(seen, services, model="blind")
+    assert colours(blind) == []
+    assert not await seen_as(services, "red")
+    assert "image/png" in {hit.chunk.media_type for hit in await found(services, "picture 1")}
+    # The way back to a model that does is open: the pictures themselves are kept.
+    await reindex(seen, services, model="seeing")
+    assert await seen_as(services, "red")
+
+
+async def test_one_whose_bytes_are_gone_is_found_by_its_words(
+    seen: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
+    red, _ = await keys(seen, await two_pictures(seen, services, tmp_path))
+    await seen.resources.objects.delete(red)
+    await reindex(seen, services)
+    assert [await seen_as(services, colour) for colour in ("red", "blue")] == [False, True]
+    assert "image/png" in {hit.chunk.media_type for hit in await found(services, "harbours", "lexical")}
+
+
+async def test_those_that_are_gone_are_no_refusals(seen: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    document = await upload(services, many(tmp_path / "many.docx", MAX_SLICE_IMAGES + 1))
+    await seen.ingest(document)
+    for key in (await keys(seen, document))[:MAX_FAILURES]:
+        await seen.resources.objects.delete(key)
+    seen.endpoint.reset()
+    await reindex(seen, services)
+    assert len(colours(seen.endpoint)) == MAX_SLICE_IMAGES + 1 - MAX_FAILURES
+
+
+async def test_a_store_that_does_not_answer_is_waited_for(
+    seen: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
+    await two_pictures(seen, services, tmp_path)
+    await services.reindexing.start("default", ReindexOptions(chunking=CUT))
+    async with silent_store() as silent:
+        with pytest.raises(ObjectStoreUnavailable):
+            await work(seen, services, objects=silent)
+    await work(seen, services)
+    assert [await seen_as(services, colour) for colour in ("red", "blue")] == [True, True]
+
+
+async def test_one_whose_bytes_are_others_is_found_by_its_words(
+    seen: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
+    red, _ = await keys(seen, await two_pictures(seen, services, tmp_path))
+    other = tmp_path / "other.png"
+    other.write_bytes(illustrated.square("green"))
+    await seen.resources.objects.put(red, other)
+    seen.endpoint.reset()
+    await reindex(seen, services)
+    assert colours(seen.endpoint) == ["blue"]
+    assert not await seen_as(services, "green")
+
+
+async def test_one_that_is_larger_than_ingestion_makes_them_is_not_read(
+    seen: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
+    document = await two_pictures(seen, services, tmp_path)
+    await seen.owner.execute(  # as an archive may bring it
+        "update document_media set bytes = $1 where document_id = $2 and ordinal = 0",
+        MAX_IMAGE_BYTES + 1, document.id,
+    )  # fmt: skip
+    seen.endpoint.reset()
+    await reindex(seen, services)
+    assert colours(seen.endpoint) == ["blue"]
+
+
+async def test_one_that_the_model_refuses_is_found_by_its_words(
+    seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
+) -> None:
+    await two_pictures(seen, services, tmp_path)
+    seeing.refused_word = "red"
+    await reindex(seen, services, model="seeing")
+    seeing.refused_word = None
+    assert [await seen_as(services, colour) for colour in ("red", "blue")] == [False, True]
+    assert "image/png" in {hit.chunk.media_type for hit in await found(services, "harbours", "lexical")}
+
+
+async def test_a_resumed_reindex_does_not_ask_for_them_again(
+    seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
+) -> None:
+    await two_pictures(seen, services, tmp_path)
+    seeing.fail("slow", times=2, seconds=0.0)  # the pictures pass
+    seeing.fail(503, times=None, retry_after="500")
+    with pytest.raises(EmbeddingUnavailable):
+        await reindex(seen, services, model="seeing")
+    assert await checkpoints(seen, services) == 2
+    seeing.reset()
+    await work(seen, services)
+    assert colours(seeing) == []
+    assert [await seen_as(services, colour) for colour in ("red", "blue")] == [True, True]
+    assert await checkpoints(seen, services) == 0

@@ -1,0 +1,43 @@
+"""When a long job hands its place back."""
+
+import pytest
+
+from app.ingestion.time_slice import MIN_PREPARATION_MULTIPLE, MIN_WORK_SECONDS, JobPreempted, PreemptionTimer
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def handed_back(stint: PreemptionTimer) -> bool:
+    try:
+        stint.check_preemption()
+    except JobPreempted:
+        return True
+    return False
+
+
+def test_a_place_that_nobody_wants_is_kept() -> None:
+    clock = Clock()
+    stint = PreemptionTimer(clock=clock)
+    for clock.now in (0.0, 1000.0, 100_000.0):
+        assert not handed_back(stint)
+
+
+@pytest.mark.parametrize("preparation", [0.1, 5.0, 60.0])
+def test_the_repetition_costs_a_fourth_at_most(preparation: float) -> None:
+    """Each stint embeds for four times what it prepares or longer: the time for a document grows with its length."""
+    clock = Clock()
+    stint = PreemptionTimer(lambda: True, clock)
+    clock.now = preparation
+    assert not handed_back(stint)
+    enough = max(MIN_WORK_SECONDS, MIN_PREPARATION_MULTIPLE * preparation)
+    clock.now = preparation + enough - 0.01
+    assert not handed_back(stint)
+    clock.now = preparation + enough + 0.01
+    assert handed_back(stint)

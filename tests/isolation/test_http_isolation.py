@@ -1,0 +1,149 @@
+"""Another tenant's id answers as an id of nothing, at every endpoint of the routing tables, in path, query and body.
+
+Each case first succeeds for the owner. Then tenant B, and keys of A that are narrowed to another knowledge base, send
+the same request with A's ids and with invented ones, all of them and one at a time among their own: status, headers and
+body must be the same. Then it succeeds for the owner again: nobody has done anything to it.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.routing import Mount, Route
+
+from app.bootstrap import Resources
+from app.main import create_app
+from harness.running_service import Service
+from proofs.isolation.cases import SECRET, TEMPLATES, Case, Template, cases_of, unknown_words
+from proofs.isolation.comparison import outcome, send, succeeded, tried
+from proofs.isolation.routes import Endpoint, endpoints
+from proofs.isolation.tenants import Attacker, Ids, World, invented, make_world, operators, own
+
+
+def unopened() -> AbstractAsyncContextManager[Resources]:
+    raise AssertionError("asked for its routes only")
+
+
+ENDPOINTS = list(endpoints(create_app(unopened).routes))
+# Those that change nothing come first: what attackers upload to themselves must not appear between two searches.
+CASES = sorted((case for endpoint in ENDPOINTS for case in cases_of(endpoint)), key=lambda case: not case.reads)
+# Fields of cases that can be the operator's; there are no users and no chats there.
+SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
+
+
+@pytest.fixture(scope="module")
+def world(service: Service) -> Iterator[World]:
+    yield make_world(service, SECRET)
+    print(
+        f"\n{len(ENDPOINTS)} endpoints, {len(CASES)} cases, {tried['pairs']} comparisons, {tried['requests']} requests"
+    )
+
+
+def attempts(groups: Sequence[Sequence[str]], mine: Ids, theirs: Ids, nothing: Ids) -> Iterator[tuple[Ids, Ids]]:
+    """Pairs of ids to send: the other's, and invented ones in the same places."""
+    for names in groups:
+        yield {**mine, **{name: theirs[name] for name in names}}, {**mine, **{name: nothing[name] for name in names}}
+
+
+def compare(case: Case, attacker: Attacker, theirs: Ids, form: str) -> None:
+    # One id at a time among one's own: a wall there does not hang on the role, so the strongest is enough.
+    alone = [[name] for name in case.fields] if len(case.fields) > 1 and attacker.name.endswith("admin") else []
+    for foreign, random in attempts([case.fields, *alone], attacker.ids[form], theirs, invented(form)):
+        tried["pairs"] += 1
+        replies = [send(attacker.client, case, ids) for ids in (foreign, random)]
+        seen, unseen = (outcome(reply, ids) for reply, ids in zip(replies, (foreign, random), strict=True))
+        # A key of the same tenant asks in the name of an agent whose binding it may see nothing of.
+        is_told = case.binds and attacker.name.startswith("A's") and foreign["agent_id"] == theirs["agent_id"]
+        assert seen == unseen or is_told, f"{case} tells {attacker.name} apart: {foreign} from {random}"
+        assert replies[0].status_code < 500
+        told = {theirs[name] for name in ("kb", "document", "external_id", "api_key")} - set(foreign.values())
+        assert not [word for word in (SECRET + " flies", *told) if word in replies[0].text], (
+            f"{case} shows {attacker.name} too much"
+        )
+
+
+@pytest.mark.parametrize(
+    ("case", "form"),
+    [
+        pytest.param(case, form, id=f"{case} by {form}")
+        for case in CASES
+        for form in ("name", "id")
+        if form == "name" or "kb" in case.fields
+    ],
+)
+def test_what_is_anothers_is_not_there(world: World, case: Case, form: str) -> None:
+    owner = world.owner(operators=case.operators)
+
+    def things() -> Ids:
+        fields = (*case.fields, *case.template.needs)
+        return world.shared[form] if case.reads else own(world.a, f"The {SECRET} flies.", fields=fields, form=form)
+
+    def owners(ids: Ids) -> Ids:
+        return {**ids, "taken": invented(form)["taken"]}  # a name that is to be given is free
+
+    first = send(owner, case, owners(things()))
+    assert succeeded(first), f"{case}: {first.status_code} {first.text}"
+    theirs = things()
+    for attacker in world.attackers:
+        compare(case, attacker, theirs, form)
+    again = send(owner, case, owners(theirs))
+    assert succeeded(again), f"{case}: {again.text}"
+    assert again.status_code == first.status_code, f"{case}: {again.status_code} {again.text}"
+    if case.finds:
+        assert f"{SECRET} flies" in again.text
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if {"document"} <= set(case.fields) <= SHAREABLE], ids=lambda case: str(case)
+)
+@pytest.mark.parametrize("form", ["name", "id"])
+def test_what_is_shared_under_another_name_is_not_there(world: World, case: Case, form: str) -> None:
+    """What the operator has in a knowledge base whose name the tenant has not given to one of its own."""
+    operator = operators(world.a.service)
+    theirs = own(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
+    compare(case, world.attackers[0], theirs, form)
+    assert succeeded(send(operator.admin, case, theirs))
+    operator.admin.delete(f"/v1/knowledge-bases/{theirs['kb']}").raise_for_status()
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+def test_every_endpoint_has_its_words(endpoint: Endpoint) -> None:
+    assert unknown_words(endpoint) == [], "add them to proofs/isolation/cases.py"
+
+
+def test_a_new_endpoint_is_noticed() -> None:
+    inner = FastAPI()
+
+    @inner.post("/things/{thing}")
+    def change(thing: str, body: dict[str, str], owner_id: str = "") -> None: ...
+
+    async def closed(scope: Any, receive: Any, send: Any) -> None: ...
+
+    outer = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    outer.mount("/inner", inner)
+    outer.mount("/closed", closed)
+    outer.router.routes.append(Mount("/deep", routes=[Route("/{leaf}", closed, methods=["DELETE"])]))
+    found = {endpoint.name: unknown_words(endpoint) for endpoint in endpoints(outer.routes)}
+    assert found["POST /inner/things/{thing}"] == ["path: thing", "query: owner_id", "a body"]
+    assert found["* /closed"] == ["/closed: its routes cannot be seen"]
+    assert found["DELETE /deep/{leaf}"] == ["path: leaf"]
+
+
+def test_the_comparison_can_tell(world: World) -> None:
+    """The owner asking for what is there and for what is not: the difference that no one else may see."""
+    case = Case(Endpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), Template(), 0)
+    for form in ("name", "id"):
+        mine = world.shared[form]
+        there, nothing = (outcome(send(world.a.admin, case, ids), ids) for ids in (mine, invented(form)))
+        assert there[0] == 200
+        assert nothing[0] == 404
+        owner = Attacker("the owner", world.a.admin, {form: mine})
+        with pytest.raises(AssertionError, match="apart"):
+            compare(case, owner, mine, form)
+
+
+def test_names_of_the_cases_are_used() -> None:
+    """A case for an endpoint that is gone would prove nothing any more."""
+    assert set(TEMPLATES) - {endpoint.name for endpoint in ENDPOINTS} == set()

@@ -1,0 +1,52 @@
+"""What ``make api-fuzz`` asks: every operation there is, in one of its groups, and with real ids."""
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+
+from app.main import create_app
+from proofs.fuzz import FIELDS, GROUPS, asked_nothing, configuration
+from proofs.isolation.cases import PATH_FIELDS
+from proofs.isolation.grid import unreal
+from tests.isolation.test_http_isolation import unopened
+
+
+def chosen(arguments: tuple[str, ...], operation: str) -> bool:
+    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    wanted, unwanted = options.get("--include-operation-id-regex", ""), options.get("--exclude-operation-id-regex")
+    return bool(re.search(wanted, operation)) and not (unwanted and re.search(unwanted, operation))
+
+
+def test_every_operation_is_in_one_group() -> None:
+    paths: dict[str, dict[str, Any]] = create_app(unopened).openapi()["paths"]
+    operations = [(method, told["operationId"]) for methods in paths.values() for method, told in methods.items()]
+    for method, operation in operations:
+        groups = [name for name, _, arguments in GROUPS if chosen(arguments, operation)]
+        assert len(groups) == 1, operation
+        assert (method == "delete") <= (groups[0] != "reading and writing"), operation
+    assert sum(share for _, share, _ in GROUPS) == 1.0
+
+
+def test_every_id_in_a_path_has_a_real_one() -> None:
+    ids = unreal()["id"]
+    found = tomllib.loads(configuration(ids))
+    assert set(FIELDS) == PATH_FIELDS
+    assert {name: found["dictionaries"][name]["values"] for name in FIELDS} == {name: [ids[name]] for name in FIELDS}
+    assert set(found["parameters"]) == {f"path.{name}" for name in FIELDS}
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("API Operations:\n  Tested: 22/22\n", False),
+        ("API Operations:\n  Tested: 0/22\n", True),
+        ("No test cases were generated", True),
+        ("===== ERRORS =====\nTested: 0/22\n", False),
+        ("An internal error occurred during the test run\n", False),
+        ("===== FAILURES =====\nTested: 3\n", False),
+    ],
+)
+def test_what_asked_nothing(told: str, expected: bool) -> None:
+    assert asked_nothing(told) is expected

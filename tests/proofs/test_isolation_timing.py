@@ -1,0 +1,34 @@
+"""The statistics of ``make walls``, against values that are known."""
+
+import pytest
+
+from proofs.isolation.timing import holm, mann_whitney
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "p"),
+    [
+        # scipy.stats.mannwhitneyu(one, other, method="asymptotic")
+        ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 0.0121857804),
+        ([1, 2, 3], [1, 2, 3], 1.0),
+        # As many of each value: no difference, and ties in every rank.
+        ([1, 1, 2, 2], [1, 1, 2, 2], 1.0),
+        ([5, 5, 5], [5, 5, 5], 1.0),
+        ([], [1.0], 1.0),
+    ],
+)
+def test_whether_two_samples_differ(one: list[float], other: list[float], p: float) -> None:
+    assert mann_whitney(one, other) == pytest.approx(p)
+    assert mann_whitney(other, one) == pytest.approx(p)
+
+
+def test_a_shift_is_seen_where_there_is_one_and_order_does_not_matter() -> None:
+    times = [float(number % 17) for number in range(300)]
+    assert mann_whitney(times, [time + 3 for time in reversed(times)]) < 1e-6
+    assert mann_whitney(times, list(reversed(times))) == pytest.approx(1.0)
+
+
+def test_many_questions_are_corrected_for() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []

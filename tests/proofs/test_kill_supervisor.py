@@ -1,0 +1,30 @@
+"""The kill test's supervisor does not end unnoticed, and nothing ends after it has looked for the last time."""
+
+import asyncio
+
+import pytest
+
+from proofs.kill.clients import Tally
+from proofs.kill.supervisor import supervised
+
+
+async def test_what_the_supervisor_dies_of_is_raised() -> None:
+    def revive() -> list[str]:
+        raise OSError("no process can be started")
+
+    with pytest.raises(OSError, match="no process"):
+        async with supervised(revive, Tally()):
+            await asyncio.sleep(0.01)
+
+
+async def test_what_ends_at_the_very_end_is_told() -> None:
+    ended: list[str] = []
+
+    def revive() -> list[str]:
+        return [ended.pop()] if ended else []
+
+    tally = Tally()
+    async with supervised(revive, tally):
+        await asyncio.sleep(0.01)
+        ended.append("worker 1 ended by itself with status 1")
+    assert tally.faults == ["worker 1 ended by itself with status 1"]

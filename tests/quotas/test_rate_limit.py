@@ -1,0 +1,154 @@
+"""Rates: one bucket for all processes, asked seldom by a busy one, and nobody else's."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import UUID
+
+import pytest
+
+from app.db.models.control_plane import TenantRow
+from app.db.session import Database
+from app.embedded_postgres import DatabaseUrls
+from app.ids import generate_id
+from app.quotas.rate_limit import PREFETCH_WINDOW_SECONDS, LocalBucket, SearchRateLimiter
+from app.quotas.types import NO_KEY, RateLimitExceeded
+
+SLOW = 0.01
+
+
+@dataclass
+class Clock:
+    """A process's own clock, which the test sets; the database has another."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass(slots=True)
+class Process(SearchRateLimiter):
+    """Counts how often the database is asked."""
+
+    asked: int = 0
+
+    async def _prefetch(self, local_bucket: LocalBucket, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
+        self.asked += 1
+        await SearchRateLimiter._prefetch(self, local_bucket, tenant_id, bucket_id, rate)
+
+
+@pytest.fixture
+async def connected(database: DatabaseUrls) -> AsyncIterator[Database]:
+    made = Database.connect(database.app, pool_size=4)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def tenant_id(connected: Database) -> UUID:
+    return await new_tenant(connected)
+
+
+async def new_tenant(database: Database) -> UUID:
+    tenant_id = generate_id()
+    async with database.transaction(tenant_id) as session:
+        session.add(TenantRow(id=tenant_id, name="a tenant"))
+    return tenant_id
+
+
+async def admitted(rates: SearchRateLimiter, tenant_id: UUID, rate: float, *, bucket: UUID = NO_KEY) -> bool:
+    try:
+        await rates.acquire(tenant_id, bucket, rate)
+    except RateLimitExceeded:
+        return False
+    return True
+
+
+async def test_processes_share_one_bucket(connected: Database, tenant_id: UUID) -> None:
+    one, other = SearchRateLimiter(connected), SearchRateLimiter(connected)
+    assert await admitted(one, tenant_id, SLOW)
+    assert not await admitted(other, tenant_id, SLOW)
+    assert not await admitted(one, tenant_id, SLOW)
+
+
+async def test_tenants_and_keys_have_buckets_of_their_own(connected: Database, tenant_id: UUID) -> None:
+    rates, key = SearchRateLimiter(connected), generate_id()
+    for tenant in (tenant_id, await new_tenant(connected)):
+        for bucket in (NO_KEY, key):
+            assert await admitted(rates, tenant, SLOW, bucket=bucket)
+            assert not await admitted(rates, tenant, SLOW, bucket=bucket)
+
+
+async def test_a_refusal_says_how_long_to_wait(connected: Database, tenant_id: UUID) -> None:
+    rates = SearchRateLimiter(connected)
+    state = await rates.acquire(tenant_id, NO_KEY, SLOW)
+    assert (state.limit, state.remaining) == (1, 0)
+    assert 95 <= state.reset_seconds <= 100
+    with pytest.raises(RateLimitExceeded) as refusal:
+        await rates.acquire(tenant_id, NO_KEY, SLOW)
+    assert 90 < refusal.value.retry_after <= 100
+
+
+async def test_a_refusal_is_not_asked_for_again(connected: Database, tenant_id: UUID) -> None:
+    clock = Clock()
+    process = Process(connected, clock=clock)
+    assert await admitted(process, tenant_id, SLOW)
+    assert not await admitted(process, tenant_id, SLOW)
+    asked = process.asked
+    for _ in range(20):
+        assert not await admitted(process, tenant_id, SLOW)
+    assert process.asked == asked
+    clock.now += 100
+    assert not await admitted(process, tenant_id, SLOW)  # by the database's clock no time has passed
+    assert process.asked == asked + 1
+
+
+async def test_many_at_once_are_admitted_as_if_one_by_one(connected: Database, tenant_id: UUID) -> None:
+    rate, processes = 60.0, [Process(connected), Process(connected), Process(connected)]
+    begun = time.monotonic()
+    answers = await asyncio.gather(
+        *(admitted(processes[number % 3], tenant_id, rate) for number in range(600)),
+    )
+    seconds = time.monotonic() - begun
+    # The burst, and what has come in meanwhile; what a process had ahead when it was refused is all it may have lost.
+    assert 120 - 3 * rate * PREFETCH_WINDOW_SECONDS <= sum(answers) <= 120 + rate * seconds + 1
+
+
+async def test_a_busy_process_asks_seldom(connected: Database, tenant_id: UUID) -> None:
+    process = Process(connected, clock=Clock())
+    for _ in range(400):
+        assert await admitted(process, tenant_id, 400.0)
+    assert process.asked <= 12
+
+
+async def test_what_was_taken_ahead_is_given_up(connected: Database, tenant_id: UUID) -> None:
+    clock = Clock()
+    process = Process(connected, clock=clock)
+    for _ in range(10):
+        await process.acquire(tenant_id, NO_KEY, 100.0)
+    asked = process.asked
+    clock.now += PREFETCH_WINDOW_SECONDS
+    await process.acquire(tenant_id, NO_KEY, 100.0)
+    assert process.asked == asked + 1
+    await process.acquire(tenant_id, NO_KEY, 100.0)  # it had taken no more than it needed
+    assert process.asked == asked + 2
+
+
+async def test_what_is_given_back_can_be_taken(connected: Database, tenant_id: UUID) -> None:
+    clock = Clock()
+    rates = SearchRateLimiter(connected, clock=clock)
+    await rates.acquire(tenant_id, NO_KEY, SLOW)
+    rates.release(tenant_id, NO_KEY, SLOW)
+    clock.now += 1 / SLOW - 1
+    assert await admitted(rates, tenant_id, SLOW)
+    assert not await admitted(rates, tenant_id, SLOW)
+
+
+async def test_another_rate_holds_at_once(connected: Database, tenant_id: UUID) -> None:
+    rates = SearchRateLimiter(connected, clock=Clock())
+    assert (await rates.acquire(tenant_id, NO_KEY, 1000.0)).limit == 2000
+    assert (await rates.acquire(tenant_id, NO_KEY, 2.0)).limit == 4
+    taken = [await admitted(rates, tenant_id, 2.0) for _ in range(8)]
+    assert 3 <= sum(taken) <= 5

@@ -1,0 +1,187 @@
+"""A large knowledge base under a filter: its lanes are asked beside each other, on two connections with one snapshot.
+
+It is large as far as its row says; what is found is so little that it can be compared.
+"""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from app.bootstrap import TenantServices
+from app.documents.types import DocumentFields
+from app.embedded_postgres import EmbeddedPostgres
+from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
+from harness.databases import run_sql
+from tests.ingestion.workshop import Workshop
+from tests.retrieval.statements import nothing_lent, statements
+
+FILTER = {"kind": "a"}
+SNAPSHOT = "pg_export_snapshot"
+
+
+@pytest.fixture(scope="module")
+async def tenant(workshop: Workshop) -> TenantServices:
+    services = await workshop.new_tenant()
+    for number in range(30):
+        text = f"the lantern of harbor {number} " + "shines " * (number % 7) + "moss " * (number % 3)
+        facts = DocumentFields(metadata={"kind": "ab"[number % 2], "number": number})
+        uploaded = await services.uploads.upload_text("default", text, facts, media_type="text/plain")
+        await workshop.ingest(uploaded.document)
+    return services
+
+
+@pytest.fixture(autouse=True)
+async def _large(workshop: Workshop) -> None:
+    await be(workshop, "hnsw")
+
+
+async def be(workshop: Workshop, state: str) -> None:
+    await workshop.owner.execute("update search_index set vector_index = $1", state)
+
+
+async def find(services: TenantServices, query: str = "lantern moss", **wishes: Any) -> SearchResult:
+    request = SearchRequest([query], **{"top_k": 8, "filter": FILTER, "timeout_seconds": 20.0, **wishes})
+    return await services.retrieval.search(request)
+
+
+def told(result: SearchResult) -> list[Hit]:
+    """All but how long it took."""
+    return [replace(hit, ranks=()) for hit in result.hits]
+
+
+async def sent_by(workshop: Workshop, services: TenantServices, *, lent: int = 0, **wishes: Any) -> list[str]:
+    async with statements(workshop, lent=lent) as sent:
+        assert list((await find(services, **wishes)).warnings) == []
+    return sent
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [{}, {"filter": {"number": {"lt": 9}}}, {"query": "moss"}, {"score_threshold": 0.1}, {"return_vectors": True}],
+    ids=str,
+)
+async def test_what_is_found_is_the_same(workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any]) -> None:
+    beside = await find(tenant, **wishes)
+    await be(workshop, "exact")
+    together = await find(tenant, **wishes)
+    assert len(beside.hits) > 2
+    assert (told(beside), list(beside.warnings)) == (told(together), list(together.warnings))
+    if "query" not in wishes:
+        assert {hit.scores.dense is not None and hit.scores.lexical is not None for hit in beside.hits} == {True}
+
+
+@pytest.mark.parametrize(
+    ("wishes", "state", "snapshots"),
+    [
+        ({}, "hnsw", 1),
+        ({"filter": {"number": {"gt": 3}}}, "hnsw", 1),
+        ({"filter": None}, "hnsw", 0),
+        ({}, "exact", 0),
+        ({"query": "the of and"}, "hnsw", 0),
+        ({"strategy": "simple"}, "hnsw", 0),
+        ({"strategy": "lexical"}, "hnsw", 0),
+        ({"strategy": "lexical", "score_threshold": 0.1}, "hnsw", 0),
+    ],
+    ids=str,
+)
+async def test_only_where_both_lanes_are_slow(
+    workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any], state: str, snapshots: int
+) -> None:
+    await be(workshop, state)
+    await find(tenant, **wishes)  # whatever the first search of a connection sends besides
+    sent = await sent_by(workshop, tenant, **wishes)
+    assert sum(SNAPSHOT in sql for sql in sent) == snapshots
+    assert sum("set transaction snapshot" in sql for sql in sent) == snapshots
+    assert sum("hybrid_search" in sql for sql in sent) == 1 + snapshots
+
+
+async def test_where_connections_are_wanted_one_is_enough(workshop: Workshop, tenant: TenantServices) -> None:
+    pool: Any = workshop.resources.database.engine.sync_engine.pool
+    half = pool.size() // 2
+    await nothing_lent(workshop)
+    async with AsyncExitStack() as busy:
+        for _ in range(half):
+            await busy.enter_async_context(workshop.resources.database.transaction(None))
+        sent = await sent_by(workshop, tenant, lent=half)
+    assert sum(SNAPSHOT in sql for sql in sent) == 0
+    assert sum(SNAPSHOT in sql for sql in await sent_by(workshop, tenant)) == 1
+
+
+async def test_where_no_second_connection_is_to_be_had_one_is_enough(
+    workshop: Workshop, tenant: TenantServices, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = told(await find(tenant))
+    name, superuser = workshop.urls.app.rpartition("/")[2], postgres_server.build_url("postgres")
+    engine = workshop.resources.database.engine
+    await nothing_lent(workshop)
+    await engine.dispose()
+    async with workshop.resources.database.transaction(None):
+        pass  # the only one from now on
+    await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit 1")
+    try:
+        with caplog.at_level(logging.WARNING, logger="app"):
+            result = await find(tenant)
+        await nothing_lent(workshop)
+        assert engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+    finally:
+        await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit -1")
+    assert (told(result), list(result.warnings), list(result.degraded_steps)) == (expected, [], [])
+    assert [record.getMessage() for record in caplog.records] == ["search.not_beside"]
+
+
+async def test_many_at_once(workshop: Workshop, tenant: TenantServices) -> None:
+    """More than there are connections: none waits for another that waits for it, and all come back."""
+    expected = told(await find(tenant))
+    for result in await asyncio.gather(*(find(tenant) for _ in range(60))):
+        assert (told(result), list(result.warnings)) == (expected, [])
+    await nothing_lent(workshop)  # what writes down the usage has its own connection meanwhile
+
+
+async def lock(workshop: Workshop, *tables: str) -> asyncpg.Connection:
+    connection = await asyncpg.connect(workshop.urls.owner)
+    await connection.execute(f"begin; lock table {', '.join(tables)} in access exclusive mode")
+    return connection
+
+
+@pytest.mark.parametrize(("table", "silent"), [("chunk_embedding", "dense"), ("chunk_lexical", "lexical")])
+async def test_one_lane_answers_while_the_other_is_locked(
+    workshop: Workshop, tenant: TenantServices, table: str, silent: str
+) -> None:
+    locked = await lock(workshop, table)
+    try:
+        result = await find(tenant, timeout_seconds=3.0)
+    finally:
+        await locked.close()
+    assert len(result.hits) > 2
+    assert list(result.warnings) == [f"The {silent} lane could not answer."]
+    assert list((await find(tenant)).warnings) == []
+
+
+async def test_no_lane_is_never_an_empty_answer(workshop: Workshop, tenant: TenantServices) -> None:
+    locked = await lock(workshop, "chunk_embedding", "chunk_lexical")
+    try:
+        with pytest.raises(SearchUnavailable):
+            await find(tenant, timeout_seconds=1.5)
+    finally:
+        await locked.close()
+    assert list((await find(tenant)).warnings) == []
+
+
+@pytest.mark.parametrize("after", [0.0, 0.005, 0.02])
+async def test_a_caller_who_goes_away_leaves_nothing(workshop: Workshop, tenant: TenantServices, after: float) -> None:
+    locked = await lock(workshop, "chunk_embedding")
+    try:
+        search = asyncio.create_task(find(tenant, query="lantern"))
+        await asyncio.sleep(0.1 + after)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        await nothing_lent(workshop)
+    finally:
+        await locked.close()
+    assert len((await find(tenant)).hits) == 8

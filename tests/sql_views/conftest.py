@@ -1,0 +1,15 @@
+"""A service whose worker knows the tables' owner, and that lets knowledge bases be published."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.databases import MakeDatabase
+from harness.running_service import Service, run_service, settings_for
+
+
+@pytest.fixture(scope="package")
+def publishing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    settings = settings_for(tmp_path_factory.mktemp("publishing"), publication={"CARREL_PUBLICATION": True})
+    with run_service(settings, make_database(), owner=True) as service:
+        yield service

@@ -1,0 +1,191 @@
+"""A published knowledge base as an agent platform reads it: what is in the view, when, and for how long."""
+
+import asyncio
+import json
+
+import asyncpg
+import pytest
+
+from harness.running_service import Service, Tenant
+from harness.waiting import soon_expired
+from tests.api.problems import problem
+from tests.sql_views.platform import ENDED, Published, allow, eventually, publish, texts
+
+KB = "/v1/knowledge-bases/default"
+PATH = f"{KB}/publication"
+DOCUMENTS = f"{KB}/documents"
+HERON, OTTER = "The heron fishes at dawn.", "The otter sleeps by day."
+
+
+@pytest.fixture
+def tenant(publishing: Service) -> Tenant:
+    return allow(publishing.new_tenant())
+
+
+async def left(service: Service, published: Published) -> int:
+    """How much of a publication the database still has."""
+    connection = await asyncpg.connect(service.urls.owner)
+    try:
+        found: int = await connection.fetchval(
+            "select (select count(*) from pg_roles where rolname = $1)"
+            " + (select count(*) from pg_namespace where nspname = replace($1, 'carrel_pub_', 'pub_'))"
+            " + (select count(*) from publication where 'carrel_pub_' || replace(id::text, '-', '') = $1)",
+            published.manifest["user"],
+        )
+        return found
+    finally:
+        await connection.close()
+
+
+def test_the_platforms_retriever_finds_what_is_near(tenant: Tenant) -> None:
+    tenant.add_text(HERON, metadata={"animal": "bird"})
+    tenant.add_text(OTTER, metadata={"animal": "mammal"})
+    published = publish(tenant, collection="animals")
+
+    async def retrieve() -> tuple[str, list[str], list[str]]:
+        async with published.connected() as reader:
+            # At its start it looks whether the column has its model's dimensions.
+            kind = await reader.fetchval(
+                "select format_type(atttypid, atttypmod) from pg_attribute"
+                " where attrelid = 'animals'::regclass and attname = 'vec'"
+            )
+            near = await reader.fetchval('select vec::text from animals where metadata @> \'{"animal": "mammal"}\'')
+            nearest = "select metadata from animals {} order by vec <=> $1::text::vector limit 2"
+            found = await reader.fetch(nearest.format(""), near)
+            filtered = await reader.fetch(nearest.format("where metadata @> $2::jsonb"), near, '{"animal": "bird"}')
+        bodies = [[json.loads(row[0])["content"] for row in rows] for rows in (found, filtered)]
+        return kind, bodies[0], bodies[1]
+
+    assert asyncio.run(retrieve()) == ("halfvec(384)", [OTTER, HERON], [HERON])
+    assert published.manifest == {
+        **published.manifest, "type": "pgvector", "collection": "animals", "content_key": "content",
+        "embedding_dimensions": 384, "sslmode": "disable", "hostname": "127.0.0.1",
+    }  # fmt: skip
+
+
+def test_the_reply_warns_and_the_password_is_told_once(tenant: Tenant) -> None:
+    made = tenant.admin.post(PATH, json={"content_key": "body"}).json()
+    assert {one["code"] for one in made["warnings"]} == {"embedded_model", "no_tls"}
+    read = tenant.admin.get(PATH)
+    assert made["password"] not in read.text
+    assert read.json()["manifest"] == {**made["manifest"], "collection": "kb_default", "content_key": "body"}
+    problem(tenant.admin.post(PATH), 409, "publication_exists")
+
+
+def test_the_password_is_not_kept_for_a_retry(tenant: Tenant) -> None:
+    key = {"Idempotency-Key": "publish-once"}
+    made = tenant.admin.post(PATH, headers=key)
+    assert made.status_code == 202
+    found = problem(tenant.admin.post(PATH, headers=key), 409, "idempotency_secret_shown")
+    assert made.json()["password"] not in str(found)
+
+
+def test_only_what_every_search_of_the_tenant_sees_is_in_it(tenant: Tenant) -> None:
+    kept = tenant.add_text(HERON)
+    tenant.add_text("A user's.", user_id="u")
+    tenant.add_text("A chat's.", chat_id="c")
+    tenant.add_text("An agent's.", chat_id="c", agent_id="a")
+    tenant.add_text("Passing.", dynamic=True)
+    soon_expired(lambda end: tenant.admin.post(DOCUMENTS, json={"text": "Expired.", "expires_at": end.isoformat()}))
+    published = publish(tenant)
+    eventually(lambda: asyncio.run(published.texts()) == {HERON})
+    tenant.add_text(OTTER, metadata={"title": "x"})
+    assert asyncio.run(published.texts()) == {HERON, OTTER}
+    assert asyncio.run(published.texts(title="x")) == {OTTER}
+    tenant.admin.delete(f"{KB}/documents/{kept['id']}").raise_for_status()
+    assert asyncio.run(published.texts()) == {OTTER}
+
+
+def test_it_shows_what_the_knowledge_bases_filter_lets_through(publishing: Service, tenant: Tenant) -> None:
+    tenant.add_text(HERON)
+    published = publish(tenant)
+    tenant.admin.patch(KB, json={"metadata_filter": {"shelf": "a"}}).raise_for_status()
+    eventually(lambda: asyncio.run(published.texts(shelf="a")) == {HERON})
+
+    async def lose_the_stamp() -> None:
+        connection = await asyncpg.connect(publishing.urls.owner)
+        await connection.execute("update chunk_embedding set metadata = metadata - 'shelf' where metadata ? 'shelf'")
+        await connection.close()
+
+    asyncio.run(lose_the_stamp())
+    assert asyncio.run(published.texts()) == set()
+
+
+def test_it_follows_a_reindex(tenant: Tenant) -> None:
+    tenant.add_text("# Birds\n\n" + " ".join(f"The heron number {n} fishes." for n in range(60)))
+    published = publish(tenant)
+    before = asyncio.run(published.texts())
+    tenant.admin.post(f"{KB}/reindex", json={"chunking": {"max_tokens": 64}}).raise_for_status()
+    eventually(lambda: tenant.admin.get(KB).json()["reindex"] is None)
+
+    def live() -> set[str]:
+        page = tenant.admin.get(f"{KB}/documents").json()["items"][0]["id"]
+        chunks = tenant.admin.get(f"{KB}/documents/{page}/chunks", params={"limit": 100}).json()["items"]
+        return {chunk["text"] for chunk in chunks}
+
+    assert len(live()) > len(before)
+    eventually(lambda: asyncio.run(published.texts()) == live())
+
+
+def test_a_revoked_one_shows_nothing_at_once_and_is_gone_soon(publishing: Service, tenant: Tenant) -> None:
+    tenant.add_text(HERON)
+    published = publish(tenant)
+
+    async def revoke() -> set[str]:
+        async with published.connected() as reader:
+            assert await texts(reader, published.manifest) == {HERON}
+            await asyncio.to_thread(lambda: tenant.admin.delete(PATH).raise_for_status())
+            try:
+                return await texts(reader, published.manifest)
+            except ENDED:
+                return set()  # the session was ended already
+
+    assert asyncio.run(revoke()) == set()
+    eventually(lambda: asyncio.run(left(publishing, published)) == 0)
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        asyncio.run(published.texts())
+    problem(tenant.admin.get(PATH), 404, "publication_not_found")
+    assert tenant.admin.delete(PATH).status_code == 204
+    assert asyncio.run(publish(tenant).texts()) == {HERON}
+
+
+def test_an_open_session_is_ended(publishing: Service, tenant: Tenant) -> None:
+    published = publish(tenant)
+
+    async def outlive() -> bool:
+        async with published.connected() as reader:
+            await asyncio.to_thread(lambda: tenant.admin.delete(PATH).raise_for_status())
+            await asyncio.to_thread(lambda: eventually(lambda: asyncio.run(left(publishing, published)) == 0))
+            try:
+                await reader.fetch("select 1")
+            except ENDED:
+                return False
+        return True
+
+    assert not asyncio.run(outlive())
+
+
+def test_a_deleted_knowledge_base_takes_it_along(publishing: Service, tenant: Tenant) -> None:
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "gone"}).raise_for_status()
+    tenant.add_text(HERON, kb="gone")
+    published = publish(tenant, "gone")
+    deletion = tenant.admin.delete("/v1/knowledge-bases/gone").headers["carrel-deletion-id"]
+    assert asyncio.run(published.shows_nothing())
+    path = f"/v1/deletions/{deletion}"
+    eventually(lambda: tenant.admin.get(path).json()["finished_at"] is not None)
+    assert tenant.admin.get(path).json()["remaining"]["publication"] == 0
+    assert asyncio.run(left(publishing, published)) == 0
+
+
+def test_a_deleted_tenant_takes_it_along(publishing: Service, tenant: Tenant) -> None:
+    tenant.add_text(HERON)
+    published = publish(tenant)
+    publishing.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
+    assert asyncio.run(published.shows_nothing())
+    eventually(lambda: asyncio.run(left(publishing, published)) == 0)
+
+
+@pytest.mark.parametrize("collection", ["pg_class", "select", "A", "a b", 'a"', "a;b", "1a", "a" * 64, ""])
+def test_a_name_that_is_none_is_refused(tenant: Tenant, collection: str) -> None:
+    found = problem(tenant.admin.post(PATH, json={"collection": collection}), 422)
+    assert found["errors"][0]["loc"] == ["body", "collection"]

@@ -1,0 +1,51 @@
+"""Names and addresses of publications."""
+
+from typing import Any
+
+import pytest
+
+from app.settings import SqlViewSettings
+from app.sql_views.types import ConnectionAddress, build_default_view_name
+
+
+@pytest.mark.parametrize(
+    ("name", "collection"),
+    [
+        ("handbook", "handbook"),
+        ("Staff handbook 2026", "staff_handbook_2026"),
+        ("2026", "kb_2026"),
+        ("pg_class", "kb_pg_class"),
+        ("手册", "kb"),
+        ('x"; drop table t; --', "x_drop_table_t"),
+        ("a" * 200, "a" * 60),
+        ("9" * 200, "kb_" + "9" * 60),
+    ],
+)
+def test_a_name_becomes_an_identifier(name: str, collection: str) -> None:
+    assert build_default_view_name(name) == collection
+
+
+@pytest.mark.parametrize(
+    ("settings", "url", "is_embedded", "address"),
+    [
+        ({}, "postgresql://u:p@db.local:5433/carrel?sslmode=require", False, ("db.local", 5433, "carrel", "require")),
+        ({}, "postgresql://u:p@db.local/carrel", False, ("db.local", 5432, "carrel", "prefer")),
+        ({}, "postgresql://u:p@127.0.0.1:4000/carrel", True, ("127.0.0.1", 4000, "carrel", "disable")),
+        (
+            {
+                "CARREL_PUBLICATION_HOST": "pool.example.com",
+                "CARREL_PUBLICATION_PORT": 6432,
+                "CARREL_PUBLICATION_DATABASE": "read",
+                "CARREL_PUBLICATION_SSLMODE": "verify-full",
+            },
+            "postgresql://u:p@db.local/carrel",
+            False,
+            ("pool.example.com", 6432, "read", "verify-full"),
+        ),
+    ],
+)
+def test_an_address_is_what_is_set_over_what_the_service_uses(
+    settings: dict[str, Any], url: str, is_embedded: bool, address: tuple[object, ...]
+) -> None:
+    found = ConnectionAddress.from_settings(SqlViewSettings(**settings), url, is_embedded=is_embedded)
+    assert (found.host, found.port, found.database, found.sslmode) == address

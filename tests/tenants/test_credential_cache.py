@@ -1,0 +1,417 @@
+"""Keys that are kept: a change ends them at once, here by a call, elsewhere by a notification; else nothing is kept."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from app.audit.types import SERVICE_ACTOR
+from app.db.control_plane import ControlPlaneDatabase
+from app.db.models.control_plane_rows import AuthenticatedKey
+from app.db.session import Database, Session, TenantDatabase
+from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
+from app.errors import UnauthorizedError
+from app.jobs.queue import JobQueue
+from app.principal import Principal, Role
+from app.tenants.auth.authentication import Authenticator
+from app.tenants.auth.credential_cache import CHANNEL, MAX_KEYS, CredentialCache
+from app.tenants.auth.key_usage import KeyUsageRecorder
+from app.tenants.auth.sign_in_throttle import SignInThrottle
+from app.tenants.service import KeyService, TenantService
+from app.tenants.types import IssuedKey, generate_key, hash_key
+from tests.db.test_broken_connections import cutting
+
+# Longer than any test takes: what ends earlier has been told of.
+LONG = 3600.0
+HANG_SECONDS = 30.0
+OPERATOR_KEY = "the operator's key of these tests"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(ControlPlaneDatabase):
+    """Counts what is asked, and may hold an answer back."""
+
+    asked: list[bytes] = field(default_factory=list)
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def authenticate(self, key_hash: bytes) -> AuthenticatedKey | None:
+        found = await ControlPlaneDatabase.authenticate(self, key_hash)
+        self.asked.append(key_hash)
+        await self.answers.wait()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What tells who is calling in one process."""
+
+    system: Asked
+    authenticator: Authenticator
+    tenants: TenantService
+
+    def keys(self, tenant_id: UUID) -> KeyService:
+        return KeyService(
+            TenantDatabase(self.system.database, tenant_id), self.authenticator.credential_cache, SERVICE_ACTOR
+        )
+
+    async def is_asked(self, key: IssuedKey) -> bool:
+        """Whether the database was asked for the key."""
+        before = len(self.system.asked)
+        await self.authenticator.authenticate(key.secret)
+        return len(self.system.asked) > before
+
+    async def refuses(self, key: IssuedKey) -> bool:
+        with suppress(UnauthorizedError):
+            await self.authenticator.authenticate(key.secret)
+            return False
+        return True
+
+    async def keeps(self, key: IssuedKey) -> None:
+        """Wait until the key is kept: listening begins with the first look-up."""
+
+        async def kept() -> bool:
+            return not await self.is_asked(key)
+
+        await until(kept)
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> float:
+    """How long it took to come true."""
+    begun = time.monotonic()
+    while not await condition():
+        assert time.monotonic() < begun + HANG_SECONDS, "it never came true"
+        await asyncio.sleep(0.005)
+    return time.monotonic() - begun
+
+
+@asynccontextmanager
+async def process(
+    url: str, *, seconds: float = LONG, most: int = MAX_KEYS, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Process]:
+    async def furnish(_session: Session, _tenant_id: UUID) -> None:
+        """These tenants need nothing."""
+
+    database = Database.connect(url, pool_size=2)
+    system = Asked(database)
+    system.answers.set()
+    known = CredentialCache(system, seconds, most, clock)
+    authenticator = Authenticator(known, hash_key(OPERATOR_KEY), KeyUsageRecorder(database), SignInThrottle(20))
+    tenants = TenantService(database, system, JobQueue(database, system, 5), known, furnish)
+    try:
+        yield Process(system, authenticator, tenants)
+    finally:
+        await authenticator.close()
+        await database.close()
+
+
+@pytest.fixture
+async def one(database: DatabaseUrls) -> AsyncIterator[Process]:
+    async with process(database.app) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(database: DatabaseUrls) -> AsyncIterator[Process]:
+    """Another process on the same database."""
+    async with process(database.app) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def key(one: Process) -> IssuedKey:
+    """The first key of a new tenant."""
+    _, issued = await one.tenants.create("a tenant")
+    return issued
+
+
+@pytest.fixture
+async def untold(owner: asyncpg.Connection) -> AsyncIterator[None]:
+    """No change is told of: what ends a key now is not the notification."""
+    for table in ("api_key", "tenant"):
+        await owner.execute(f"alter table {table} disable trigger {table}_changed")
+    yield
+    for table in ("api_key", "tenant"):
+        await owner.execute(f"alter table {table} enable trigger {table}_changed")
+
+
+async def test_a_key_is_looked_up_once(one: Process, key: IssuedKey) -> None:
+    await one.keeps(key)
+    for _ in range(5):
+        assert not await one.is_asked(key)
+    principal = await one.authenticator.authenticate(key.secret)
+    own = key.row.id
+    assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, own, "first key", key_lineage_id=own)
+
+
+async def test_many_requests_at_once_look_a_key_up_once(one: Process, key: IssuedKey) -> None:
+    await one.keeps(key)
+    known = one.authenticator.credential_cache
+    known._cached.clear()
+    before = len(one.system.asked)
+    one.system.answers.clear()
+    asking = [asyncio.create_task(one.authenticator.authenticate(key.secret)) for _ in range(100)]
+    while len(one.system.asked) == before:
+        await asyncio.sleep(0.01)
+    asking[0].cancel()  # the others do not depend on the first
+    one.system.answers.set()
+    found = await asyncio.gather(*asking[1:])
+    assert {principal.tenant_id for principal in found} == {key.row.tenant_id}
+    assert len(one.system.asked) == before + 1
+    assert not known._pending
+
+
+@pytest.mark.usefixtures("untold")
+async def test_a_look_up_that_began_before_a_change_is_not_joined(one: Process, key: IssuedKey) -> None:
+    issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
+    await one.keeps(issued)
+    one.authenticator.credential_cache._cached.clear()
+    before = len(one.system.asked)
+    one.system.answers.clear()
+    first = asyncio.create_task(one.authenticator.authenticate(issued.secret))
+    while len(one.system.asked) == before:
+        await asyncio.sleep(0.01)
+    one.system.answers.set()
+    await one.keys(key.row.tenant_id).revoke(issued.row.id)
+    assert await one.refuses(issued)
+    await asyncio.gather(first, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("untold")
+async def test_a_revoked_key_is_refused_by_the_very_next_request(one: Process, key: IssuedKey) -> None:
+    for _ in range(5):
+        issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
+        await one.keeps(issued)
+        await one.keys(key.row.tenant_id).revoke(issued.row.id)
+        assert await one.refuses(issued)
+
+
+@pytest.mark.usefixtures("untold")
+async def test_a_deleted_tenant_is_refused_by_the_very_next_request(one: Process, key: IssuedKey) -> None:
+    second = await one.keys(key.row.tenant_id).issue("another", Role.WRITER)
+    for issued in (key, second):
+        await one.keeps(issued)
+    await one.tenants.delete(key.row.tenant_id)
+    assert await one.refuses(key)
+    assert await one.refuses(second)
+
+
+@pytest.mark.usefixtures("untold")
+async def test_a_renamed_tenant_has_its_new_name_in_the_very_next_request(one: Process, key: IssuedKey) -> None:
+    await one.keeps(key)
+    await one.tenants.update(key.row.tenant_id, name="another name")
+    assert (await one.authenticator.authenticate(key.secret)).tenant_name == "another name"
+
+
+async def test_another_process_refuses_it_when_it_is_told(one: Process, other: Process, key: IssuedKey) -> None:
+    await other.keeps(key)
+    await one.keys(key.row.tenant_id).revoke(key.row.id)
+    assert await until(lambda: other.refuses(key)) < LONG / 100
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "update api_key set revoked_at = now() where tenant_id = $1",
+        "update api_key set expires_at = now() where tenant_id = $1",
+        "update api_key set key_hash = 'another' where tenant_id = $1",
+        "delete from api_key where tenant_id = $1",
+        "update tenant set deleted_at = now() where id = $1",
+        "delete from tenant where id = $1",
+    ],
+)
+async def test_every_way_to_end_a_key_is_told(
+    other: Process, key: IssuedKey, owner: asyncpg.Connection, sql: str
+) -> None:
+    await other.keeps(key)
+    await owner.execute(sql, key.row.tenant_id)
+    await until(lambda: other.refuses(key))
+
+
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("update api_key set role = $2 where tenant_id = $1", "reader"),
+        ("update api_key set name = $2 where tenant_id = $1", "another name"),
+        ("update tenant set name = $2 where id = $1", "another name"),
+        ("update api_key set knowledge_base_ids = $2 where tenant_id = $1", [UUID(int=5)]),
+    ],
+    ids=["role", "key's name", "tenant's name", "narrowed"],
+)
+async def test_what_a_key_may_do_is_told(
+    other: Process, key: IssuedKey, owner: asyncpg.Connection, sql: str, value: object
+) -> None:
+    await other.keeps(key)
+    before = await other.authenticator.authenticate(key.secret)
+    await owner.execute(sql, key.row.tenant_id, value)
+
+    async def changed() -> bool:
+        return await other.authenticator.authenticate(key.secret) != before
+
+    await until(changed)
+    after = await other.authenticator.authenticate(key.secret)
+    seen = (after.role.value, after.key_name, after.tenant_name, list(after.knowledge_base_ids or []))
+    assert value in seen
+
+
+async def test_other_tenants_stay_known(one: Process, other: Process, key: IssuedKey) -> None:
+    _, neighbour = await one.tenants.create("a neighbour")
+    await other.keeps(key)
+    await other.keeps(neighbour)
+    await one.keys(key.row.tenant_id).revoke(key.row.id)
+    await until(lambda: other.refuses(key))
+    assert not await other.is_asked(neighbour)
+
+
+async def test_an_answer_from_before_a_change_is_not_kept(one: Process, key: IssuedKey) -> None:
+    await one.keeps(await one.keys(key.row.tenant_id).issue("so that it listens", Role.READER))
+    one.system.answers.clear()
+    before = len(one.system.asked)
+    late = asyncio.create_task(one.authenticator.authenticate(key.secret))
+
+    async def answered() -> bool:
+        return len(one.system.asked) > before
+
+    await until(answered)
+    await one.keys(key.row.tenant_id).revoke(key.row.id)
+    one.system.answers.set()
+    assert (await late).key_id == key.row.id  # it came first
+    assert await one.refuses(key)
+
+
+async def test_while_nothing_can_be_heard_every_request_asks(
+    database: DatabaseUrls, key: IssuedKey, owner: asyncpg.Connection
+) -> None:
+    async with cutting(database.app, CHANNEL.encode()) as url, process(url) as deaf:
+        for _ in range(10):
+            assert await deaf.is_asked(key)
+            await asyncio.sleep(0.01)
+        await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
+        assert await deaf.refuses(key)
+
+
+@pytest.fixture
+async def superuser(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(postgres_server.build_url("postgres"))
+    yield connection
+    await connection.close()
+
+
+@asynccontextmanager
+async def nobody_listens(superuser: asyncpg.Connection, owner: asyncpg.Connection) -> AsyncIterator[None]:
+    """Connections that listen are ended and no new ones made; those of the pools stay."""
+    name = await owner.fetchval("select current_database()")
+    await superuser.execute(f"alter database {name} allow_connections false")
+    try:
+        sql = "select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = $1 and query ilike $2"
+        assert await superuser.fetchval(sql, name, f"listen%{CHANNEL}%") >= 1
+        yield
+    finally:
+        await superuser.execute(f"alter database {name} allow_connections true")
+
+
+@pytest.mark.usefixtures("untold")
+async def test_what_was_known_ends_with_the_connection(
+    other: Process, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
+) -> None:
+    await other.keeps(key)
+    await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
+    assert not await other.is_asked(key)  # nothing but the break can tell
+    async with nobody_listens(superuser, owner):
+        await until(lambda: other.refuses(key))
+
+
+async def test_after_a_break_it_keeps_again(
+    other: Process, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
+) -> None:
+    await other.keeps(key)
+    async with nobody_listens(superuser, owner):
+        await until(lambda: other.is_asked(key))
+        assert await other.is_asked(key)
+    await other.keeps(key)
+    await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
+    await until(lambda: other.refuses(key))
+
+
+@dataclass
+class Clock:
+    """Stands until it is moved."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_key_is_kept_for_its_time_and_no_longer(database: DatabaseUrls, key: IssuedKey) -> None:
+    clock = Clock()
+    async with process(database.app, seconds=5.0, clock=clock) as made:
+        await made.keeps(key)
+        clock.now += 4.9
+        assert not await made.is_asked(key)
+        clock.now += 0.2  # being used does not make it last
+        assert await made.is_asked(key)
+        assert not await made.is_asked(key)
+
+
+async def test_a_key_is_not_kept_beyond_its_end(database: DatabaseUrls, one: Process, key: IssuedKey) -> None:
+    clock, ends = Clock(), datetime.now(UTC) + timedelta(seconds=LONG / 2)
+    issued = await one.keys(key.row.tenant_id).issue("until then", Role.READER, expires_at=ends)
+    async with process(database.app, clock=clock) as made:
+        await made.keeps(issued)
+        clock.now += LONG / 2 - HANG_SECONDS
+        assert not await made.is_asked(issued)
+        clock.now += HANG_SECONDS
+        assert await made.is_asked(issued)
+
+
+async def test_an_expired_key_is_refused(one: Process, key: IssuedKey) -> None:
+    ends = datetime.now(UTC) + timedelta(seconds=0.5)
+    issued = await one.keys(key.row.tenant_id).issue("short", Role.READER, expires_at=ends)
+    await until(lambda: one.refuses(issued))
+    assert datetime.now(UTC) >= ends
+
+
+async def test_a_key_without_an_end_that_says_so(one: Process, key: IssuedKey, owner: asyncpg.Connection) -> None:
+    await owner.execute("update api_key set expires_at = 'infinity' where id = $1", key.row.id)
+    await one.keeps(key)
+
+
+async def test_the_least_used_are_forgotten(database: DatabaseUrls, one: Process, key: IssuedKey) -> None:
+    first, second, third = [await one.keys(key.row.tenant_id).issue(f"key {n}", Role.READER) for n in range(3)]
+    async with process(database.app, most=2) as made:
+        await made.keeps(first)
+        await made.keeps(second)
+        assert not await made.is_asked(first)
+        assert await made.is_asked(third)
+        assert not await made.is_asked(first)
+        assert not await made.is_asked(third)
+        assert await made.is_asked(second)
+
+
+async def test_keys_that_are_none_push_nobody_out(database: DatabaseUrls, key: IssuedKey) -> None:
+    async with process(database.app, most=1) as made:
+        await made.keeps(key)
+        row = key.row
+        for text in (generate_key(), generate_key(), "nonsense", ""):
+            assert await made.refuses(IssuedKey(row, text))
+        assert not await made.is_asked(key)
+        before = len(made.system.asked)
+        assert await made.refuses(IssuedKey(row, "nonsense"))
+        assert (await made.authenticator.authenticate(OPERATOR_KEY)).role is Role.OPERATOR
+        assert len(made.system.asked) == before
+
+
+async def test_what_anybody_may_say_on_the_channel_does_no_harm(
+    other: Process, key: IssuedKey, owner: asyncpg.Connection
+) -> None:
+    await other.keeps(key)
+    for payload in ("", "nonsense", "x" * 7000):
+        await owner.execute("select pg_notify($1, $2)", CHANNEL, payload)
+    await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
+    await until(lambda: other.refuses(key))

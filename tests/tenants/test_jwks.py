@@ -1,0 +1,181 @@
+"""An issuer's keys: fetched when they are needed, seldom, and kept while it does not answer."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from app.tenants.auth.jwks import (
+    EMPTY_RETRY_INTERVAL_SECONDS,
+    MAX_AGE_SECONDS,
+    MAX_RESPONSE_BYTES,
+    REFRESH_INTERVAL_SECONDS,
+    IssuerUnavailable,
+    JwksClient,
+)
+from harness.protocol_servers.token_issuer import Issuer, SigningKey
+from tests.tenants.test_sign_in_throttle import Clock
+
+DISCOVERY = "/.well-known/openid-configuration"
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with Issuer() as running:
+        yield running
+
+
+@asynccontextmanager
+async def opened(issuer: Issuer, clock: Clock, *, jwks: str | None = None, name: str = "") -> AsyncIterator[JwksClient]:
+    keys = JwksClient(name or issuer.url, jwks, clock)
+    try:
+        yield keys
+    finally:
+        await keys.client.aclose()
+
+
+async def test_keys_are_fetched_once_while_they_are_fresh(issuer: Issuer) -> None:
+    clock = Clock()
+    async with opened(issuer, clock) as keys:
+        assert issuer.asked == {}
+        found = await asyncio.gather(*(keys.find("first") for _ in range(20)))
+        assert all(found)
+        clock.now += MAX_AGE_SECONDS - 1
+        assert await keys.find("first")
+        assert issuer.asked == {DISCOVERY: 1, "/keys": 1}
+        clock.now += 1
+        assert await keys.find("first")
+        assert issuer.asked == {DISCOVERY: 2, "/keys": 2}
+
+
+async def test_where_the_keys_are_may_be_told(issuer: Issuer) -> None:
+    async with opened(issuer, Clock(), jwks=f"{issuer.url}/keys") as keys:
+        assert await keys.find("first")
+    assert issuer.asked == {"/keys": 1}
+
+
+async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: Issuer) -> None:
+    clock = Clock()
+    async with opened(issuer, clock, jwks=f"{issuer.url}/keys") as keys:
+        assert await keys.find("first")
+        issuer.keys.append(SigningKey.make("second"))
+        for _ in range(10):
+            assert await keys.find("second") is None
+        assert issuer.asked["/keys"] == 1
+        clock.now += REFRESH_INTERVAL_SECONDS
+        assert await keys.find("second")
+        for number in range(10):
+            assert await keys.find(f"nobody's {number}") is None
+        assert issuer.asked["/keys"] == 2
+
+
+async def test_a_key_that_the_issuer_drops_is_dropped(issuer: Issuer) -> None:
+    clock = Clock()
+    async with opened(issuer, clock) as keys:
+        assert await keys.find("first")
+        issuer.keys[:] = [SigningKey.make("second")]
+        clock.now += MAX_AGE_SECONDS
+        assert await keys.find("first") is None
+        assert await keys.find("second")
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+async def test_keys_are_kept_while_the_issuer_is_down(issuer: Issuer, status: int) -> None:
+    clock = Clock()
+    async with opened(issuer, clock) as keys:
+        assert await keys.find("first")
+        issuer.failing = status
+        clock.now += MAX_AGE_SECONDS
+        for _ in range(5):
+            assert await keys.find("first")
+        assert issuer.asked[DISCOVERY] == 2
+        issuer.failing = None
+        clock.now += REFRESH_INTERVAL_SECONDS
+        assert await keys.find("first")
+        assert issuer.asked[DISCOVERY] == 3
+
+
+async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: Issuer) -> None:
+    clock = Clock()
+    issuer.failing = 503
+    async with opened(issuer, clock) as keys:
+        for _ in range(3):
+            with pytest.raises(IssuerUnavailable):
+                await keys.find("first")
+        assert issuer.asked[DISCOVERY] == 1
+        issuer.failing = None
+        clock.now += EMPTY_RETRY_INTERVAL_SECONDS
+        assert await keys.find("first")
+
+
+async def test_nobody_listens_there() -> None:
+    async with opened(Issuer(), Clock(), name="http://127.0.0.1:1") as keys:
+        with pytest.raises(IssuerUnavailable):
+            await keys.find("first")
+
+
+PLAIN = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "kid": "first"}
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        (DISCOVERY, b"no JSON"),
+        (DISCOVERY, b"[" * 100_000),
+        (DISCOVERY, b"[]"),
+        (DISCOVERY, {}),
+        (DISCOVERY, {"issuer": "http://another.example", "jwks_uri": "http://another.example/keys"}),
+        (DISCOVERY, {"issuer": "<url>"}),
+        (DISCOVERY, {"issuer": "<url>", "jwks_uri": 5}),
+        (DISCOVERY, {"issuer": "<url>", "jwks_uri": "file:///etc/passwd"}),
+        (DISCOVERY, {"issuer": "<url>", "jwks_uri": "http://[broken"}),
+        (DISCOVERY, {"issuer": "<url>", "jwks_uri": "http://"}),
+        ("/keys", {}),
+        ("/keys", {"keys": {}}),
+        ("/keys", {"keys": []}),
+        ("/keys", {"keys": [None, 5, {}, {"kid": "first"}, {"kid": 1, "kty": "EC"}, {"kid": "first", "kty": "EC"}]}),
+        ("/keys", {"keys": [{"kid": "first", "kty": "RSA", "alg": ["RS256"], "n": "AQAB", "e": "AQAB"}]}),
+        ("/keys", {"keys": [PLAIN]}),
+        ("/keys", {"keys": [{**PLAIN, "alg": "HS256"}]}),
+        ("/keys", {"keys": [{**PLAIN, "alg": "none"}]}),
+        ("/keys", b" " * (MAX_RESPONSE_BYTES + 1)),
+    ],
+    ids=range(19),
+)
+async def test_answers_that_are_none(issuer: Issuer, path: str, answer: Any) -> None:
+    told = answer if isinstance(answer, bytes) else json.dumps(answer).replace("<url>", issuer.url).encode()
+    issuer.answers[path] = told
+    async with opened(issuer, Clock()) as keys:
+        with pytest.raises(IssuerUnavailable):
+            await keys.find("first")
+
+
+async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer: Issuer) -> None:
+    public = issuer.keys[0].public
+    unnamed = {name: value for name, value in public.items() if name != "kid"}
+    issuer.answers["/keys"] = {"keys": [{**public, "kid": "enc", "use": "enc"}, unnamed, {**public, "kid": "good"}]}
+    async with opened(issuer, Clock()) as keys:
+        assert await keys.find("good")
+        assert await keys.find("enc") is None
+
+
+@pytest.mark.parametrize(("scheme", "followed"), [("https", True), ("http", False)])
+async def test_a_safe_issuer_s_keys_are_not_fetched_in_the_open(scheme: str, followed: bool) -> None:
+    name, key = "https://issuer.example", SigningKey.make("first")
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        described = {"issuer": name, "jwks_uri": f"{scheme}://issuer.example/keys"}
+        found = described if request.url.path == DISCOVERY else {"keys": [key.public]}
+        return httpx2.Response(200, stream=httpx2.ByteStream(json.dumps(found).encode()))
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
+        keys = JwksClient(name, None, Clock(), client)
+        if followed:
+            assert await keys.find("first")
+        else:
+            with pytest.raises(IssuerUnavailable):
+                await keys.find("first")

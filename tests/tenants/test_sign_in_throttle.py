@@ -1,0 +1,67 @@
+"""Failed sign-ins: counted by address for a minute, in bounded memory."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from app.tenants.auth.sign_in_throttle import WINDOW_SECONDS, SignInThrottle
+from app.tenants.types import TooManyFailedSignIns
+
+
+@dataclass
+class Clock:
+    """Stands until it is moved."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def refused(failures: SignInThrottle, address: str) -> float | None:
+    """How long to wait, where one more is too many."""
+    try:
+        failures.record_failure(address)
+    except TooManyFailedSignIns as error:
+        return error.retry_after
+    return None
+
+
+def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> None:
+    clock = Clock()
+    failures = SignInThrottle(3, clock=clock)
+    assert [refused(failures, "192.0.2.1") for _ in range(3)] == [None] * 3
+    clock.now += 20
+    assert refused(failures, "192.0.2.1") == WINDOW_SECONDS - 20
+    clock.now += WINDOW_SECONDS - 20.5
+    assert refused(failures, "192.0.2.1") == 0.5  # going on makes it no longer
+    clock.now += 0.5
+    assert [refused(failures, "192.0.2.1") for _ in range(4)] == [None, None, None, WINDOW_SECONDS]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("a socket", "another", False),
+        ("x" * 100, "x" * 200, True),
+        ("", "", True),
+    ],
+)
+def test_whose_failures_count_together(first: str, second: str, same: bool) -> None:
+    failures = SignInThrottle(1, clock=Clock())
+    assert refused(failures, first) is None
+    assert (refused(failures, second) is not None) is same
+
+
+def test_the_longest_quiet_are_forgotten_first() -> None:
+    failures = SignInThrottle(1, max_addresses=2, clock=Clock())
+    for address in ("a", "b"):
+        assert refused(failures, address) is None
+    assert refused(failures, "a") is not None
+    assert refused(failures, "c") is None  # b is forgotten
+    assert refused(failures, "a") is not None
+    assert refused(failures, "b") is None

@@ -1,0 +1,114 @@
+"""Folders that go with what they are for, and a disk that is full."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from app.cleanup.sweeper import sweep_temp_files
+from app.documents.upload.multipart import spool_text
+from app.temp_files import TempDiskFull, count_abandoned, create_temp_directory, create_temp_file
+
+
+def test_a_full_disk_is_worth_another_try() -> None:
+    with create_temp_directory("upload") as folder:
+        (folder / "0").write_bytes(b"there is room")
+    assert not folder.exists()
+    with pytest.raises(TempDiskFull), create_temp_directory("upload"):
+        Path("/dev/full").write_bytes(b"there is none")
+
+
+def test_what_else_is_wrong_with_a_file_stays_what_it_is() -> None:
+    with pytest.raises(FileNotFoundError), create_temp_directory("import") as folder:
+        (folder / "nothing").read_bytes()
+
+
+def modes(path: Path) -> tuple[int, int]:
+    return path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777
+
+
+async def test_temporary_files_are_closed_to_other_users() -> None:
+    with create_temp_directory("ingest") as folder:
+        path = create_temp_file(folder, "original")
+        path.write_bytes(b"text")
+        assert modes(path) == (0o600, 0o700)
+    async with spool_text("text", filename="text", media_type="text/plain") as received:
+        assert modes(received.path) == (0o600, 0o700)
+
+
+# Of a disk without room for a byte: its directories can be made, its files not be written.
+NO_ROOM = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+from pathlib import Path
+from app.documents.upload.multipart import spool_text
+from app.temp_files import TemporaryFull, temporary_file, temporary_folder
+with temporary_folder("upload") as folder:
+    print(folder.parent)
+try:
+    with temporary_folder("upload"):
+        Path("/dev/full").write_bytes(b"there is none")
+except TemporaryFull as full:
+    print(full)
+"""
+
+
+def test_the_directory_is_not_tried_with_a_file(tmp_path: Path) -> None:
+    """As Python does when it is first asked for one: there is no room for that, and it says so in other words."""
+    ended = subprocess.run(
+        [sys.executable, "-c", NO_ROOM], env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert ended.stdout.splitlines() == [
+        str(tmp_path),
+        "The disk for temporary files is full; try again when there is room.",
+    ], ended.stderr
+
+
+def test_what_is_no_directory_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program"
+    program.touch(mode=0o755)
+    monkeypatch.setenv("TMPDIR", str(program))
+    monkeypatch.setenv("TEMP", str(tmp_path))
+    with create_temp_directory("upload") as folder:
+        assert folder.parent == tmp_path
+
+
+ABANDON = """
+import os, signal, sys
+from app.temp_files import temporary_folder
+with temporary_folder("ingest") as folder:
+    (folder / "original").write_text("secret")
+    print(folder, flush=True)
+    if sys.argv[1] == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_goes_as_soon_as_its_process_is_gone(tmp_path: Path) -> None:
+    """What a process still holds stays, and a day is not waited for."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", ABANDON, "live"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True,
+    ) as living:  # fmt: skip
+        assert living.stdout is not None
+        held = Path(living.stdout.readline().strip())
+        died = subprocess.run(
+            [sys.executable, "-c", ABANDON, "die"], capture_output=True, env=environment, text=True, check=False
+        )
+        left = Path(died.stdout.strip())
+        assert (left / "original").exists()
+        assert count_abandoned(tmp_path) == 1
+        then = time.time() - 10
+        for folder in (held, left):
+            os.utime(folder, (then, then))
+        assert sweep_temp_files(tmp_path) == 1
+        assert (held / "original").exists()
+        assert not left.exists()
+        assert count_abandoned(tmp_path) == 0
+        living.communicate("")
+    assert not held.exists()
