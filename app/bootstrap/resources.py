@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 from uuid import UUID
 
 from app.answering.factory import AnswerModels, create_answer_models
@@ -86,10 +86,78 @@ class _ClosableResource(Protocol):
     async def close(self) -> None: ...
 
 
-def _register_close(stack: AsyncExitStack, resource: _ClosableResource | None) -> None:
-    """Where there is one."""
-    if resource is not None:
-        stack.push_async_callback(resource.close)
+ResourceT = TypeVar("ResourceT", bound=_ClosableResource)
+
+
+def _close_later(stack: AsyncExitStack, resource: ResourceT) -> ResourceT:
+    """Register the close of a resource, and return the resource."""
+    stack.push_async_callback(resource.close)
+    return resource
+
+
+def _close_later_if_configured(stack: AsyncExitStack, resource: ResourceT | None) -> ResourceT | None:
+    return None if resource is None else _close_later(stack, resource)
+
+
+@dataclass(frozen=True, slots=True)
+class _Models:
+    """The clients of all models that the settings name."""
+
+    embedders: Embedders
+    vision: VisionModel | None
+    reranker: Reranker | None
+    rewrite_model: ChatModel | None
+    answer_models: AnswerModels | None
+
+
+async def _open_models(
+    stack: AsyncExitStack, settings: Settings, control_plane: ControlPlaneDatabase, bulk_threads: int
+) -> _Models:
+    """Create the clients of all models and check the embedding models. Raises as ``create_embedders``."""
+    models = settings.models
+    embedders = await asyncio.to_thread(
+        create_embedders, settings.embedding, bulk_threads=bulk_threads, rate_limit_store=control_plane
+    )
+    _close_later(stack, embedders)
+    await embedders.check()
+    vision = _close_later_if_configured(stack, create_vision_model(models))
+    reranker = _close_later_if_configured(stack, await asyncio.to_thread(create_reranker, settings.rerank))
+    rewrite_model = await asyncio.to_thread(create_chat_model, models, models.rewrite_model or models.chat_model)
+    _close_later_if_configured(stack, rewrite_model)
+    answer_models = await asyncio.to_thread(create_answer_models, models)
+    _close_later_if_configured(stack, answer_models)
+    return _Models(embedders, vision, reranker, rewrite_model, answer_models)
+
+
+async def _open_http_sources(stack: AsyncExitStack, settings: Settings) -> HttpSourceClient:
+    client = await asyncio.to_thread(HttpSourceClient.from_settings, settings.http_sources, detect_prompt_injection)
+    return _close_later(stack, client)
+
+
+def _open_transfer_slots(stack: AsyncExitStack, settings: Settings) -> TransferSlots:
+    slots = TransferSlots.from_settings(settings.transfers)
+    _close_later(stack, slots.readers)
+    return slots
+
+
+def _create_tenant_service(
+    settings: Settings,
+    control_plane: ControlPlaneDatabase,
+    queue: JobQueue,
+    authenticator: Authenticator,
+    index_settings: IndexSettings,
+) -> TenantService:
+    async def provision_tenant(session: Session, tenant_id: UUID) -> None:
+        await create_default_knowledge_base(session, tenant_id, index_settings)
+
+    return TenantService(
+        control_plane.database,
+        control_plane,
+        queue,
+        authenticator.credential_cache,
+        provision_tenant,
+        _build_default_quotas(settings.quotas),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,136 +201,57 @@ class Resources:
     ) -> AsyncIterator[Self]:
         """Connect to everything and check it, once.
 
-        Raises DatabaseRefused, DatabaseUnavailable, TokensMissing, EmbeddingMismatch, EmbeddingRejected, and as
-        ``open_embedders``; an embedding endpoint that does not answer is a warning.
+        Raises DatabaseRefused, DatabaseUnavailable, OidcExtraMissing, EmbeddingMismatch, EmbeddingRejected, and as
+        ``create_embedders``; an embedding endpoint that does not answer is a warning.
         """
         async with AsyncExitStack() as stack:
-            database = Database.connect(database_url, pool_size=settings.database.pool_size)
-            stack.push_async_callback(database.close)
+            database = _close_later(stack, Database.connect(database_url, pool_size=settings.database.pool_size))
             await database.check()
-            change_feed = DocumentChangeFeed(database)
-            stack.push_async_callback(change_feed.close)
-            authenticator = create_authenticator(settings.identity, database, operator_key)
-            stack.push_async_callback(authenticator.close)
-            sign_in_audit = SignInAuditLog(database, ControlPlaneDatabase(database).find_rejected_key)
-            stack.push_async_callback(sign_in_audit.close)
-            meter = UsageMeter(database)
-            stack.push_async_callback(meter.close)
-            objects = create_object_store(settings)
-            stack.push_async_callback(objects.close)
-            embedders = await asyncio.to_thread(
-                create_embedders,
-                settings.embedding,
-                bulk_threads=bulk_threads,
-                rate_limit_store=ControlPlaneDatabase(database),
-            )
-            stack.push_async_callback(embedders.close)
-            await embedders.check()
-            vision = create_vision_model(settings.models)
-            _register_close(stack, vision)
-            reranker = await asyncio.to_thread(create_reranker, settings.rerank)
-            _register_close(stack, reranker)
-            models = settings.models
-            rewrite_model = await asyncio.to_thread(
-                create_chat_model, models, models.rewrite_model or models.chat_model
-            )
-            _register_close(stack, rewrite_model)
-            answer_models = await asyncio.to_thread(create_answer_models, models)
-            _register_close(stack, answer_models)
+            control_plane = ControlPlaneDatabase(database)
+            change_feed = _close_later(stack, DocumentChangeFeed(database))
+            authenticator = _close_later(stack, create_authenticator(settings.identity, database, operator_key))
+            sign_in_audit = _close_later(stack, SignInAuditLog(database, control_plane.find_rejected_key))
+            meter = _close_later(stack, UsageMeter(database))
+            objects = _close_later(stack, create_object_store(settings))
+            models = await _open_models(stack, settings, control_plane, bulk_threads)
             webhook_sender = await asyncio.to_thread(WebhookSender.from_settings, settings.webhooks)
-            stack.push_async_callback(webhook_sender.close)
-            http_sources = await asyncio.to_thread(
-                HttpSourceClient.from_settings, settings.http_sources, detect_prompt_injection
-            )
-            stack.push_async_callback(http_sources.close)
-            transfer_slots = TransferSlots.from_settings(settings.transfers)
-            stack.push_async_callback(transfer_slots.readers.close)
-            yield cls._wire(
-                settings,
-                transfer_slots,
-                database,
-                change_feed,
-                objects,
-                embedders,
-                vision,
-                reranker,
-                rewrite_model,
-                answer_models,
-                http_sources,
-                authenticator,
-                sign_in_audit,
-                meter,
-                webhook_sender,
-                ConnectionAddress.from_settings(
+            _close_later(stack, webhook_sender)
+            http_sources = await _open_http_sources(stack, settings)
+            queue = JobQueue(database, control_plane, settings.worker.max_attempts)
+            index_settings = _build_index_settings(models.embedders, http_sources)
+            yield cls(
+                settings=settings,
+                database=database,
+                control_plane=control_plane,
+                objects=objects,
+                embedders=models.embedders,
+                query_vector_cache=QueryVectorCache(),
+                routing_profile_cache=ProfileCache(),
+                knowledge_base_cache=KnowledgeBaseCache(),
+                search_costs=SearchCosts.from_pool_size(settings.database.pool_size),
+                vision=models.vision,
+                reranker=models.reranker,
+                rewrite_model=models.rewrite_model,
+                answer_models=models.answer_models,
+                http_sources=http_sources,
+                queue=queue,
+                change_feed=change_feed,
+                index_settings=index_settings,
+                preview_context=_create_preview_context(settings, models.embedders, models.vision),
+                authenticator=authenticator,
+                sign_in_audit=sign_in_audit,
+                tenants=_create_tenant_service(settings, control_plane, queue, authenticator, index_settings),
+                rate_limiter=SearchRateLimiter(database),
+                local_limits=_build_local_limits(settings.quotas),
+                meter=meter,
+                webhook_sender=webhook_sender,
+                worker_exits=WorkerExitHistory(),
+                transfer_slots=_open_transfer_slots(stack, settings),
+                tree_slots=create_tree_slots(),
+                sql_view_address=ConnectionAddress.from_settings(
                     settings.publication, database_url, is_embedded=settings.database.url is None
                 ),
             )
-
-    @classmethod
-    def _wire(
-        cls,
-        settings: Settings,
-        transfer_slots: TransferSlots,
-        database: Database,
-        change_feed: DocumentChangeFeed,
-        objects: ObjectStore,
-        embedders: Embedders,
-        vision: VisionModel | None,
-        reranker: Reranker | None,
-        rewrite_model: ChatModel | None,
-        answer_models: AnswerModels | None,
-        http_sources: HttpSourceClient,
-        authenticator: Authenticator,
-        sign_in_audit: SignInAuditLog,
-        meter: UsageMeter,
-        webhook_sender: WebhookSender,
-        sql_view_address: ConnectionAddress,
-    ) -> Self:
-        control_plane = ControlPlaneDatabase(database)
-        queue = JobQueue(database, control_plane, settings.worker.max_attempts)
-        index_settings = _build_index_settings(embedders, http_sources)
-
-        async def provision_tenant(session: Session, tenant_id: UUID) -> None:
-            await create_default_knowledge_base(session, tenant_id, index_settings)
-
-        return cls(
-            settings=settings,
-            database=database,
-            control_plane=control_plane,
-            objects=objects,
-            embedders=embedders,
-            query_vector_cache=QueryVectorCache(),
-            routing_profile_cache=ProfileCache(),
-            knowledge_base_cache=KnowledgeBaseCache(),
-            search_costs=SearchCosts.from_pool_size(settings.database.pool_size),
-            vision=vision,
-            reranker=reranker,
-            rewrite_model=rewrite_model,
-            answer_models=answer_models,
-            http_sources=http_sources,
-            queue=queue,
-            change_feed=change_feed,
-            index_settings=index_settings,
-            preview_context=_create_preview_context(settings, embedders, vision),
-            authenticator=authenticator,
-            sign_in_audit=sign_in_audit,
-            tenants=TenantService(
-                database,
-                control_plane,
-                queue,
-                authenticator.credential_cache,
-                provision_tenant,
-                _build_default_quotas(settings.quotas),
-            ),
-            rate_limiter=SearchRateLimiter(database),
-            local_limits=_build_local_limits(settings.quotas),
-            meter=meter,
-            webhook_sender=webhook_sender,
-            worker_exits=WorkerExitHistory(),
-            transfer_slots=transfer_slots,
-            tree_slots=create_tree_slots(),
-            sql_view_address=sql_view_address,
-        )
 
     def list_open_circuits(self) -> list[str]:
         """Return the names of the model endpoints whose circuit breaker is open in this process."""

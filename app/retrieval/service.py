@@ -39,10 +39,10 @@ from app.retrieval.query_transformation import Conversation, CorpusContext
 from app.retrieval.reranking import MIN_CANDIDATES, rerank
 from app.retrieval.retrievers.executor import RETRIEVER_CANDIDATES, HybridRetriever
 from app.retrieval.routing.profile_cache import ProfileCache
-from app.retrieval.routing.router import PendingRoute, Router
+from app.retrieval.routing.router import PendingRoute, Route, Router
 from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies.strategy import SearchContext, SearchTarget, Strategy, collect_index_refs
-from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
+from app.retrieval.types import Hit, Query, SearchRequest, SearchResult, SearchUnavailable
 
 logger = get_logger(__name__)
 
@@ -142,16 +142,7 @@ class RetrievalService:
     ) -> SearchResult:
         scopes, requested_queries = await self._resolve_scope_keys(request.scope), resolve_queries(request, search_run)
         query_embedder = QueryEmbedder(self.query_vector_cache, self.quotas, search_run)
-        router = Router(
-            db,
-            self.knowledge_bases,
-            self.embedders,
-            query_embedder,
-            self.profile_cache,
-            self.knowledge_base_cache,
-            search_run,
-            views,
-        )
+        router = self._create_router(db, query_embedder, search_run, views)
         pending_route = await router.resolve_route(request, requested_queries, scopes)
         plan = SearchPlan.from_request(
             request,
@@ -162,39 +153,26 @@ class RetrievalService:
         query_transformer = plan.create_query_transformer(
             self.rewrite_model, search_run, partial(self._get_corpus_context, db, pending_route, query_embedder)
         )
-        needs_analysis = request.needs_analysis or request.explain
         conversation = Conversation(
-            request.messages, is_query_source=not request.queries, needs_analysis=needs_analysis
+            request.messages,
+            is_query_source=not request.queries,
+            needs_analysis=request.needs_analysis or request.explain,
         )
         steps = [] if pending_route.is_empty else plan.transformer_steps
         if views is not None and (steps or any(query.image is not None for query in requested_queries)):
             await _revalidate(db)  # before models are asked
         queries, rewritten = await query_transformer.run(steps, requested_queries, conversation)
         route = await pending_route.wait_for_route()
-        targets, strategy = route.targets, plan.strategy
         queries = drop_unusable_queries(
-            queries, search_run, uses_dense=strategy.name != "lexical", accepts_images=self._accepts_images(targets)
+            queries,
+            search_run,
+            uses_dense=plan.strategy.name != "lexical",
+            accepts_images=self._accepts_images(route.targets),
         )
         federated_search = FederatedSearch.from_views(
             self.http_sources, self.rewrite_model, search_run, request, route.views
         )
-        candidate_count = (
-            max(plan.top_k, MIN_CANDIDATES) if request.rerank and self.reranker is not None else plan.top_k
-        )
-        retriever = self._create_retriever(
-            db, request, search_run, targets, candidate_count, requested_top_k=plan.top_k
-        )
-        context = SearchContext(retriever, query_embedder, search_run, queries, targets)
-        if queries and targets:
-            self._check_targets(strategy, context)
-        local_search = partial(strategy.run, context, plan.options) if queries and targets else None
-        hits = fuse_sources(
-            await federated_search.run_with(
-                local_search, queries, top_k=candidate_count, get_weight=retriever.get_top_weight
-            )
-        )
-        if request.rerank:
-            hits = await rerank(self.reranker, search_run, queries, hits)
+        hits = await self._find_hits(request, db, search_run, plan, queries, route, query_embedder, federated_search)
         reformulation = await rewritten.await_reformulation()
         explanation = (
             plan.explain(route, search_run.plans, federated_search.explain_sources()) if request.explain else None
@@ -202,7 +180,7 @@ class RetrievalService:
         return SearchResult(
             hits=hits[: plan.top_k],
             queries=[query.text for query in queries if query.text is not None],
-            strategy=strategy.name,
+            strategy=plan.strategy.name,
             warnings=[*search_run.warnings, *search_run.notices],
             timings_ms=search_run.timings_ms,
             explanation=explanation,
@@ -212,6 +190,52 @@ class RetrievalService:
             answer_prompt=plan.prompts.get("answer"),
             degraded_steps=search_run.degraded_steps,
         )
+
+    def _create_router(
+        self,
+        db: TenantDatabase,
+        query_embedder: QueryEmbedder,
+        search_run: SearchRun,
+        views: Sequence[KnowledgeBaseView] | None,
+    ) -> Router:
+        return Router(
+            db,
+            self.knowledge_bases,
+            self.embedders,
+            query_embedder,
+            self.profile_cache,
+            self.knowledge_base_cache,
+            search_run,
+            views,
+        )
+
+    async def _find_hits(
+        self,
+        request: SearchRequest,
+        db: TenantDatabase,
+        search_run: SearchRun,
+        plan: SearchPlan,
+        queries: Sequence[Query],
+        route: Route,
+        query_embedder: QueryEmbedder,
+        federated_search: FederatedSearch,
+    ) -> list[Hit]:
+        """Return the hits of the strategy and of HTTP sources, fused and reranked; may be more than ``top_k``."""
+        is_reranked = request.rerank and self.reranker is not None
+        candidate_count = max(plan.top_k, MIN_CANDIDATES) if is_reranked else plan.top_k
+        retriever = self._create_retriever(
+            db, request, search_run, route.targets, candidate_count, requested_top_k=plan.top_k
+        )
+        context = SearchContext(retriever, query_embedder, search_run, queries, route.targets)
+        local_search = None
+        if queries and route.targets:
+            self._check_targets(plan.strategy, context)
+            local_search = partial(plan.strategy.run, context, plan.options)
+        results = await federated_search.run_with(
+            local_search, queries, top_k=candidate_count, get_weight=retriever.get_top_weight
+        )
+        hits = fuse_sources(results)
+        return await rerank(self.reranker, search_run, queries, hits) if request.rerank else hits
 
     def _create_retriever(
         self,

@@ -140,3 +140,28 @@ def test_error_codes_are_words(trees: dict[str, ast.Module]) -> None:
     ]
     assert len(codes) > 20
     assert [code for code in codes if not re.fullmatch(r"[a-z]+(_[a-z]+)*", code)] == []
+
+
+def test_only_tests_import_tests() -> None:
+    """The harness is shared; benchmarks and proofs do not know each other."""
+    forbidden = {
+        "app": {"tests", "harness", "proofs", "benchmarks"},
+        "clients": {"tests", "harness", "proofs", "benchmarks", "app"},
+        "harness": {"tests", "proofs", "benchmarks"},
+        "proofs": {"tests", "benchmarks"},
+        "benchmarks": {"tests", "proofs"},
+        "scripts": {"tests", "proofs", "benchmarks"},
+    }
+    wrong = {
+        f"{module.relative_to(ROOT)}: {package}"
+        for root, packages in forbidden.items()
+        for module in (ROOT / root).rglob("*.py")
+        for package in imported_roots(ast.parse(module.read_text())) & packages
+    }
+    assert wrong == set()
+
+
+def imported_roots(tree: ast.Module) -> set[str]:
+    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    return {name.split(".")[0] for name in names}
