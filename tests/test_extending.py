@@ -19,18 +19,18 @@ WORK = """
 import asyncio, json, sys
 from pathlib import Path
 
-from app.ingestion.parsers.factory import open_parsers
+from app.ingestion.parsers.factory import create_parser_pool
 from app.inference.embedding.factory import create_embedder
 from app.inference.rerank.factory import create_reranker
-from app.documents.upload.media_type import inspect_upload
+from app.documents.upload.media_type import detect_media_type
 from app.documents.types import ReceivedFile
 from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.chunking import chunk_document, parse_chunker_options, create_chunk_tools
-from app.ingestion.parsers.registry import installed_parsers, plugin_types
+from app.ingestion.parsers.registry import load_installed_parsers, list_plugin_types
 from app.ingestion.tree import build_tree
 from app.ingestion.types import IngestionError
 from app.knowledge_bases.types import Chunking
-from app.logging import configure
+from app.logging import configure_logging
 from app.retrieval.strategies import load_strategies
 from app.retrieval.transformers import load_transformers
 from app.settings import load_settings
@@ -44,8 +44,8 @@ def received(name, content, declared=None):
     return ReceivedFile(path, name, declared, len(content), b"")
 
 def kind(file):
-    parsers = installed_parsers()
-    return inspect_upload(file, parsers.keys(), plugin_types(parsers))
+    parsers = load_installed_parsers()
+    return detect_media_type(file, parsers.keys(), list_plugin_types(parsers))
 
 async def parse(pool, file):
     try:
@@ -57,13 +57,13 @@ async def main():
     settings = load_settings()
     card, empty = received("card.vcf", CARD.encode()), received("empty.vcf", b"no card")
     long = received("long.vcf", (CARD + "NOTE:" + "long " * 3000).encode())
-    async with open_parsers(settings.parser, 1) as pool:
+    async with create_parser_pool(settings.parser, 1) as pool:
         parsed, corrupt, too_large = [await parse(pool, file) for file in (card, empty, long)]
     embedder = await asyncio.to_thread(create_embedder, settings.embedding, 1, None)
     await embedder.check()
     reranker = await asyncio.to_thread(create_reranker, settings.rerank)
     texts = ["no such words", "weaving by engines", "engines"]
-    scores = await reranker.rerank("engines weaving", texts, top_n=3, seconds=5)
+    scores = await reranker.rerank("engines weaving", texts, top_n=3, timeout_seconds=5)
     tree = build_tree(parsed)
     async with create_chunk_tools(embedder) as tools:
         options = parse_chunker_options("paragraphs", {"least_characters": 40}, loc=())
@@ -73,7 +73,7 @@ async def main():
     return {
         "kinds": [kind(card), kind(received("a.bin", CARD.encode(), "text/x-vcard")),
                   kind(received("card.txt", CARD.encode(), "text/vcard")), kind(received("a.vcf", b"%PDF-1.7"))],
-        "listed": [sorted(plugin_types(installed_parsers())), "paragraphs" in load_chunkers()],
+        "listed": [sorted(list_plugin_types(load_installed_parsers())), "paragraphs" in load_chunkers()],
         "named": [[*load_strategies()][-1], [*load_transformers()][-1]],
         "title": parsed.title,
         "text": tree.text,
@@ -86,7 +86,7 @@ async def main():
         "closer": bool(vectors[0] @ vectors[2] > vectors[1] @ vectors[2]),
     }
 
-configure("info")
+configure_logging("info")
 print(json.dumps(asyncio.run(main())))
 """
 
@@ -154,5 +154,5 @@ def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
 
 
 def test_they_are_installed_nowhere_else() -> None:
-    done = run([sys.executable, "-c", "import app.plugins as p; print(p.find_plugins(p.PARSERS))"], ROOT)
+    done = run([sys.executable, "-c", "import app.plugins as p; print(p.find_entry_points(p.PARSERS))"], ROOT)
     assert done.stdout.strip() == "[]"

@@ -181,7 +181,7 @@ def test_an_exception_is_told_without_its_words(stream: io.StringIO) -> None:
     found = line(stream)
     error = found["error"]
     assert (found["level"], found["attempt"]) == ("error", 2)
-    assert (error["type"], error["code"]) == ("app.errors.Unavailable", "unavailable")
+    assert (error["type"], error["code"]) == ("app.errors.UnavailableError", "unavailable")
     assert [place.rpartition(" ")[2] for place in error["at"]][-1] == "fail"
     assert all(":" in place and "/" not in place for place in error["at"])
     assert error["cause"]["type"] == "ValueError"
@@ -224,7 +224,7 @@ def test_other_libraries_say_where_and_not_what(stream: io.StringIO) -> None:
     found = lines(stream)
     assert [one["event"] for one in found] == ["library"] * 3
     assert all("test_logging" in one["at"] for one in found)
-    assert found[2]["error"]["type"] == "app.errors.Unavailable"
+    assert found[2]["error"]["type"] == "app.errors.UnavailableError"
 
 
 def test_alembic_keeps_its_sentences(stream: io.StringIO) -> None:
@@ -235,7 +235,7 @@ def test_alembic_keeps_its_sentences(stream: io.StringIO) -> None:
 SERVICE = """
 import sys
 import uvicorn
-from app.logging import configure
+from app.logging import configure_logging
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan" and sys.argv[1] == "fails":
@@ -245,7 +245,7 @@ async def app(scope, receive, send):
     await receive()
     await send({"type": "lifespan.shutdown.complete"})
 
-configure("info")
+configure_logging("info")
 server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="on", log_config=None, access_log=False))
 server.should_exit = True
 server.run()
@@ -281,9 +281,9 @@ def test_the_access_log_of_uvicorn_is_off(stream: io.StringIO) -> None:
 
 GONE = """
 import io, logging, sys
-from app.logging import configure, get_logger
+from app.logging import configure_logging, get_logger
 gone = io.StringIO()
-configure("info", gone)
+configure_logging("info", gone)
 gone.close()
 get_logger("app.x").info("event", value=sys.argv[1])
 logging.getLogger("some.library").warning("%d", sys.argv[1])

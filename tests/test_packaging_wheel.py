@@ -14,8 +14,8 @@ MIGRATE = """
 import asyncio, sys
 from app.db import migrate, sql_files
 assert migrate.__file__.startswith(sys.argv[1]), migrate.__file__
-assert str(sql_files.script_location()).startswith(sys.argv[1])
-asyncio.run(migrate.migrate(sys.argv[2], sys.argv[3]))
+assert str(sql_files.find_migrations_directory()).startswith(sys.argv[1])
+asyncio.run(migrate.migrate_database(sys.argv[2], sys.argv[3]))
 """
 
 

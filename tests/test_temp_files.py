@@ -45,13 +45,13 @@ import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 from pathlib import Path
 from app.documents.upload.multipart import spool_text
-from app.temp_files import TemporaryFull, temporary_file, temporary_folder
-with temporary_folder("upload") as folder:
+from app.temp_files import TempDiskFull, create_temp_file, create_temp_directory
+with create_temp_directory("upload") as folder:
     print(folder.parent)
 try:
-    with temporary_folder("upload"):
+    with create_temp_directory("upload"):
         Path("/dev/full").write_bytes(b"there is none")
-except TemporaryFull as full:
+except TempDiskFull as full:
     print(full)
 """
 
@@ -78,8 +78,8 @@ def test_what_is_no_directory_is_passed_over(tmp_path: Path, monkeypatch: pytest
 
 ABANDON = """
 import os, signal, sys
-from app.temp_files import temporary_folder
-with temporary_folder("ingest") as folder:
+from app.temp_files import create_temp_directory
+with create_temp_directory("ingest") as folder:
     (folder / "original").write_text("secret")
     print(folder, flush=True)
     if sys.argv[1] == "die":

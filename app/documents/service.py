@@ -196,11 +196,11 @@ class DocumentService:
                     )
                     await session.refresh(document)
                 if "scope" in changes:
-                    scope = changes["scope"].of_tenant(self.db.tenant_id)
+                    scope = changes["scope"].with_tenant(self.db.tenant_id)
                     await claim_scope(session, self.knowledge_bases.principal, scope)
                     changes = {**changes, "scope": scope}
                     # What has expired there is not in the way.
-                    location = (self.db.tenant_id, kb.row.id, scope.key(loc=("body", "scope")))
+                    location = (self.db.tenant_id, kb.row.id, scope.to_key(loc=("body", "scope")))
                     external_id, sha256 = document.external_id, document.sha256
                     await find_unexpired_document(
                         session, self.queue, *location, external_id=external_id, sha256=sha256

@@ -12,8 +12,8 @@ from app.cli.commands import COMMANDS, load_command
 
 WHAT_IS_IMPORTED = """
 import sys
-from app.cli.commands import load
-load(sys.argv[1])
+from app.cli.commands import load_command
+load_command(sys.argv[1])
 print(sorted({"fastapi", "sqlalchemy", "numpy"} & {*sys.modules}))
 """
 

@@ -155,7 +155,7 @@ def test_figures_that_are_not_what_they_are_called_are_told(evaluate: Evaluate) 
     [setting] = figures(evaluate("--json", "--documents", "title", "--measure", "recall@5"))["settings"]
     assert setting["measures"]["recall@5"]["mean"] == 0
     [remark] = setting["remarks"]
-    assert remark.startswith("no query found a judged document: by title they may be called otherwise")
+    assert remark.startswith("no query found a judged document: by title they may have other names")
 
 
 @pytest.mark.parametrize(

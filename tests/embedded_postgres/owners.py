@@ -27,8 +27,8 @@ try:
 except AppError as error:
     print(json.dumps({"code": error.code, "message": error.message}), flush=True)
 else:
-    told = {"pid": server.pid, "location": str(server.location), "relocated": server.relocated}
-    told["urls"] = [server.ensure_database().owner, server.url("postgres")]
+    told = {"pid": server.pid, "location": str(server.directory), "relocated": server.is_relocated}
+    told["urls"] = [server.ensure_database().owner, server.build_url("postgres")]
     print(json.dumps(told), flush=True)
     sys.stdin.read()
     server.stop()
