@@ -17,7 +17,7 @@ from app.cleanup.sweep_repository import SweepRepository
 from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_plane_rows import ExpiredDocument
 from app.db.session import Database
-from app.documents.existing import remove_expired_documents
+from app.documents.expiry import remove_expired_documents
 from app.jobs.queue import JobQueue
 from app.logging import get_logger
 from app.object_store import ObjectStore, StoredObject

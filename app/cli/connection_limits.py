@@ -140,7 +140,7 @@ class ConnectionLimiter:
     def _close_idle(self) -> bool:
         """Close idle connections of the address with most; if it has none, of the next one."""
         count = max(1, self.max_connections // CLOSING_SHARE)
-        for address in sorted(self._by_address, key=lambda one: len(self._by_address[one]), reverse=True):
+        for address in sorted(self._by_address, key=lambda item: len(self._by_address[item]), reverse=True):
             closed = self._close(self._by_address[address], count)
             self._remove_if_empty(address)
             if closed:

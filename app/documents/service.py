@@ -15,7 +15,7 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
 from app.documents.access import claim_scope, require_writable
 from app.documents.change_feed import DocumentChangeFeed
-from app.documents.existing import find_unexpired_document
+from app.documents.expiry import find_unexpired_document
 from app.documents.lookup import find_readable_document
 from app.documents.metadata_backfill.repository import MetadataBackfillRepository
 from app.documents.pending_repository import WaitingRepository

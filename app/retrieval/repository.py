@@ -273,8 +273,8 @@ _PLAN = parse_statement("""
 select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :l, :terms) p""")
 _READ_CHUNKS, _READ_CHUNKS_WITH_COSINES = (
     {
-        lane: parse_statement(_CHUNKS.replace("{lane}", table).replace("{cosine}", cosine))
-        for lane, table in RETRIEVER_TABLES.items()
+        retriever: parse_statement(_CHUNKS.replace("{lane}", table).replace("{cosine}", cosine))
+        for retriever, table in RETRIEVER_TABLES.items()
     }
     for cosine in ("null::real", _COSINE)
 )

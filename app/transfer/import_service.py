@@ -13,7 +13,7 @@ from app.db.models.images import DocumentImage
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
 from app.documents.content.image_repository import ImageRepository
-from app.documents.existing import find_unexpired_document
+from app.documents.expiry import find_unexpired_document
 from app.documents.scopes import DocumentScope
 from app.documents.types import UploadConflict, build_document_filter_metadata, build_object_key
 from app.documents.write_repository import UploadRepository

@@ -49,7 +49,7 @@ class WebhookService:
         await self._check(url)
         secret = secrets.token_bytes(SECRET_BYTES)
         async with self.db.transaction() as session:
-            webhook = await self._repository(session).add(
+            webhook = await self._create_repository(session).add(
                 url,
                 description,
                 events,
@@ -66,13 +66,13 @@ class WebhookService:
         """Raises WebhookNotFound, Forbidden."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            return _require_webhook(await self._repository(session).find(webhook_id))
+            return _require_webhook(await self._create_repository(session).find(webhook_id))
 
     async def list_webhooks(self, *, after: Position | None, limit: int) -> Sequence[Webhook]:
         """Newest first. Raises Forbidden."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            return await self._repository(session).list_webhooks(after=after, limit=limit)
+            return await self._create_repository(session).list_webhooks(after=after, limit=limit)
 
     async def update(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
         """Set what is named; one that is enabled begins anew. Raises WebhookNotFound, InvalidInput, Forbidden."""
@@ -80,7 +80,7 @@ class WebhookService:
         if "url" in changes:
             await self._check(changes["url"])
         async with self.db.transaction() as session:
-            repository = self._repository(session)
+            repository = self._create_repository(session)
             before = _require_webhook(await repository.find(webhook_id, lock=True))
             after = replace(before, **changes)
             if after == before:
@@ -96,7 +96,7 @@ class WebhookService:
         self._require_unrestricted_key()
         secret = secrets.token_bytes(SECRET_BYTES)
         async with self.db.transaction() as session:
-            changed = _require_webhook(await self._repository(session).rotate(webhook_id, secret, overlap))
+            changed = _require_webhook(await self._create_repository(session).rotate(webhook_id, secret, overlap))
             await self._record(session, AuditAction.WEBHOOK_ROTATE, webhook_id)
         return changed, _format_secret(secret)
 
@@ -104,7 +104,7 @@ class WebhookService:
         """With its deliveries. Raises WebhookNotFound, Forbidden."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            if not await self._repository(session).remove(webhook_id):
+            if not await self._create_repository(session).remove(webhook_id):
                 raise WebhookNotFound
             await self._record(session, AuditAction.WEBHOOK_DELETE, webhook_id)
 
@@ -114,7 +114,7 @@ class WebhookService:
         """Newest first. Raises WebhookNotFound, Forbidden."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
-            repository = self._repository(session)
+            repository = self._create_repository(session)
             _require_webhook(await repository.find(webhook_id))
             return await repository.list_deliveries(webhook_id, status, after=after, limit=limit)
 
@@ -141,7 +141,7 @@ class WebhookService:
         return delivery
 
     async def _require_enabled(self, session: Session, webhook_id: UUID) -> WebhookRepository:
-        repository = self._repository(session)
+        repository = self._create_repository(session)
         if not _require_webhook(await repository.find(webhook_id)).enabled:
             raise WebhookDisabled
         return repository
@@ -167,7 +167,7 @@ class WebhookService:
         event = AuditEvent(action, [webhook_id])
         await AuditRepository(session, self.db.tenant_id).add(event, Actor.from_principal(self.principal))
 
-    def _repository(self, session: Session) -> WebhookRepository:
+    def _create_repository(self, session: Session) -> WebhookRepository:
         return WebhookRepository(session, self.db.tenant_id)
 
 

@@ -14,7 +14,7 @@ from app.audit.types import Actor, AuditAction
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
 from app.documents.access import claim_scope
-from app.documents.existing import find_unexpired_document
+from app.documents.expiry import find_unexpired_document
 from app.documents.metadata_backfill.repository import MetadataBackfillRepository
 from app.documents.repository import DocumentRepository
 from app.documents.scopes import DocumentScope

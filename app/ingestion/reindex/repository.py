@@ -80,7 +80,7 @@ class RebuildingRepository:
             has_provided_chunks=metadata.get("$media_type") == CHUNKS_TYPE,
             text=row["content"],
             nodes=[_parse_node(record) for record in await self.session.fetch_rows(_NODES, values)],
-            image_ranges=[ImageRange(*one) for one in await self.session.fetch_rows(_IMAGE_RANGES, values)],
+            image_ranges=[ImageRange(*record) for record in await self.session.fetch_rows(_IMAGE_RANGES, values)],
         )
 
     async def find_live_identity(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def _guard_run(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], 
 
 
 def _guard_transformers(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequence[NamedTransformer]]:
-    def transformers(options: BaseModel) -> Sequence[NamedTransformer]:
+    def select_transformers(options: BaseModel) -> Sequence[NamedTransformer]:
         try:
             named = [(item, {}) if isinstance(item, str) else item for item in strategy.transformers(options)]
             return [(str(name), dict(provided)) for name, provided in named]
@@ -58,7 +58,7 @@ def _guard_transformers(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequen
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
             return ()
 
-    return transformers
+    return select_transformers
 
 
 def _sort_hits(hits: Any) -> list[Hit]:

@@ -78,7 +78,9 @@ ANSWER_RESPONSES: dict[int | str, dict[str, Any]] = {
             # As OpenAPI 3.2 tells a stream: the schema of one event.
             "text/event-stream": {
                 "itemSchema": {
-                    "oneOf": [_build_event_schema(*one) for one in {**_EVENT_SCHEMAS, "error": PROBLEM_SCHEMA}.items()]
+                    "oneOf": [
+                        _build_event_schema(*event) for event in {**_EVENT_SCHEMAS, "error": PROBLEM_SCHEMA}.items()
+                    ]
                 }
             }
         },

@@ -1,0 +1,155 @@
+"""Names are the field's terms: no private words, verbs first, one class for one name."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.names import (
+    FORBIDDEN_WORDS,
+    NOUNS_IN_ING,
+    SHARED_MODULE_NAMES,
+    VERBS,
+    faults_of,
+    is_verb_first,
+)
+
+ROOT = Path(__file__).parents[2]
+ROOTS = ("app",)
+
+# Names that others fix, each with its reason. At most ten lines.
+EXCEPTIONS = {
+    ("app/webhooks/types.py", "GONE"),  # the name of HTTP's status 410
+}
+# Functions whose name is the field's term. At most ten lines.
+TERMS = {
+    "debug",
+    "info",
+    "warning",
+    "error",
+    "exception",
+    "transaction",
+    "soft_delete",
+    "auto_merge",
+    "murmur_finalize",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    modules = sorted(module for root in ROOTS for module in (ROOT / root).rglob("*.py"))
+    return {module.relative_to(ROOT).as_posix(): ast.parse(module.read_text()) for module in modules}
+
+
+def stored_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Every name that a module defines: functions, classes, parameters, variables, attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr, node.lineno
+
+
+def test_exceptions_are_few_and_needed(trees: dict[str, ast.Module]) -> None:
+    assert len(EXCEPTIONS) <= 10
+    assert len(TERMS) <= 10
+    assert {(path, name) for path, name in EXCEPTIONS if name not in dict(stored_names(trees[path]))} == set()
+
+
+def has_free_name(path: str, function: Function) -> bool:
+    """Properties and context managers may be nouns; routes and commands are named for callers."""
+    if function.name in TERMS or (
+        path.startswith("app/cli/") and function.name == Path(path).stem.removesuffix("_proxy")
+    ):
+        return True
+    decorators = [ast.unparse(decorator) for decorator in function.decorator_list]
+    free = ("property", ".setter", "contextmanager", "validator", "serializer", ".command", ".callback", "overload")
+    return any(part in decorator for decorator in decorators for part in free)
+
+
+def own_methods(tree: ast.Module) -> Iterator[Function]:
+    """Functions whose name is ours: not those that override a method of a library's class."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            is_plain = all(ast.unparse(base).split("[")[0] in PLAIN_BASES for base in node.bases)
+            inherited = {child for child in node.body if isinstance(child, Function) and not is_plain}
+            for child in inherited:
+                child.decorator_list.append(ast.Name("overload", ast.Load()))
+    yield from (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+# Classes that name none of the methods of those that inherit from them.
+PLAIN_BASES = {"object", "Protocol", "Generic", "NamedTuple", "StrEnum", "IntEnum", "Enum", "BaseModel", "Exception"}
+
+
+def test_functions_begin_with_a_verb(trees: dict[str, ast.Module]) -> None:
+    found = [
+        f"{path}:{function.lineno}: {function.name}"
+        for path, tree in trees.items()
+        for function in own_methods(tree)
+        if not function.name.startswith("__") and not has_free_name(path, function) and not is_verb_first(function.name)
+    ]
+    assert found == []
+
+
+def test_one_class_has_one_name(trees: dict[str, ast.Module]) -> None:
+    places = defaultdict(set)
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(path)
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_modules_are_nouns(trees: dict[str, ast.Module]) -> None:
+    stems = {path: Path(path).stem for path in trees}
+    gerunds = {path for path, stem in stems.items() if stem.endswith("ing") and "_" not in stem}
+    assert {path for path in gerunds if stems[path] not in NOUNS_IN_ING} == set()
+    parts = {part for path in trees for part in Path(path).with_suffix("").parts}
+    assert {part for part in parts if FORBIDDEN_WORDS.intersection(part.split("_"))} == set()
+
+
+def test_a_module_name_belongs_to_two_packages_at_most(trees: dict[str, ast.Module]) -> None:
+    packages = defaultdict(set)
+    for path in trees:
+        packages[Path(path).stem].add(str(Path(path).parent))
+    crowded = {stem: found for stem, found in packages.items() if len(found) > 2 and stem not in SHARED_MODULE_NAMES}
+    assert crowded == {}
+
+
+def test_the_verbs_are_sorted_and_used(trees: dict[str, ast.Module]) -> None:
+    listed = (Path(__file__).with_name("verbs.txt")).read_text().split()
+    assert listed == sorted(set(listed))
+    firsts = {function.name.strip("_").split("_")[0] for tree in trees.values() for function in own_methods(tree)}
+    assert sorted(VERBS - firsts) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_good"),
+    [
+        ("list_documents", True),
+        ("_told", False),
+        ("LaneResults", False),
+        ("most_bytes", False),
+        ("one", False),
+        ("kept_files", False),
+        ("max_bytes", True),
+        ("wall_clock_timeout_seconds", True),
+        ("wall_seconds", False),
+    ],
+)
+def test_the_rule_tells_names_apart(name: str, is_good: bool) -> None:
+    assert (not faults_of(name)) == is_good
+
+
+@pytest.mark.parametrize(("name", "is_good"), [("whole", False), ("numbered", False), ("find_binding", True)])
+def test_the_rule_wants_verbs(name: str, is_good: bool) -> None:
+    assert is_verb_first(name) == is_good
