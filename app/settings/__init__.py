@@ -32,7 +32,7 @@ from app.settings.settings_group import (
     HttpUrl,
     PostgresUrl,
     SettingsGroup,
-    create_env_field,
+    env_field,
     get_variable_name,
     make_absolute,
 )
@@ -81,19 +81,19 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1
 class ServerSettings(SettingsGroup):
     """Where and how the service runs."""
 
-    data_dir: Annotated[Path, AfterValidator(make_absolute)] = create_env_field(
+    data_dir: Annotated[Path, AfterValidator(make_absolute)] = env_field(
         "DATA_DIR", Path(".carrel"), validate_default=True
     )
-    host: str = create_env_field("HOST", "127.0.0.1")
-    port: int = create_env_field("PORT", 8000, ge=0, le=65535)
-    log_level: Literal["debug", "info", "warning", "error"] = create_env_field("LOG_LEVEL", "info")
-    operator_key: SecretStr | None = create_env_field("OPERATOR_KEY", None, min_length=32)
-    cors_origins: Annotated[tuple[str, ...], NoDecode] = create_env_field("CORS_ORIGINS", ())
-    lane_rows: int = create_env_field("LANE_ROWS", 100, ge=1, le=1000)
-    max_upload_bytes: int = create_env_field("MAX_UPLOAD_BYTES", 500 * 1024 * 1024, ge=1024)
-    client_seconds: int = create_env_field("CLIENT_SECONDS", 30, ge=1, le=3600)
-    keep_alive_seconds: int = create_env_field("KEEP_ALIVE_SECONDS", 5, ge=1, le=3600)
-    connections_per_address: int = create_env_field("CONNECTIONS_PER_ADDRESS", 1000, ge=1, le=1_000_000)
+    host: str = env_field("HOST", "127.0.0.1")
+    port: int = env_field("PORT", 8000, ge=0, le=65535)
+    log_level: Literal["debug", "info", "warning", "error"] = env_field("LOG_LEVEL", "info")
+    operator_key: SecretStr | None = env_field("OPERATOR_KEY", None, min_length=32)
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = env_field("CORS_ORIGINS", ())
+    lane_rows: int = env_field("LANE_ROWS", 100, ge=1, le=1000)
+    max_upload_bytes: int = env_field("MAX_UPLOAD_BYTES", 500 * 1024 * 1024, ge=1024)
+    client_seconds: int = env_field("CLIENT_SECONDS", 30, ge=1, le=3600)
+    keep_alive_seconds: int = env_field("KEEP_ALIVE_SECONDS", 5, ge=1, le=3600)
+    connections_per_address: int = env_field("CONNECTIONS_PER_ADDRESS", 1000, ge=1, le=1_000_000)
 
     @field_validator("cors_origins", mode="before")
     @classmethod
@@ -111,9 +111,9 @@ class ServerSettings(SettingsGroup):
 class DatabaseSettings(SettingsGroup):
     """Two roles, two URLs; neither means the embedded Postgres."""
 
-    url: PostgresUrl | None = create_env_field("DATABASE_URL", None)
-    admin_url: PostgresUrl | None = create_env_field("ADMIN_DATABASE_URL", None)
-    pool_size: int = create_env_field("DATABASE_POOL_SIZE", 10, ge=1, le=200)
+    url: PostgresUrl | None = env_field("DATABASE_URL", None)
+    admin_url: PostgresUrl | None = env_field("ADMIN_DATABASE_URL", None)
+    pool_size: int = env_field("DATABASE_POOL_SIZE", 10, ge=1, le=200)
 
     @model_validator(mode="after")
     def _require_url(self) -> Self:
@@ -127,12 +127,12 @@ class ObjectStoreSettings(SettingsGroup):
     """S3 where a bucket is named, else files below the data directory."""
 
     required_together = ("bucket", "access_key_id", "secret_access_key")
-    bucket: str | None = create_env_field("S3_BUCKET", None)
-    endpoint_url: HttpUrl | None = create_env_field("S3_ENDPOINT_URL", None)
-    public_endpoint_url: HttpUrl | None = create_env_field("S3_PUBLIC_ENDPOINT_URL", None)
-    access_key_id: str | None = create_env_field("S3_ACCESS_KEY_ID", None)
-    secret_access_key: SecretStr | None = create_env_field("S3_SECRET_ACCESS_KEY", None)
-    region: str | None = create_env_field("S3_REGION", None)
+    bucket: str | None = env_field("S3_BUCKET", None)
+    endpoint_url: HttpUrl | None = env_field("S3_ENDPOINT_URL", None)
+    public_endpoint_url: HttpUrl | None = env_field("S3_PUBLIC_ENDPOINT_URL", None)
+    access_key_id: str | None = env_field("S3_ACCESS_KEY_ID", None)
+    secret_access_key: SecretStr | None = env_field("S3_SECRET_ACCESS_KEY", None)
+    region: str | None = env_field("S3_REGION", None)
 
     @model_validator(mode="after")
     def _require_bucket(self) -> Self:
@@ -145,12 +145,12 @@ class ModelSettings(SettingsGroup):
     """Chat and vision models at one endpoint: one describes pictures, the other rewrites questions and answers them."""
 
     required_together = ("chat_base_url", "chat_model")
-    chat_base_url: HttpUrl | None = create_env_field("CHAT_BASE_URL", None)
-    chat_api_key: SecretStr | None = create_env_field("CHAT_API_KEY", None)
-    chat_model: str | None = create_env_field("CHAT_MODEL", None)
-    chat_timeout_seconds: float = create_env_field("CHAT_TIMEOUT_SECONDS", 60.0, gt=0, le=600)
-    rewrite_model: str | None = create_env_field("REWRITE_MODEL", None)
-    vision_model: str | None = create_env_field("VISION_MODEL", None)
+    chat_base_url: HttpUrl | None = env_field("CHAT_BASE_URL", None)
+    chat_api_key: SecretStr | None = env_field("CHAT_API_KEY", None)
+    chat_model: str | None = env_field("CHAT_MODEL", None)
+    chat_timeout_seconds: float = env_field("CHAT_TIMEOUT_SECONDS", 60.0, gt=0, le=600)
+    rewrite_model: str | None = env_field("REWRITE_MODEL", None)
+    vision_model: str | None = env_field("VISION_MODEL", None)
 
     @model_validator(mode="after")
     def _require_base_url(self) -> Self:
@@ -163,13 +163,13 @@ class ModelSettings(SettingsGroup):
 class ParserSettings(SettingsGroup):
     """Limits of the processes that read untrusted files, and what they read pictures with."""
 
-    processes: int = create_env_field("PARSER_PROCESSES", 0, ge=0, le=64)
-    memory_mb: int = create_env_field("PARSER_MEMORY_MB", 1500, ge=256)
-    cpu_seconds: int = create_env_field("PARSER_CPU_SECONDS", 120, ge=1)
-    wall_seconds: int = create_env_field("PARSER_WALL_SECONDS", 180, ge=1)
-    max_pages: int = create_env_field("PARSER_MAX_PAGES", 5000, ge=1)
-    max_characters: int = create_env_field("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
-    ocr_languages: Annotated[tuple[str, ...], NoDecode] = create_env_field("OCR_LANGUAGES", ("eng",))
+    processes: int = env_field("PARSER_PROCESSES", 0, ge=0, le=64)
+    memory_mb: int = env_field("PARSER_MEMORY_MB", 1500, ge=256)
+    cpu_seconds: int = env_field("PARSER_CPU_SECONDS", 120, ge=1)
+    wall_seconds: int = env_field("PARSER_WALL_SECONDS", 180, ge=1)
+    max_pages: int = env_field("PARSER_MAX_PAGES", 5000, ge=1)
+    max_characters: int = env_field("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
+    ocr_languages: Annotated[tuple[str, ...], NoDecode] = env_field("OCR_LANGUAGES", ("eng",))
     tessdata_dir: Annotated[Path, AfterValidator(make_absolute)] | None = Field(
         None, validation_alias=AliasChoices(PREFIX + "TESSDATA_DIR", "TESSDATA_PREFIX")
     )  # the latter is Tesseract's own
@@ -189,19 +189,19 @@ class ParserSettings(SettingsGroup):
 class WorkerSettings(SettingsGroup):
     """How the job queue is worked through."""
 
-    concurrency: int = create_env_field("WORKER_CONCURRENCY", 2, ge=1, le=64)
-    tenant_concurrency: int = create_env_field("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
-    extra_jobs: int = create_env_field("WORKER_EXTRA_JOBS", 2, ge=0, le=64)
-    webhook_concurrency: int = create_env_field("WORKER_WEBHOOK_CONCURRENCY", 4, ge=1, le=64)
-    silent_seconds: int = create_env_field("WORKER_SILENT_SECONDS", 60, ge=5, le=3600)
-    lease_seconds: int = create_env_field("WORKER_LEASE_SECONDS", 30, ge=2)
-    max_attempts: int = create_env_field("WORKER_MAX_ATTEMPTS", 5, ge=1, le=50)
-    expiry_seconds: int = create_env_field("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)
-    sweep_seconds: int = create_env_field("WORKER_SWEEP_SECONDS", 3600, ge=1, le=604_800)
-    orphan_seconds: int = create_env_field("WORKER_ORPHAN_SECONDS", 3600, ge=1)
-    maintenance_seconds: int = create_env_field("WORKER_MAINTENANCE_SECONDS", 60, ge=1, le=86_400)
-    hnsw_threshold: int = create_env_field("HNSW_THRESHOLD", 20_000, ge=1)
-    reindex_undo_seconds: int = create_env_field("REINDEX_UNDO_SECONDS", 86_400, ge=0, le=31_536_000)
+    concurrency: int = env_field("WORKER_CONCURRENCY", 2, ge=1, le=64)
+    tenant_concurrency: int = env_field("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
+    extra_jobs: int = env_field("WORKER_EXTRA_JOBS", 2, ge=0, le=64)
+    webhook_concurrency: int = env_field("WORKER_WEBHOOK_CONCURRENCY", 4, ge=1, le=64)
+    silent_seconds: int = env_field("WORKER_SILENT_SECONDS", 60, ge=5, le=3600)
+    lease_seconds: int = env_field("WORKER_LEASE_SECONDS", 30, ge=2)
+    max_attempts: int = env_field("WORKER_MAX_ATTEMPTS", 5, ge=1, le=50)
+    expiry_seconds: int = env_field("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)
+    sweep_seconds: int = env_field("WORKER_SWEEP_SECONDS", 3600, ge=1, le=604_800)
+    orphan_seconds: int = env_field("WORKER_ORPHAN_SECONDS", 3600, ge=1)
+    maintenance_seconds: int = env_field("WORKER_MAINTENANCE_SECONDS", 60, ge=1, le=86_400)
+    hnsw_threshold: int = env_field("HNSW_THRESHOLD", 20_000, ge=1)
+    reindex_undo_seconds: int = env_field("REINDEX_UNDO_SECONDS", 86_400, ge=0, le=31_536_000)
 
 
 class Settings(BaseModel):

@@ -1,15 +1,13 @@
 """Settings of answers: how long the chat model is waited for, how much it may write, and what is said without it."""
 
-from app.settings.settings_group import SettingsGroup, create_env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class AnswerSettings(SettingsGroup):
     """``CARREL_CHAT_TIMEOUT_SECONDS`` limits the whole."""
 
-    first_token_seconds: float = create_env_field("ANSWER_FIRST_TOKEN_SECONDS", 20.0, gt=0, le=600)
-    citation_seconds: float = create_env_field("ANSWER_CITATION_SECONDS", 10.0, gt=0, le=600)
-    digest_seconds: float = create_env_field("ANSWER_DIGEST_SECONDS", 20.0, gt=0, le=600)
-    max_tokens: int = create_env_field("ANSWER_MAX_TOKENS", 1000, ge=16, le=32_000)
-    abstention: str = create_env_field(
-        "ANSWER_ABSTENTION", "I found nothing about that in the documents.", max_length=500
-    )
+    first_token_seconds: float = env_field("ANSWER_FIRST_TOKEN_SECONDS", 20.0, gt=0, le=600)
+    citation_seconds: float = env_field("ANSWER_CITATION_SECONDS", 10.0, gt=0, le=600)
+    digest_seconds: float = env_field("ANSWER_DIGEST_SECONDS", 20.0, gt=0, le=600)
+    max_tokens: int = env_field("ANSWER_MAX_TOKENS", 1000, ge=16, le=32_000)
+    abstention: str = env_field("ANSWER_ABSTENTION", "I found nothing about that in the documents.", max_length=500)

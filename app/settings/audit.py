@@ -1,9 +1,9 @@
 """Settings of the audit."""
 
-from app.settings.settings_group import SettingsGroup, create_env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class AuditSettings(SettingsGroup):
     """How long it is kept; the database lets nobody remove what is younger than a week."""
 
-    retention_days: int = create_env_field("AUDIT_RETENTION_DAYS", 365, ge=7, le=36_500)
+    retention_days: int = env_field("AUDIT_RETENTION_DAYS", 365, ge=7, le=36_500)

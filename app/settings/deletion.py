@@ -1,9 +1,9 @@
 """Settings of deletions."""
 
-from app.settings.settings_group import SettingsGroup, create_env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class DeletionSettings(SettingsGroup):
     """How long what was deleted can be proven."""
 
-    receipt_retention_days: int = create_env_field("RECEIPT_RETENTION_DAYS", 365, ge=7, le=36_500)
+    receipt_retention_days: int = env_field("RECEIPT_RETENTION_DAYS", 365, ge=7, le=36_500)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, fi
 from pydantic_settings import NoDecode
 
 from app.settings.environment import read_environment
-from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, create_env_field, make_absolute
+from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field, make_absolute
 
 EMBEDDED_MODEL = "all-MiniLM-L6-v2"
 # What can be said of the embedded model in the list; the rest is about endpoints.
@@ -75,22 +75,22 @@ class EmbeddingSettings(SettingsGroup):
     """A plugin's embedder where one is named, an OpenAI-compatible endpoint where a base URL is given, else MiniLM."""
 
     required_together = ("base_url", "dimensions")
-    provider: str | None = create_env_field("EMBEDDING_PROVIDER", None)
-    base_url: HttpUrl | None = create_env_field("EMBEDDING_BASE_URL", None)
-    api_key: SecretStr | None = create_env_field("EMBEDDING_API_KEY", None)
-    model: str = create_env_field("EMBEDDING_MODEL", EMBEDDED_MODEL)
-    dimensions: int | None = create_env_field("EMBEDDING_DIMENSIONS", None, ge=1, le=4000)
-    send_dimensions: bool = create_env_field("EMBEDDING_SEND_DIMENSIONS", False)
-    max_tokens: int = create_env_field("EMBEDDING_MAX_TOKENS", 8191, ge=32)
-    query_prefix: str = create_env_field("EMBEDDING_QUERY_PREFIX", "")
-    document_prefix: str = create_env_field("EMBEDDING_DOCUMENT_PREFIX", "")
-    pictures: Literal["input", "messages"] | None = create_env_field("EMBEDDING_PICTURES", None)
-    timeout_seconds: float = create_env_field("EMBEDDING_TIMEOUT_SECONDS", 30.0, gt=0, le=600)
-    requests_per_minute: int | None = create_env_field("EMBEDDING_REQUESTS_PER_MINUTE", None, ge=1, le=10_000_000)
-    tokens_per_minute: int | None = create_env_field("EMBEDDING_TOKENS_PER_MINUTE", None, ge=1, le=1_000_000_000)
-    precision: Literal["fp32", "int8"] = create_env_field("EMBEDDING_PRECISION", "fp32")
-    weights_dir: Annotated[Path, AfterValidator(make_absolute)] | None = create_env_field("EMBEDDING_WEIGHTS_DIR", None)
-    models: Annotated[tuple[AdditionalEmbeddingModel, ...], NoDecode] = create_env_field("EMBEDDING_MODELS", ())
+    provider: str | None = env_field("EMBEDDING_PROVIDER", None)
+    base_url: HttpUrl | None = env_field("EMBEDDING_BASE_URL", None)
+    api_key: SecretStr | None = env_field("EMBEDDING_API_KEY", None)
+    model: str = env_field("EMBEDDING_MODEL", EMBEDDED_MODEL)
+    dimensions: int | None = env_field("EMBEDDING_DIMENSIONS", None, ge=1, le=4000)
+    send_dimensions: bool = env_field("EMBEDDING_SEND_DIMENSIONS", False)
+    max_tokens: int = env_field("EMBEDDING_MAX_TOKENS", 8191, ge=32)
+    query_prefix: str = env_field("EMBEDDING_QUERY_PREFIX", "")
+    document_prefix: str = env_field("EMBEDDING_DOCUMENT_PREFIX", "")
+    pictures: Literal["input", "messages"] | None = env_field("EMBEDDING_PICTURES", None)
+    timeout_seconds: float = env_field("EMBEDDING_TIMEOUT_SECONDS", 30.0, gt=0, le=600)
+    requests_per_minute: int | None = env_field("EMBEDDING_REQUESTS_PER_MINUTE", None, ge=1, le=10_000_000)
+    tokens_per_minute: int | None = env_field("EMBEDDING_TOKENS_PER_MINUTE", None, ge=1, le=1_000_000_000)
+    precision: Literal["fp32", "int8"] = env_field("EMBEDDING_PRECISION", "fp32")
+    weights_dir: Annotated[Path, AfterValidator(make_absolute)] | None = env_field("EMBEDDING_WEIGHTS_DIR", None)
+    models: Annotated[tuple[AdditionalEmbeddingModel, ...], NoDecode] = env_field("EMBEDDING_MODELS", ())
 
     @field_validator("models", mode="before")
     @classmethod

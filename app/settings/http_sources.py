@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
-from app.settings.settings_group import SettingsGroup, create_env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 _URL = re.compile(
     r"(https?)://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?(/[!-~]*)?", re.IGNORECASE
@@ -117,7 +117,7 @@ class SourceBinding(BaseModel):
 class HttpSourceSettings(SettingsGroup):
     """Without a binding nothing is called."""
 
-    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = create_env_field("HTTP_SOURCES", ())
+    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = env_field("HTTP_SOURCES", ())
 
     @field_validator("bindings", mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, create_env_field
+from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field
 
 
 def _check_issuer(value: str) -> str:
@@ -23,14 +23,14 @@ class IdentitySettings(SettingsGroup):
     """API keys always; tokens as well where an issuer is named."""
 
     required_together = ("oidc_issuer", "oidc_audience")
-    failed_sign_ins: int = create_env_field("FAILED_SIGN_INS", 20, ge=1, le=1_000_000)
-    oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = create_env_field("OIDC_ISSUER", None)
-    oidc_audience: str | None = create_env_field("OIDC_AUDIENCE", None)
-    oidc_jwks_url: HttpUrl | None = create_env_field("OIDC_JWKS_URL", None)
-    oidc_tenant_claim: Claim = create_env_field("OIDC_TENANT_CLAIM", "carrel_tenant")
-    oidc_role_claim: Claim = create_env_field("OIDC_ROLE_CLAIM", "carrel_role")
-    oidc_user_claim: Claim | None = create_env_field("OIDC_USER_CLAIM", None)
-    oidc_knowledge_bases_claim: Claim | None = create_env_field("OIDC_KNOWLEDGE_BASES_CLAIM", None)
+    failed_sign_ins: int = env_field("FAILED_SIGN_INS", 20, ge=1, le=1_000_000)
+    oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = env_field("OIDC_ISSUER", None)
+    oidc_audience: str | None = env_field("OIDC_AUDIENCE", None)
+    oidc_jwks_url: HttpUrl | None = env_field("OIDC_JWKS_URL", None)
+    oidc_tenant_claim: Claim = env_field("OIDC_TENANT_CLAIM", "carrel_tenant")
+    oidc_role_claim: Claim = env_field("OIDC_ROLE_CLAIM", "carrel_role")
+    oidc_user_claim: Claim | None = env_field("OIDC_USER_CLAIM", None)
+    oidc_knowledge_bases_claim: Claim | None = env_field("OIDC_KNOWLEDGE_BASES_CLAIM", None)
 
     @model_validator(mode="after")
     def _require_issuer(self) -> Self:

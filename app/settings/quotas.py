@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_settings import NoDecode
 
-from app.settings.settings_group import SettingsGroup, create_env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 MAX_INTEGER = 2**53 - 1  # what every JSON reader takes for a whole number
 
@@ -49,10 +49,10 @@ class QuotaLimits(KeyLimits):
 class QuotaSettings(SettingsGroup):
     """Quotas of new tenants, and what one process gives a tenant without quotas of searches and event streams."""
 
-    default: Annotated[QuotaLimits | None, NoDecode] = create_env_field("DEFAULT_QUOTAS", None)
-    searches_per_second: float = create_env_field("TENANT_SEARCHES_PER_SECOND", 100.0, ge=0.01, le=100_000)
-    concurrent_searches: int = create_env_field("TENANT_CONCURRENT_SEARCHES", 100, ge=1, le=100_000)
-    event_streams: int = create_env_field("TENANT_EVENT_STREAMS", 250, ge=0, le=100_000)
+    default: Annotated[QuotaLimits | None, NoDecode] = env_field("DEFAULT_QUOTAS", None)
+    searches_per_second: float = env_field("TENANT_SEARCHES_PER_SECOND", 100.0, ge=0.01, le=100_000)
+    concurrent_searches: int = env_field("TENANT_CONCURRENT_SEARCHES", 100, ge=1, le=100_000)
+    event_streams: int = env_field("TENANT_EVENT_STREAMS", 250, ge=0, le=100_000)
 
     @field_validator("default", mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import SecretStr, model_validator
 
-from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, create_env_field
+from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field
 
 RerankApi = Literal["tei", "cohere", "jina", "vllm"]
 
@@ -12,13 +12,13 @@ RerankApi = Literal["tei", "cohere", "jina", "vllm"]
 class RerankSettings(SettingsGroup):
     """A plugin's reranker where one is named, an endpoint's where a URL is given, else none."""
 
-    provider: str | None = create_env_field("RERANK_PROVIDER", None)
-    url: HttpUrl | None = create_env_field("RERANK_URL", None)
-    api_key: SecretStr | None = create_env_field("RERANK_API_KEY", None)
-    model: str | None = create_env_field("RERANK_MODEL", None)
-    style: RerankApi = create_env_field("RERANK_STYLE", "cohere")
-    max_documents: int | None = create_env_field("RERANK_MAX_DOCUMENTS", None, ge=1, le=1000)
-    max_characters: int = create_env_field("RERANK_MAX_CHARACTERS", 4000, ge=100, le=100_000)
+    provider: str | None = env_field("RERANK_PROVIDER", None)
+    url: HttpUrl | None = env_field("RERANK_URL", None)
+    api_key: SecretStr | None = env_field("RERANK_API_KEY", None)
+    model: str | None = env_field("RERANK_MODEL", None)
+    style: RerankApi = env_field("RERANK_STYLE", "cohere")
+    max_documents: int | None = env_field("RERANK_MAX_DOCUMENTS", None, ge=1, le=1000)
+    max_characters: int = env_field("RERANK_MAX_CHARACTERS", 4000, ge=100, le=100_000)
 
     @property
     def is_configured(self) -> bool:

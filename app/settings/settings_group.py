@@ -45,7 +45,7 @@ def make_absolute(path: Path) -> Path:
     return path.expanduser().absolute()
 
 
-def create_env_field(name: str, default: Any = ..., **limits: Any) -> Any:
+def env_field(name: str, default: Any = ..., **limits: Any) -> Any:
     """A field that is read from the variable of this name, without the prefix."""
     return Field(default, validation_alias=AliasChoices(PREFIX + name), **limits)
 

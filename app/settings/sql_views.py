@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from app.settings.settings_group import SettingsGroup, create_env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
@@ -10,8 +10,8 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 class SqlViewSettings(SettingsGroup):
     """What is not set is as in the URL that the service itself uses."""
 
-    allowed: bool = create_env_field("PUBLICATION", False)
-    host: str | None = create_env_field("PUBLICATION_HOST", None)
-    port: int | None = create_env_field("PUBLICATION_PORT", None, ge=1, le=65535)
-    database: str | None = create_env_field("PUBLICATION_DATABASE", None)
-    sslmode: SslMode | None = create_env_field("PUBLICATION_SSLMODE", None)
+    allowed: bool = env_field("PUBLICATION", False)
+    host: str | None = env_field("PUBLICATION_HOST", None)
+    port: int | None = env_field("PUBLICATION_PORT", None, ge=1, le=65535)
+    database: str | None = env_field("PUBLICATION_DATABASE", None)
+    sslmode: SslMode | None = env_field("PUBLICATION_SSLMODE", None)

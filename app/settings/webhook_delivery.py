@@ -6,18 +6,16 @@ from typing import Annotated, Any
 from pydantic import field_validator
 from pydantic_settings import NoDecode
 
-from app.settings.settings_group import SettingsGroup, create_env_field
+from app.settings.settings_group import SettingsGroup, env_field
 
 
 class WebhookSettings(SettingsGroup):
     """Where they may lead, how long an answer is waited for, and when it is given up."""
 
-    allow_private: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = create_env_field(
-        "WEBHOOK_ALLOW_PRIVATE", ()
-    )
-    timeout_seconds: float = create_env_field("WEBHOOK_TIMEOUT_SECONDS", 10.0, gt=0, le=60)
-    max_attempts: int = create_env_field("WEBHOOK_MAX_ATTEMPTS", 16, ge=1, le=100)
-    disable_after: int = create_env_field("WEBHOOK_DISABLE_AFTER", 100, ge=1, le=100_000)
+    allow_private: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = env_field("WEBHOOK_ALLOW_PRIVATE", ())
+    timeout_seconds: float = env_field("WEBHOOK_TIMEOUT_SECONDS", 10.0, gt=0, le=60)
+    max_attempts: int = env_field("WEBHOOK_MAX_ATTEMPTS", 16, ge=1, le=100)
+    disable_after: int = env_field("WEBHOOK_DISABLE_AFTER", 100, ge=1, le=100_000)
 
     @field_validator("allow_private", mode="before")
     @classmethod
