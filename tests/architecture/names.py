@@ -4,87 +4,22 @@ import re
 from pathlib import Path
 
 # Words that say nothing, or that have a term of the field in their place.
-FORBIDDEN_WORDS = set(
-    [
-        "told",
-        "tell",
-        "tells",
-        "telling",
-        "beside",
-        "gone",
-        "kept",
-        "keeps",
-        "asked",
-        "wished",
-        "wish",
-        "wishes",
-        "given",
-        "lent",
-        "borrowed",
-        "anew",
-        "whoever",
-        "nobody",
-        "stint",
-        "glance",
-        "desk",
-        "door",
-        "doors",
-        "wall",
-        "walls",
-        "lane",
-        "lanes",
-        "picture",
-        "pictures",
-        "unfit",
-        "meanwhile",
-        "remains",
-        "upkeep",
-        "restamp",
-        "restamps",
-        "restamped",
-        "restamping",
-        "reweigh",
-        "reweighs",
-        "plugged",
-        "analyser",
-        "analysers",
-        "publication",
-        "publications",
-    ]
-)
+FORBIDDEN_WORDS = frozenset(Path(__file__).with_name("private_words.txt").read_text().split())
 # A limit is max_x or min_x; a cached or stored value says which of the two it is.
 FORBIDDEN_PREFIXES = ("most_", "least_", "known_", "made_", "found_", "held_", "seen_")
 FORBIDDEN_NAMES = frozenset({"one", "most", "least", "found", "known", "made", "held", "seen", "taken", "rest"})
 
 # Nouns in -ing: the name of an activity that the field calls so.
-NOUNS_IN_ING = set(
-    ["answering", "chunking", "embedding", "logging", "pooling", "ranking", "reranking", "routing", "timing"]
+NOUNS_IN_ING = frozenset(
+    {"answering", "chunking", "embedding", "logging", "pooling", "ranking", "reranking", "routing", "timing"}
 )
 # Modules that every package may have.
 SHARED_MODULE_NAMES = frozenset({"__init__", "__main__", "service", "repository", "types", "errors", "factory"})
 
 # What a function begins with: a verb, or a predicate.
-PREDICATES = set(
-    [
-        "is",
-        "are",
-        "has",
-        "have",
-        "can",
-        "needs",
-        "may",
-        "accepts",
-        "affects",
-        "contains",
-        "covers",
-        "ends",
-        "equals",
-        "exceeds",
-        "exists",
-        "includes",
-        "repeats",
-        "starts",
-    ]
+PREDICATES = frozenset(
+    {"is", "are", "has", "have", "can", "needs", "may", "accepts", "affects", "contains", "covers", "ends", "equals"}
+    | {"exceeds", "exists", "includes", "repeats", "starts"}
 )
 VERBS = frozenset((Path(__file__).with_name("verbs.txt")).read_text().split())
 CONVERSION = re.compile(r"_*\w+_(from|to)_\w+|_*(from|to|as|on|with|without)_\w+")

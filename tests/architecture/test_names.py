@@ -24,17 +24,8 @@ EXCEPTIONS = {
     ("app/webhooks/types.py", "GONE"),  # the name of HTTP's status 410
 }
 # Functions whose name is the field's term. At most ten lines.
-TERMS = {
-    "debug",
-    "info",
-    "warning",
-    "error",
-    "exception",
-    "transaction",
-    "soft_delete",
-    "auto_merge",
-    "murmur_finalize",
-}
+TERMS = {"debug", "info", "warning", "error", "exception", "transaction", "env_field"}
+TERMS |= {"soft_delete", "auto_merge", "murmur_finalize"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
