@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-import httpx
+import httpx2
 
 from harness.processes import RunningService, end_as_usual, running_service
 
@@ -41,21 +41,21 @@ def text_of(rng: random.Random, marker: str, characters: int) -> str:
     return " ".join(sentences)[:characters]
 
 
-def remember(client: httpx.Client, chat: str, text: str, *, wait: int) -> None:
+def remember(client: httpx2.Client, chat: str, text: str, *, wait: int) -> None:
     """As an agent does it."""
     expires = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     body = {"text": text, "chat_id": chat, "agent_id": "agt", "dynamic": True, "expires_at": expires}
     client.post(DOCUMENTS, params={"wait": wait}, json=body).raise_for_status()
 
 
-def recall(client: httpx.Client, chat: str, marker: str) -> bool:
+def recall(client: httpx2.Client, chat: str, marker: str) -> bool:
     """Whether the agent's search has it."""
     body = {"agent_id": "agt", "session_id": chat, "messages": [{"role": "user", "content": f"Who said {marker}?"}]}
     found: list[str] = client.post("/v1/agent-search", json=body).raise_for_status().json()
     return any(marker in text for text in found)
 
 
-def until_found(client: httpx.Client, chat: str, marker: str) -> float:
+def until_found(client: httpx2.Client, chat: str, marker: str) -> float:
     """Milliseconds from now to the end of the first search that has it."""
     begun = time.perf_counter()
     while not recall(client, chat, marker):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from benchmarks.search import Vocabulary, fill
 from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
@@ -41,7 +41,7 @@ def writes(talk: Talk) -> str:
     return "It is as the first source says." if talk.body.get("stream") else '{"numbers": [1]}'
 
 
-def answered(client: httpx.Client, question: str) -> tuple[float, float]:
+def answered(client: httpx2.Client, question: str) -> tuple[float, float]:
     """Milliseconds until the first token, and what retrieval took of them by the service's own clock."""
     started, first, name = time.perf_counter(), 0.0, ""
     with client.stream("POST", ANSWER, json={"query": question}) as reply:
@@ -55,7 +55,7 @@ def answered(client: httpx.Client, question: str) -> tuple[float, float]:
     raise RuntimeError(f"the answer ended with {name}")
 
 
-def bare(client: httpx.Client, body: dict[str, Any]) -> float:
+def bare(client: httpx2.Client, body: dict[str, Any]) -> float:
     """Milliseconds until the model's first token."""
     started = time.perf_counter()
     with client.stream("POST", "/chat/completions", json=body) as reply:
@@ -76,7 +76,7 @@ def measure(service: RunningService, chat: ChatServer) -> Iterator[FirstToken]:
     """One figure a question."""
     vocabulary = Vocabulary(1)
     fill(service, vocabulary)
-    with service.client() as client, httpx.Client(base_url=chat.base_url, timeout=60) as direct:
+    with service.client() as client, httpx2.Client(base_url=chat.base_url, timeout=60) as direct:
         for number in range(WARM_UP + QUESTIONS):
             chat.reset()
             answer, search = answered(client, vocabulary.query())

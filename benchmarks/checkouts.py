@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from benchmarks.search import Vocabulary, fill, timed
 from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
@@ -23,7 +23,7 @@ ROUNDS, SEARCHES, WARM_UP, TEXTS, WORDS = 8, 150, 60, 30, 1400
 class Side:
     """One checkout's service, and what was measured of it."""
 
-    def __init__(self, name: str, service: RunningService, client: httpx.Client) -> None:
+    def __init__(self, name: str, service: RunningService, client: httpx2.Client) -> None:
         self.name = name
         self.service = service
         self.client = client

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import cycle
 
-import httpx
+import httpx2
 
 from app.cleanup.purge import Purger
 from app.db.index_ddl import OwnerDatabase
@@ -48,7 +48,7 @@ class Latency:
         return cls(len(times), statistics.median(times), statistics.quantiles(times, n=100)[98])
 
 
-def search(client: httpx.Client, question: Question) -> float:
+def search(client: httpx2.Client, question: Question) -> float:
     """Milliseconds of one search, which must find something."""
     body = {"query": question.text}
     started = time.perf_counter()
@@ -59,7 +59,7 @@ def search(client: httpx.Client, question: Question) -> float:
     return took
 
 
-async def searches(client: httpx.Client, questions: Sequence[Question], until: asyncio.Event) -> list[float]:
+async def searches(client: httpx2.Client, questions: Sequence[Question], until: asyncio.Event) -> list[float]:
     """One after the other, until the end is told."""
     times = []
     for question in cycle(questions):
@@ -90,7 +90,7 @@ async def delete(database: ScaleDatabase, going: Shelf) -> float:
     return took
 
 
-async def run(database: ScaleDatabase, client: httpx.Client, going: Shelf, questions: Sequence[Question]) -> None:
+async def run(database: ScaleDatabase, client: httpx2.Client, going: Shelf, questions: Sequence[Question]) -> None:
     """Idle, then beside the deletion."""
     for question in questions:  # whatever is slow once
         await asyncio.to_thread(search, client, question)

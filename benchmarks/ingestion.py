@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from harness.processes import RunningService
 
@@ -58,7 +58,7 @@ def measure_ingestion(service: RunningService, pdf: Path, *, pages: int, uploads
 
 
 def _round(
-    service: RunningService, client: httpx.Client, pdf: Path, pages: int, uploads: int, number: int
+    service: RunningService, client: httpx2.Client, pdf: Path, pages: int, uploads: int, number: int
 ) -> tuple[float, float, float]:
     before, started = service.cpu(), time.perf_counter()
     names = [f"{uploads}-{number}-{copy}" for copy in range(uploads)]
@@ -70,7 +70,7 @@ def _round(
     return pages / elapsed, pages / spent.carrel, pages / max(spent.postgres, 0.01)
 
 
-def _upload(client: httpx.Client, pdf: Path, name: str) -> str:
+def _upload(client: httpx2.Client, pdf: Path, name: str) -> str:
     """Upload one copy, wait until it is searchable; its id."""
     url = "/v1/knowledge-bases/default/documents"
     with pdf.open("rb") as file:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pymupdf
 
 from benchmarks.search import Vocabulary, fill
@@ -50,7 +50,7 @@ def make_pdf(path: Path, text: str, *, pages: int, seed: int) -> None:
     document.close()
 
 
-def ready(client: httpx.Client, document: dict[str, object], *, seconds: float) -> dict[str, object]:
+def ready(client: httpx2.Client, document: dict[str, object], *, seconds: float) -> dict[str, object]:
     """The document once it is ready. Raises RuntimeError where it fails or takes too long."""
     end = time.monotonic() + seconds
     while document["status"] not in ("ready", "failed") and time.monotonic() < end:
@@ -81,7 +81,7 @@ def show_texts(service: RunningService, text: str) -> None:
         print(f"| {uploads} | {TEXTS / elapsed:.1f} | {1000 * spent.carrel / TEXTS:.1f} | {p50:.0f} / {p95:.0f} |")
 
 
-def _upload_text(client: httpx.Client, body: bytes) -> float:
+def _upload_text(client: httpx2.Client, body: bytes) -> float:
     begun = time.perf_counter()
     reply = client.post(DOCUMENTS, params={"wait": 60}, files={"file": ("a.txt", body)})
     reply.raise_for_status()

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from app.cli.runtime_state import read_credentials
 
@@ -60,24 +60,24 @@ def run(pdf: Path, precision: str) -> dict[str, Any]:
                 process.wait(60)
 
 
-def client_of(data: Path) -> httpx.Client:
+def client_of(data: Path) -> httpx2.Client:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         credentials = read_credentials(data)
         if credentials is not None:
-            client = httpx.Client(
+            client = httpx2.Client(
                 base_url=credentials.url, headers={"Authorization": f"Bearer {credentials.api_key}"}, timeout=120
             )
             try:
                 if client.get("/readyz").status_code == 200 and "worker.started" in (data / "log").read_text():
                     return client
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 pass
         time.sleep(0.1)
     raise TimeoutError("the service did not start")
 
 
-def measure(client: httpx.Client, pid: int, pdf: Path) -> dict[str, Any]:
+def measure(client: httpx2.Client, pid: int, pdf: Path) -> dict[str, Any]:
     before, begun = cpu_of_children(pid), time.monotonic()
     base = "/v1/knowledge-bases/default/documents"
     with pdf.open("rb") as file:
@@ -98,7 +98,7 @@ def measure(client: httpx.Client, pid: int, pdf: Path) -> dict[str, Any]:
     return {"wall": wall, "cpu": cpu, "own": own / len(titles), "found": found, "pages": document["page_count"]}
 
 
-def section_titles(client: httpx.Client, url: str) -> list[str]:
+def section_titles(client: httpx2.Client, url: str) -> list[str]:
     titles: dict[str, None] = {}
     cursor = None
     while True:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from carrel_client import Client
 
 from app.cli.evaluation import corpus_upload
@@ -53,7 +53,7 @@ class Measured:
     missed: Sequence[str]
 
 
-def upload(client: httpx.Client, kb: str, corpus: Sequence[CorpusLine], chunking: Line) -> dict[str, str]:
+def upload(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine], chunking: Line) -> dict[str, str]:
     """Store every document as a text and wait until all are searchable; our ids to those of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
     with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
@@ -64,7 +64,7 @@ def upload(client: httpx.Client, kb: str, corpus: Sequence[CorpusLine], chunking
 
 
 def run_queries(
-    client: httpx.Client, kb: str, queries: Sequence[EvaluationQuery], ids: dict[str, str], body: Line
+    client: httpx2.Client, kb: str, queries: Sequence[EvaluationQuery], ids: dict[str, str], body: Line
 ) -> Iterator[Line]:
     """What was found for each query, in the form that evaluate.py reads."""
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import bm25s
-import httpx
+import httpx2
 import numpy as np
 import numpy.typing as npt
 from bm25s.tokenization import Tokenized
@@ -267,7 +267,7 @@ async def side_by_side(first: Shelf, second: Shelf, questions: Sequence[Question
     return statistics.median(times[0][cold:]), statistics.median(times[1][cold:])
 
 
-def over_http(client: httpx.Client, questions: Sequence[Question], filter: Filter) -> float:
+def over_http(client: httpx2.Client, questions: Sequence[Question], filter: Filter) -> float:
     """The median of searches through a running API, milliseconds."""
     times = []
     for question in questions:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import asyncpg
-import httpx
+import httpx2
 from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
@@ -221,7 +221,7 @@ def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Set
 
 
 @contextmanager
-def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[httpx.Client]:
+def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[httpx2.Client]:
     """``carrel serve --api-only`` on a database, as a process of its own; a client with the key."""
     (port,) = islice(find_free_ports(), 1)
     environment = environment_without_settings(str(settings.embedding.base_url)) | {
@@ -233,7 +233,7 @@ def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[ht
     command += ["--data-dir", str(settings.server.data_dir)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, cwd=ROOT) as process:
         try:
-            with httpx.Client(
+            with httpx2.Client(
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=60
             ) as client:
                 if not answer_of(process, lambda: client.get("/readyz").is_success or None):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import asyncpg
-import httpx
+import httpx2
 import numpy as np
 import uvloop
 from pgvector import HalfVector
@@ -106,7 +106,7 @@ class Searching:
     """The searches of a service whose embedder is metered."""
 
     service: RunningService
-    client: httpx.Client
+    client: httpx2.Client
     meter: Meter
 
     def timed(self, queries: Sequence[str]) -> tuple[list[float], list[float]]:
@@ -127,7 +127,7 @@ def measure_search(
     with (
         service.client() as client,
         listening("benchmarks.empty_endpoint") as server,
-        httpx.Client(base_url=server.address) as other,
+        httpx2.Client(base_url=server.address) as other,
     ):
 
         def empty(_query: str) -> None:
@@ -171,7 +171,7 @@ def _search_round(searching: Searching, asked: Sequence[str]) -> tuple[float, ..
     )
 
 
-async def place_of(service: RunningService, client: httpx.Client) -> tuple[UUID, UUID]:
+async def place_of(service: RunningService, client: httpx2.Client) -> tuple[UUID, UUID]:
     """The tenant, and the live search index of what was filled."""
     me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
     tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
@@ -187,7 +187,7 @@ async def place_of(service: RunningService, client: httpx.Client) -> tuple[UUID,
 
 
 async def sql_times(
-    service: RunningService, client: httpx.Client, queries: Sequence[str], *, statement: str = LANES
+    service: RunningService, client: httpx2.Client, queries: Sequence[str], *, statement: str = LANES
 ) -> list[float]:
     """The statement of both lanes in a transaction begun as the service begins it; milliseconds."""
     tenant, index = await place_of(service, client)

@@ -3,7 +3,7 @@
 The least is the framework, one connection, the statement of both lanes, the fusion, the statement that reads the best
 five texts, and JSON, in one transaction whose end is not waited for; no key, no plan, no limits, no log. Beside it the
 service, whose queries' vectors are known. Both are asked by the standard library's client, and the service through
-httpx too, which ``make bench`` asks with: what that takes longer is the caller's own. Run with arguments the module is
+httpx2 too, which ``make bench`` asks with: what that takes longer is the caller's own. Run with arguments the module is
 that least server: it prints its port and serves until its input ends.
 """
 
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import asyncpg
-import httpx
+import httpx2
 import numpy as np
 import uvloop
 from fastapi import FastAPI, Request
@@ -100,7 +100,7 @@ def light(address: str, path: str, key: str, asked: Sequence[str]) -> list[float
         return timed(ask, asked)
 
 
-def measure(service: RunningService, client: httpx.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
+def measure(service: RunningService, client: httpx2.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
     """Medians of milliseconds, all in turns; the first round warms everything up."""
     rounds: list[dict[str, float]] = []
 
@@ -114,7 +114,7 @@ def measure(service: RunningService, client: httpx.Client, address: str, vocabul
             "bare": uvloop.run(sql_times(service, client, asked)),
             "least": light(address, "/search", service.key, asked),
             "service": light(service.url, PATH, service.key, asked),
-            "httpx": timed(ask_service, asked),
+            "httpx2": timed(ask_service, asked),
         }
         rounds.append({name: statistics.median(one) for name, one in times.items()})
     return {name: statistics.median(one[name] for one in rounds[1:]) for name in rounds[0]}
@@ -132,7 +132,7 @@ def main() -> int:
     print(f"the least by HTTP {p50['least']:.2f} ms, {p50['least'] / p50['bare']:.2f}x the bare SQL;")
     print(f"the service {p50['service']:.2f} ms, {p50['service'] / p50['bare']:.2f}x the bare SQL", end=", ")
     print(f"{p50['service'] / p50['least']:.2f}x the least;")
-    print(f"asked through httpx {p50['httpx']:.2f} ms, {p50['httpx'] / p50['bare']:.2f}x the bare SQL")
+    print(f"asked through httpx2 {p50['httpx2']:.2f} ms, {p50['httpx2'] / p50['bare']:.2f}x the bare SQL")
     return 0
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 
 from app.documents.types import build_node_id, build_object_key
 from app.ids import derive_id
@@ -82,7 +82,7 @@ update chunk c set start_offset = s.start, end_offset = s.start + length(c.conte
  where c.tenant_id = $1 and c.id = s.id"""
 
 
-def answers(client: httpx.Client, kb: str, questions: Sequence[Question]) -> list[Found]:
+def answers(client: httpx2.Client, kb: str, questions: Sequence[Question]) -> list[Found]:
     """Scores and texts of each, those of equal scores in the order of their texts."""
     found = []
     for question in questions:
@@ -114,7 +114,7 @@ def used() -> tuple[Cpu, float]:
     return Cpu(api.cpu, postgres), api.peak_mb
 
 
-def command(client: httpx.Client, *arguments: str) -> dict[str, Any]:
+def command(client: httpx2.Client, *arguments: str) -> dict[str, Any]:
     """What a command says; what it took is printed."""
     key = client.headers["authorization"].removeprefix("Bearer ")
     options = ["--url", str(client.base_url), "--key", key, "--json"]

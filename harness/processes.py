@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-import httpx
+import httpx2
 
 from harness.embedding_endpoint import DIMENSIONS
 
@@ -76,9 +76,9 @@ class RunningService:
             "parser": max((process.peak_mb for process in tree if process.parent in below), default=0.0),
         }
 
-    def client(self) -> httpx.Client:
+    def client(self) -> httpx2.Client:
         """A client with the first tenant's key."""
-        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
+        return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
     @property
     def database_url(self) -> str:
@@ -114,7 +114,7 @@ def process_tree(root: int) -> list[Process]:
         below |= more
 
 
-def wait_until_ingested(client: httpx.Client, kb: str) -> None:
+def wait_until_ingested(client: httpx2.Client, kb: str) -> None:
     """Raises RuntimeError where a document failed, or nothing has got on for INGESTION_SECONDS."""
     url, left, end = f"/v1/knowledge-bases/{kb}/documents", -1, 0.0
     while left:
@@ -201,7 +201,7 @@ def running_service(
 def _wait_until_ready(process: "subprocess.Popen[bytes]", data_dir: Path, log: Path) -> tuple[str, str]:
     def credentials() -> tuple[str, str] | None:
         found = json.loads((data_dir / "credentials.json").read_text())
-        is_ready = httpx.get(f"{found['url']}/readyz", timeout=2).is_success
+        is_ready = httpx2.get(f"{found['url']}/readyz", timeout=2).is_success
         return (found["url"], found["api_key"]) if is_ready else None
 
     found = answer_of(process, credentials)
@@ -215,7 +215,7 @@ def answer_of(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | No
     end = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < end:
         # Until it listens, and has written its files as a whole.
-        with suppress(OSError, ValueError, httpx.TransportError):
+        with suppress(OSError, ValueError, httpx2.TransportError):
             if (answer := ask()) is not None:
                 return answer
         time.sleep(0.1)

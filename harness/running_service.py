@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.bootstrap import Resources
@@ -34,9 +34,9 @@ class Tenant:
     service: "Service"
     id: str
     key: str
-    admin: httpx.Client
+    admin: httpx2.Client
 
-    def client(self, role: str = "reader", **narrowing: Any) -> httpx.Client:
+    def client(self, role: str = "reader", **narrowing: Any) -> httpx2.Client:
         """A client with a new key of this role."""
         made = self.admin.post("/v1/api-keys", json={"name": f"a {role}", "role": role, **narrowing})
         made.raise_for_status()
@@ -74,15 +74,15 @@ class Service:
     resources: Resources
     app: Any
     # Of all its clients: with one of its own for each, a test run would hold a thousand connections.
-    transport: httpx.HTTPTransport = field(default_factory=httpx.HTTPTransport)
+    transport: httpx2.HTTPTransport = field(default_factory=httpx2.HTTPTransport)
 
-    def client(self, key: str | None = None) -> httpx.Client:
+    def client(self, key: str | None = None) -> httpx2.Client:
         """A client that sends this key."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=90, transport=self.transport)
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=90, transport=self.transport)
 
     @property
-    def operator(self) -> httpx.Client:
+    def operator(self) -> httpx2.Client:
         return self.client(OPERATOR_KEY)
 
     def new_tenant(self, name: str = "tenant") -> Tenant:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from harness.processes import end_as_usual
 from proofs.deadline_services import BUDGETS, World, talk
@@ -127,7 +127,7 @@ class Search:
     problem: str
 
 
-def ask(client: httpx.Client, case: Case, budget: float) -> Search:
+def ask(client: httpx2.Client, case: Case, budget: float) -> Search:
     """As an agent platform does it."""
     if case.rerank:
         path = "/v1/knowledge-bases/default/search"
@@ -145,7 +145,7 @@ def ask(client: httpx.Client, case: Case, budget: float) -> Search:
     return Search(seconds, reply.status_code, not found, dropped, problem)
 
 
-def after(place: int, client: httpx.Client, case: Case, budget: float) -> Search:
+def after(place: int, client: httpx2.Client, case: Case, budget: float) -> Search:
     """A search at its turn."""
     time.sleep(place * APART_SECONDS)
     return ask(client, case, budget)

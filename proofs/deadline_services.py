@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 import asyncpg
-import httpx
+import httpx2
 
 from app.db.migrate import migrate_database
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
@@ -84,15 +84,15 @@ class World:
             }
             url = stack.enter_context(serving(folder / "data", settings))
             headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-            made = httpx.post(f"{url}/v1/tenants", json={"name": "patient"}, headers=headers, timeout=30)
+            made = httpx2.post(f"{url}/v1/tenants", json={"name": "patient"}, headers=headers, timeout=30)
             key = made.raise_for_status().json()["api_key"]["key"]
             yield cls(url, key, urls, link, chat, embedding, reranker, site)
 
-    def client(self) -> httpx.Client:
+    def client(self) -> httpx2.Client:
         """A client with the tenant's key."""
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
         headers = {"Authorization": f"Bearer {self.key}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=150, limits=limits)
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=150, limits=limits)
 
     def fill(self) -> None:
         """A few documents, another's search, and agents with and without it for each budget."""
@@ -166,7 +166,7 @@ def serving(data_dir: Path, settings: dict[str, str]) -> Iterator[str]:
     environment = environment_without_settings() | settings
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, cwd=ROOT) as process:
         try:
-            if not answer_of(process, lambda: httpx.get(f"{url}/readyz", timeout=2).is_success or None):
+            if not answer_of(process, lambda: httpx2.get(f"{url}/readyz", timeout=2).is_success or None):
                 raise RuntimeError("the service did not start")
             yield url
         finally:

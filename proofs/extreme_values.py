@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 TIMES = (
     "0001-01-01T00:00:00Z",  # Go and .NET
@@ -84,7 +84,7 @@ class Poison:
     def __str__(self) -> str:
         return f"{self.method.upper()} {self.path} {self.place} = {repr(self.value)[:60]}"
 
-    def send(self, client: httpx.Client) -> httpx.Response:
+    def send(self, client: httpx2.Client) -> httpx2.Response:
         """Send it; NaN, lone surrogates and numbers of any size as JSON can write them."""
         if self.form is not None:
             fields = {name: text.encode("utf-8", "replace") for name, text in self.form.items()}
@@ -128,7 +128,7 @@ SEARCHES: tuple[tuple[str, Any], ...] = (
 )
 
 
-def read_back(client: httpx.Client, description: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
+def read_back(client: httpx2.Client, description: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
     """Return which lists, documents and searches answer with a server error."""
     broken = []
     for address in lists(description, ids):

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
-import httpx
+import httpx2
 
 from app.ids import decode_id
 from app.jobs.queue import CHANNEL
@@ -51,18 +51,18 @@ class Wait:
 
 
 @contextmanager
-def small_tenant(service: RunningService) -> Iterator[tuple[str, httpx.Client]]:
+def small_tenant(service: RunningService) -> Iterator[tuple[str, httpx2.Client]]:
     """A second tenant's id, and a client with its key."""
     operator = (service.data_dir / "operator-key").read_text().strip()
     headers = {"Authorization": f"Bearer {operator}"}
-    made = httpx.post(f"{service.url}/v1/tenants", json={"name": "small"}, headers=headers, timeout=30)
+    made = httpx2.post(f"{service.url}/v1/tenants", json={"name": "small"}, headers=headers, timeout=30)
     made.raise_for_status()
     key = made.json()["api_key"]["key"]
-    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120) as client:
+    with httpx2.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120) as client:
         yield made.json()["id"], client
 
 
-def upload(client: httpx.Client, text: str) -> None:
+def upload(client: httpx2.Client, text: str) -> None:
     """One document, until it is ready. Raises RuntimeError where it is not."""
     url = "/v1/knowledge-bases/default/documents"
     reply = client.post(url, params={"wait": 60}, json={"text": text, "media_type": "text/plain"})
@@ -81,7 +81,7 @@ def ended_between(log: Path, tenant: str, after: datetime, before: datetime) -> 
 
 
 async def measure(
-    owner: asyncpg.Connection, client: httpx.Client, log: Path, *, large: str, small: str, number: int
+    owner: asyncpg.Connection, client: httpx2.Client, log: Path, *, large: str, small: str, number: int
 ) -> Wait:
     """Upload one document: its commit is when the queue tells of it, its claim what the tenant's lane says."""
     loop = asyncio.get_running_loop()

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from harness.protocol_servers.chat import ChatServer
@@ -142,7 +142,7 @@ def poison(running: RunningService, everybody: Sequence[Caller], *, seconds: flo
     failures = 0
     for caller in everybody:
         headers = {"Authorization": f"Bearer {caller.key}"}
-        with httpx.Client(base_url=running.url, headers=headers, timeout=60) as client:
+        with httpx2.Client(base_url=running.url, headers=headers, timeout=60) as client:
             description = client.get("/openapi.json").raise_for_status().json()
             until, sent, broken = time.monotonic() + seconds / len(everybody), 0, []
             every = [one for one in poisons(description, caller.ids) if not _is_ending(one, caller)]

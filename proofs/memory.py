@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from harness.hostile.memory_inputs import INPUTS, Input, Target
 from harness.processes import RunningService, end_as_usual, process_tree, running_service
@@ -116,7 +116,7 @@ def attack(target: Target, each: Input, sampler: Sampler) -> Row:
     with ThreadPoolExecutor(each.at_once) as threads:
         running = [threads.submit(_told, each.send, target, number) for number in range(each.at_once)]
         told = [one.result() for one in running]
-    with suppress(httpx.HTTPError):
+    with suppress(httpx2.HTTPError):
         target.wait_until_idle(PATIENCE_SECONDS)
     time.sleep(SETTLE_SECONDS)
     peaks = sampler.take()
@@ -131,7 +131,7 @@ def attack(target: Target, each: Input, sampler: Sampler) -> Row:
 def _told(send: Callable[[Target, int], str], target: Target, number: int) -> str:
     try:
         return send(target, number)
-    except httpx.HTTPError as exc:
+    except httpx2.HTTPError as exc:
         return f"no answer ({type(exc).__name__})"
 
 

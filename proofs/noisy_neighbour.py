@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 
 from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from proofs.noisy_attacks import QUERIES, UNIT, Tarpit, attacking, expensive_filter, hold, repeat, request_bytes
@@ -86,7 +86,7 @@ class Victim:
     """Tenant V: every fourth search comes by a connection of its own, the others by one that stays open."""
 
     def __init__(self, service: RunningService, key: str) -> None:
-        self.client = httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+        self.client = httpx2.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=60)
         self.tls = ssl.create_default_context()  # made once: it takes longer than a search
         self.number = 0
 
@@ -122,23 +122,23 @@ class Victim:
         body = {"query": f"When does the ferry leave? {self.number % 20}", "top_k": 3}
         path = "/v1/knowledge-bases/default/search"
         if self.number % 4 == 0:
-            with suppress(httpx.TransportError), self._another() as client:
+            with suppress(httpx2.TransportError), self._another() as client:
                 return client.post(path, json=body).status_code
             return 0
         for _ in range(2):  # a client sends again what an idle connection has not taken
-            with suppress(httpx.TransportError):
+            with suppress(httpx2.TransportError):
                 return self.client.post(path, json=body).status_code
         return 0
 
-    def _another(self) -> httpx.Client:
-        return httpx.Client(
+    def _another(self) -> httpx2.Client:
+        return httpx2.Client(
             base_url=self.client.base_url, headers=self.client.headers, timeout=60, verify=self.tls, trust_env=False
         )
 
     def _upload(self, window: Window) -> None:
         text = f"Notice {time.time()}.\nThe café on the pier is closed today.\nIt opens again tomorrow."
         began = time.monotonic()
-        with suppress(httpx.TransportError), self._another() as client:
+        with suppress(httpx2.TransportError), self._another() as client:
             made = client.post(DOCUMENTS.format("default"), json={"text": text})
             if not made.is_success:
                 window.statuses.append(made.status_code)
@@ -156,9 +156,9 @@ class Attacker:
 
     def __init__(self, service: RunningService, key: str, tenant: str) -> None:
         self.service, self.key, self.tenant = service, key, tenant
-        self.client = httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120)
+        self.client = httpx2.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120)
         operator = (service.data_dir / "operator-key").read_text().strip()
-        self.operator = httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {operator}"}, timeout=60)
+        self.operator = httpx2.Client(base_url=service.url, headers={"Authorization": f"Bearer {operator}"}, timeout=60)
 
     def prepare(self) -> None:
         """20,000 chunks with 15 KB of metadata each, and a hundred knowledge bases with a document."""
@@ -353,7 +353,7 @@ def _tenants(service: RunningService) -> tuple[Attacker, Victim]:
     operator = {"Authorization": f"Bearer {(service.data_dir / 'operator-key').read_text().strip()}"}
     made = {}
     for name in ("attacker", "victim"):
-        reply = httpx.post(f"{service.url}/v1/tenants", json={"name": name}, headers=operator, timeout=30)
+        reply = httpx2.post(f"{service.url}/v1/tenants", json={"name": name}, headers=operator, timeout=30)
         reply.raise_for_status()
         made[name] = reply.json()
     attacker = made["attacker"]

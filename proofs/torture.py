@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 
 import asyncpg
-import httpx
+import httpx2
 
 from app.ids import decode_id
 from app.settings import ParserSettings, WorkerSettings
@@ -79,7 +79,7 @@ async def until_settled(owner: asyncpg.Connection, tenant: object) -> None:
         await asyncio.sleep(0.5)
 
 
-async def attack(service: RunningService, client: httpx.Client, files: Iterator[HostileFile]) -> Attack:
+async def attack(service: RunningService, client: httpx2.Client, files: Iterator[HostileFile]) -> Attack:
     """Upload all, beside the neighbour, and wait for the last."""
     started, watch, attacking = time.monotonic(), Watch(), True
     runtime = json.loads((service.data_dir / "runtime.json").read_text())

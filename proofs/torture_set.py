@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pymupdf
 
 REACH = 22
@@ -33,7 +33,7 @@ def squeezed(text: str) -> str:
     return "".join(char for char in kept if not char.isspace() and char != "\u00ad")
 
 
-def read_text(client: httpx.Client, kb: str, document: str) -> str:
+def read_text(client: httpx2.Client, kb: str, document: str) -> str:
     """What ``/chunks`` tells, in order: each piece of text once (neighbours overlap), below the titles that it opens.
 
     A heading with nothing but further headings below it is in no chunk's text, but among its chunks' titles.
@@ -98,7 +98,7 @@ def missed(entry: Entry, path: Path, text: str) -> str:
     return "; ".join(lacking)
 
 
-def judge(entry: Entry, path: Path, client: httpx.Client, kb: str) -> Outcome:
+def judge(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> Outcome:
     """Upload one file, wait, and compare."""
     url = f"/v1/knowledge-bases/{kb}/documents"
     reply = client.post(url, params={"wait": WAIT_SECONDS}, files={"file": (path.name, path.read_bytes())})
@@ -119,7 +119,7 @@ def judge(entry: Entry, path: Path, client: httpx.Client, kb: str) -> Outcome:
     return Outcome(path.name, got, wrong, must)
 
 
-def run_set(client: httpx.Client, folder: Path) -> bool:
+def run_set(client: httpx2.Client, folder: Path) -> bool:
     """Print a line for each file; whether enough of them are right, with all that must be."""
     kb = "torture"
     client.post("/v1/knowledge-bases", json={"name": kb}).raise_for_status()

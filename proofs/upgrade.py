@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.embedded_postgres.server import find_free_ports
@@ -56,8 +56,8 @@ class Clients:
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
-    def client(self, url: str) -> httpx.Client:
-        return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60)
+    def client(self, url: str) -> httpx2.Client:
+        return httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60)
 
     def begin(self, name: str, url: str) -> None:
         """One that writes and one that searches, at this API."""
@@ -71,17 +71,17 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def _loop(self, name: str, url: str, work: Callable[[str, httpx.Client, int], None]) -> None:
+    def _loop(self, name: str, url: str, work: Callable[[str, httpx2.Client, int], None]) -> None:
         with self.client(url) as client:
             for number in count():
                 if self._stop.wait(0.05):
                     return
                 try:
                     work(name, client, number)
-                except (httpx.HTTPError, LookupError, ValueError) as exc:
+                except (httpx2.HTTPError, LookupError, ValueError) as exc:
                     self.faults[f"{name}: {exc!r}"] += 1
 
-    def _write(self, name: str, client: httpx.Client, number: int) -> None:
+    def _write(self, name: str, client: httpx2.Client, number: int) -> None:
         text, of = f"A heron of {name} fishes at dawn, number {number}.", {"team": "mine", "number": number}
         body = {"text": text, "external_id": f"{name}-{number % NAMES}", "metadata": of}
         document = client.post(f"{KB}/documents", json=body).raise_for_status().json()
@@ -90,7 +90,7 @@ class Clients:
             client.delete(f"{KB}/documents/{document['id']}").raise_for_status()
             self.answers[f"deleted at {name}"] += 1
 
-    def _search(self, name: str, client: httpx.Client, number: int) -> None:
+    def _search(self, name: str, client: httpx2.Client, number: int) -> None:
         body = {"top_k": TOP_K, **SEARCHES[number % len(SEARCHES)]}
         found = client.post(f"{KB}/search", json=body).raise_for_status().json()
         self.answers[f"searched at {name}"] += 1
@@ -126,7 +126,7 @@ class Upgrade:
         (port,) = islice(find_free_ports(), 1)
         url = f"http://127.0.0.1:{port}"
         process = self.start(tree, "serve", "--api-only", "--port", str(port))
-        if not answer_of(process, lambda: httpx.get(f"{url}/readyz").is_success or None):
+        if not answer_of(process, lambda: httpx2.get(f"{url}/readyz").is_success or None):
             raise Stuck(f"the API of {tree} does not start")
         return url
 
@@ -148,7 +148,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def settled(client: httpx.Client) -> list[dict[str, Any]]:
+def settled(client: httpx2.Client) -> list[dict[str, Any]]:
     """The documents, when all are ready and no filter waits. Raises Stuck."""
     until = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < until:
@@ -166,7 +166,7 @@ def settled(client: httpx.Client) -> list[dict[str, Any]]:
     raise Stuck(f"{Counter(one['status'] for one in found)}, filter {view['pending_metadata_filter']}")
 
 
-def refilter(client: httpx.Client, team: str, *, wait: bool = True) -> None:
+def refilter(client: httpx2.Client, team: str, *, wait: bool = True) -> None:
     """Another ``metadata_filter``; where asked, until all documents have it. Raises Stuck."""
     client.patch(KB, json={"metadata_filter": {"team": team}}).raise_for_status()
     until = time.monotonic() + SETTLE_SECONDS
@@ -176,13 +176,13 @@ def refilter(client: httpx.Client, team: str, *, wait: bool = True) -> None:
         time.sleep(0.1)
 
 
-def upgrade(run: Upgrade) -> tuple[Clients, httpx.Client]:
+def upgrade(run: Upgrade) -> tuple[Clients, httpx2.Client]:
     """From the one to the other; the clients, who have ended, and one that asks the new API. Raises Stuck."""
     run.run(run.earlier, "migrate")
     old = run.serve(run.earlier)
     worker = run.start(run.earlier, "worker")
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    tenant = httpx.post(f"{old}/v1/tenants", headers=operator, json={"name": "acme"}).raise_for_status().json()
+    tenant = httpx2.post(f"{old}/v1/tenants", headers=operator, json={"name": "acme"}).raise_for_status().json()
     clients = Clients(tenant["api_key"]["key"])
     run.stack.callback(clients.end)
     at_old = run.stack.enter_context(clients.client(old))
@@ -211,7 +211,7 @@ def upgrade(run: Upgrade) -> tuple[Clients, httpx.Client]:
     return clients, at_new
 
 
-def left_over(client: httpx.Client, superuser_url: str) -> Iterator[str]:
+def left_over(client: httpx2.Client, superuser_url: str) -> Iterator[str]:
     """What is not as it should be when all is done. Raises Stuck."""
     documents = settled(client)
     teams = Counter(one["metadata"].get("team") for one in documents)

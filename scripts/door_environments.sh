@@ -6,10 +6,10 @@ cd "$(dirname "$0")/.."
 environment() {
   local name=$1
   shift
-  [[ -e .doors/$name/.installed ]] && return
+  [[ $(cat ".doors/$name/.installed" 2>/dev/null) == "httpx2 $*" ]] && return
   "$PYTHON" -m venv --clear ".doors/$name"
-  ".doors/$name/bin/python" -m pip install --quiet --disable-pip-version-check httpx "$@"
-  touch ".doors/$name/.installed"
+  ".doors/$name/bin/python" -m pip install --quiet --disable-pip-version-check httpx2 "$@"
+  echo "httpx2 $*" >".doors/$name/.installed"
 }
 
 environment langchain "langchain-core>=1,<2"

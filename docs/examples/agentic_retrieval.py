@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 from openai import OpenAI
 from openai.types.chat import (
     ChatCompletionFunctionToolParam,
@@ -40,7 +40,7 @@ class Source:
 class Knowledge:
     """A client of the service: at most ``top_k`` passages, none less similar than ``score_threshold``."""
 
-    carrel: httpx.Client
+    carrel: httpx2.Client
     top_k: int = 5
     score_threshold: float = 0.2
 
@@ -50,7 +50,7 @@ class Knowledge:
         body = {"query": query, "top_k": most, "score_threshold": self.score_threshold}
         try:
             reply = self.carrel.post("/v1/search", json=body).raise_for_status()
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             return []
         results: list[dict[str, Any]] = reply.json()["results"]
         return results

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-import httpx
+import httpx2
 
 from harness.hostile.exports import Exported, edited
 from harness.hostile.pdfs import pdf
@@ -24,13 +24,13 @@ LINE_BYTES = 120 * 1024 * 1024
 class Target:
     """A running service with a small document, an archive of it, and one document of many chunks."""
 
-    client: httpx.Client
+    client: httpx2.Client
     archive: Exported
     giants: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def prepare(cls, client: httpx.Client) -> "Target":
+    def prepare(cls, client: httpx2.Client) -> "Target":
         """Fill the service."""
         client.timeout = 200
         text = "The quarterly report is due on the first of May.\n\nHolidays are 30 days."
@@ -50,7 +50,7 @@ class Target:
                 self.giants.append(items[0]["id"])
         return self.giants[0]
 
-    def take(self, kb: str, archive: Iterable[bytes]) -> httpx.Response:
+    def take(self, kb: str, archive: Iterable[bytes]) -> httpx2.Response:
         """Import an archive."""
         return self.client.post(f"/v1/knowledge-bases/{kb}/import", content=archive, headers={"Content-Type": TAR})
 
@@ -61,7 +61,7 @@ class Target:
             return _code(reply)
         return self.outcome(reply)
 
-    def outcome(self, reply: httpx.Response) -> str:
+    def outcome(self, reply: httpx2.Response) -> str:
         """Return what becomes of a document that was taken in."""
         if reply.status_code >= 300:
             return _code(reply)
@@ -92,7 +92,7 @@ class Input:
     at_once: int = 1
 
 
-def _code(reply: httpx.Response) -> str:
+def _code(reply: httpx2.Response) -> str:
     if reply.status_code < 400:
         return str(reply.status_code)
     return f"{reply.status_code} {reply.json().get('type', '').rpartition(':')[2]}".strip()
@@ -143,10 +143,10 @@ def archive_with_large_text(target: Target, number: int) -> str:
 def caller_leaves_an_import(target: Target, number: int) -> str:
     """Three hundred chunks of long words, and a caller who does not wait for them."""
     archive = target.archive.with_parts(name=f"g{number}", parts=target.archive.chunked(20_000))
-    with httpx.Client(base_url=target.client.base_url, headers=target.client.headers, timeout=2) as client:
+    with httpx2.Client(base_url=target.client.base_url, headers=target.client.headers, timeout=2) as client:
         try:
             client.post("/v1/knowledge-bases/small/import", content=archive, headers={"Content-Type": TAR})
-        except httpx.TimeoutException:
+        except httpx2.TimeoutException:
             return "left"
     return "finished"
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import asyncpg
-import httpx
+import httpx2
 
 from harness.processes import RunningService, process_tree
 
@@ -53,7 +53,7 @@ def living_workers(service: RunningService) -> set[int]:
     return {one.pid for one in process_tree(service.pid) if one.parent == service.pid and one.program != "postgres"}
 
 
-async def small_upload(client: httpx.Client, number: int) -> tuple[datetime, float]:
+async def small_upload(client: httpx2.Client, number: int) -> tuple[datetime, float]:
     """One text until it is ready: when it was answered, and the seconds. Raises RuntimeError where it fails."""
     url, started = "/v1/knowledge-bases/default/documents", time.monotonic()
     text = {"text": f"The neighbour's text of number {number}."}
@@ -70,7 +70,7 @@ async def small_upload(client: httpx.Client, number: int) -> tuple[datetime, flo
 
 
 async def visit(
-    owner: asyncpg.Connection, client: httpx.Client, tenant: object, *, wanted: Callable[[], bool]
+    owner: asyncpg.Connection, client: httpx2.Client, tenant: object, *, wanted: Callable[[], bool]
 ) -> list[Visit]:
     """Upload a small text every second while ``wanted``, one after the other."""
     visits: list[Visit] = []

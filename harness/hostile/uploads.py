@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from harness.hostile import HostileFile
 
@@ -56,7 +56,7 @@ def spread(files: Iterable[HostileFile]) -> Iterator[tuple[str, list[HostileFile
     yield from ((kb, batch) for kb, batch in open_batches.items() if batch)
 
 
-def send(client: httpx.Client, files: Iterable[HostileFile]) -> list[Sent]:
+def send(client: httpx2.Client, files: Iterable[HostileFile]) -> list[Sent]:
     """Upload all of them, in batches."""
     sent: list[Sent] = []
     made: set[str] = set()
@@ -68,7 +68,7 @@ def send(client: httpx.Client, files: Iterable[HostileFile]) -> list[Sent]:
     return sent
 
 
-def send_batch(client: httpx.Client, kb: str, batch: Sequence[HostileFile]) -> Iterator[Sent]:
+def send_batch(client: httpx2.Client, kb: str, batch: Sequence[HostileFile]) -> Iterator[Sent]:
     """One request; where the form as a whole is refused, each file by itself."""
     form = [("file", (file.name, file.content, file.declared)) for file in batch]
     reply = client.post(f"/v1/knowledge-bases/{kb}/documents/batch", files=form)
@@ -85,7 +85,7 @@ def send_batch(client: httpx.Client, kb: str, batch: Sequence[HostileFile]) -> I
         yield Sent(batch[0], kb, None, f"{reply.status_code} the whole request")
 
 
-def ends(client: httpx.Client, sent: Sequence[Sent]) -> list[End]:
+def ends(client: httpx2.Client, sent: Sequence[Sent]) -> list[End]:
     """What became of all of them, once nothing is queued any more."""
     found = {
         document["id"]: "ready" if document["status"] == "ready" else (document["error"] or {}).get("code", "unsettled")
@@ -102,7 +102,7 @@ def _end(sent: Sent, found: dict[str, str]) -> End:
     return End(sent, word, word == "ready" or word in KNOWN)
 
 
-def _documents(client: httpx.Client, kb: str) -> Iterator[dict[str, Any]]:
+def _documents(client: httpx2.Client, kb: str) -> Iterator[dict[str, Any]]:
     cursor: str | None = None
     while True:
         parameters = {"limit": "200"} | ({"cursor": cursor} if cursor else {})

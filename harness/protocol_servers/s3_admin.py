@@ -6,7 +6,7 @@ from typing import Self
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
-import httpx
+import httpx2
 
 
 class AdministeredS3:
@@ -66,7 +66,7 @@ def _handler(server: AdministeredS3) -> type[BaseHTTPRequestHandler]:
 
         def _forward(self) -> None:
             headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-            reply = httpx.request(self.command, server.behind + self.path, headers=headers, content=self._body())
+            reply = httpx2.request(self.command, server.behind + self.path, headers=headers, content=self._body())
             self._reply(reply.status_code, reply.content, reply.headers.get("Content-Type", "application/xml"))
 
         do_GET = do_PUT = _forward

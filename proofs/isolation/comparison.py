@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from harness.archives import Doc, archive
 from proofs.isolation.cases import PLACE, Case
@@ -29,7 +29,7 @@ tried: Counter[str] = Counter()
 Outcome = tuple[int, dict[str, str], Any]
 
 
-def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
+def send(client: httpx2.Client, case: Case, ids: Ids) -> httpx2.Response:
     """One request, with these ids in path, query and body."""
     tried["requests"] += 1
     words = {**ids, "fresh": secrets.token_hex(8)}
@@ -52,7 +52,7 @@ def send(client: httpx.Client, case: Case, ids: Ids) -> httpx.Response:
     return client.request(case.endpoint.method, path, data=filled(dict(template.form)), files=file)
 
 
-def succeeded(reply: httpx.Response) -> bool:
+def succeeded(reply: httpx2.Response) -> bool:
     """Whether it did what was asked: a message of MCP says inside of the reply that it did not."""
     if reply.request.url.path != "/mcp" or reply.is_error:
         return reply.is_success or reply.is_redirect
@@ -67,7 +67,7 @@ def without(value: Any, names: set[str]) -> Any:
     return [without(inner, names) for inner in value] if isinstance(value, list) else value
 
 
-def outcome(reply: httpx.Response, sent: Ids) -> Outcome:
+def outcome(reply: httpx2.Response, sent: Ids) -> Outcome:
     """Status, headers and body as far as they may not differ: an error exactly, a success but for what it made."""
     headers = {name: value for name, value in reply.headers.items() if name not in PER_REQUEST}
     body = reply.text

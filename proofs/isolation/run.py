@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from statistics import median
 
-import httpx
+import httpx2
 
 from app.bootstrap import Resources
 from app.embedded_postgres import DatabaseUrls
@@ -76,7 +76,7 @@ class _Visited(Service):
     """A service that runs as processes, for what the tests' tenants need of one."""
 
     @property
-    def operator(self) -> httpx.Client:
+    def operator(self) -> httpx2.Client:
         return self.client((self.settings.server.data_dir / "operator-key").read_text().strip())
 
 

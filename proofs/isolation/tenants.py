@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import asyncpg
-import httpx
+import httpx2
 
 from app.db.models.base import SYSTEM_TENANT
 from app.ids import decode_id, encode_id, generate_id
@@ -132,7 +132,7 @@ def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: 
         tenant.admin.post(f"{store}/files", json={"file_id": ids["attached"]}).raise_for_status()
 
 
-def until_done(client: httpx.Client, path: str) -> None:
+def until_done(client: httpx2.Client, path: str) -> None:
     """Until a job has attached the files of a batch, or of a vector store, and they are ingested."""
     deadline = time.monotonic() + 60
     while client.get(path).raise_for_status().json()["status"] == "in_progress":
@@ -213,7 +213,7 @@ class Attacker:
     """One who asks for what is another's: a key, and what that key may see."""
 
     name: str
-    client: httpx.Client
+    client: httpx2.Client
     ids: Mapping[str, Ids]
 
 
@@ -225,7 +225,7 @@ class World:
     shared: Mapping[str, Ids]
     attackers: tuple[Attacker, ...]
 
-    def owner(self, *, operators: bool) -> httpx.Client:
+    def owner(self, *, operators: bool) -> httpx2.Client:
         """The client that may do it."""
         return self.a.service.operator if operators else self.a.admin
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import asyncpg
-import httpx
+import httpx2
 
 from harness.processes import end_as_usual
 from proofs.kill.calls import KB, Calls
@@ -96,7 +96,9 @@ async def rampage(
 def prepare(service: Service) -> Calls:
     """A tenant with a knowledge base of small chunks."""
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    made = httpx.post(f"{service.urls_of_apis[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30)
+    made = httpx2.post(
+        f"{service.urls_of_apis[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30
+    )
     calls = Calls(service.urls_of_apis, made.raise_for_status().json()["api_key"]["key"])
     chunking = {"max_tokens": 64, "overlap_tokens": 0}
     reply = calls.once("POST", "/v1/knowledge-bases", json={"name": KB, "chunking": chunking})

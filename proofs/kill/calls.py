@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 
 from proofs.kill.corpus import Content
 from proofs.kill.expectations import Passage
@@ -37,24 +37,24 @@ class Calls:
     _local: threading.local = field(default_factory=threading.local)
 
     @property
-    def client(self) -> httpx.Client:
+    def client(self) -> httpx2.Client:
         """This thread's."""
         if not hasattr(self._local, "clients"):
             headers = {"Authorization": f"Bearer {self.key}"}
-            clients = [httpx.Client(base_url=url, headers=headers, timeout=60) for url in self.urls]
+            clients = [httpx2.Client(base_url=url, headers=headers, timeout=60) for url in self.urls]
             self._local.clients = itertools.cycle(clients)
             self._turn()
-        client: httpx.Client = self._local.client
+        client: httpx2.Client = self._local.client
         return client
 
     def _turn(self) -> None:
         self._local.client = next(self._local.clients)
 
-    def once(self, method: str, path: str, **arguments: Any) -> httpx.Response | None:
+    def once(self, method: str, path: str, **arguments: Any) -> httpx2.Response | None:
         """The answer; None where there was none, or one that asks for patience."""
         try:
             reply = self.client.request(method, path, **arguments)
-        except httpx.TransportError:
+        except httpx2.TransportError:
             self.refused["cut"] += 1
             self._turn()
             return None
@@ -64,7 +64,7 @@ class Calls:
             return None
         return reply
 
-    def until_answered(self, method: str, path: str, **arguments: Any) -> tuple[httpx.Response, bool]:
+    def until_answered(self, method: str, path: str, **arguments: Any) -> tuple[httpx2.Response, bool]:
         """The first answer that settles it, and whether an earlier try may have done it already. Raises NoAnswer."""
         end, again = time.monotonic() + PATIENCE_SECONDS, False
         while time.monotonic() < end:
@@ -75,7 +75,7 @@ class Calls:
             time.sleep(PAUSE_SECONDS)
         raise NoAnswer(f"{method} {path}")
 
-    def upload(self, slot: int, content: Content) -> httpx.Response:
+    def upload(self, slot: int, content: Content) -> httpx2.Response:
         """As a file or as JSON, under the slot's external id. Raises NoAnswer."""
         facts = {"external_id": external_id(slot)}
         if content.body is not None:

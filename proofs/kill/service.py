@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.embedded_postgres.errors import EmbeddedPostgresError
@@ -100,8 +100,8 @@ class Service:
             self.start(name)
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end:
-            with suppress(httpx.TransportError):
-                if all(httpx.get(f"{url}/readyz", timeout=2).is_success for url in self.urls_of_apis):
+            with suppress(httpx2.TransportError):
+                if all(httpx2.get(f"{url}/readyz", timeout=2).is_success for url in self.urls_of_apis):
                     return
             time.sleep(0.1)
         raise RuntimeError(f"the API did not start:\n{self.parts['API 1'].log.read_text()[-2000:]}")

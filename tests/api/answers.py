@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 
 from harness.protocol_servers.chat import Talk
 
@@ -60,7 +60,7 @@ def events_of(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, json.loads(value)
 
 
-def streamed(client: httpx.Client, path: str, **body: Any) -> Events:
+def streamed(client: httpx2.Client, path: str, **body: Any) -> Events:
     """All events of an answer."""
     with client.stream("POST", path, json=body) as reply:
         assert reply.status_code == 200, reply.read()

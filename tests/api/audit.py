@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-import httpx
+import httpx2
 
 from harness.running_service import Service
 
 EVENTS = "/v1/audit-events"
 
 
-def events(client: httpx.Client, path: str = EVENTS, **query: Any) -> list[dict[str, Any]]:
+def events(client: httpx2.Client, path: str = EVENTS, **query: Any) -> list[dict[str, Any]]:
     """All that a list tells, oldest first."""
     reply = client.get(path, params={"format": "jsonl", **query})
     assert reply.status_code == 200, reply.text

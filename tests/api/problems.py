@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import httpx
+import httpx2
 
 
-def problem(reply: httpx.Response, status: int, code: str | None = None) -> dict[str, Any]:
+def problem(reply: httpx2.Response, status: int, code: str | None = None) -> dict[str, Any]:
     """The problem document of a reply, once it is known to be a whole one of this status and code."""
     assert reply.status_code == status, reply.text[:2000]
     assert reply.headers["content-type"] == "application/problem+json"

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -57,7 +57,7 @@ def bind(tenant: Tenant, agent: str, *knowledge_bases: str, **settings: Any) -> 
     return made
 
 
-def ask(client: httpx.Client, agent: Any, *said: str, route: str = SEARCH, **more: Any) -> list[str]:
+def ask(client: httpx2.Client, agent: Any, *said: str, route: str = SEARCH, **more: Any) -> list[str]:
     messages = [{"role": "customer", "content": content} for content in said or ("Who feeds the animals of the zoo?",)]
     reply = client.post(route, json={"messages": messages, "agent_id": agent, **more})
     assert reply.status_code == 200, reply.text
@@ -271,7 +271,7 @@ def test_how_many_it_gets(zoo: Tenant, settings: dict[str, Any], asked: dict[str
 
 
 def test_a_session_is_opened_only_where_the_binding_allows_it(zoo: Tenant) -> None:
-    def seen(agent: str, session: Any = "chat-1", client: httpx.Client = zoo.admin) -> set[str]:
+    def seen(agent: str, session: Any = "chat-1", client: httpx2.Client = zoo.admin) -> set[str]:
         found = ask(client, agent, "hamsters and hermit crabs of this chat", top_k=20, session_id=session)
         return {word for word in ("hamsters", "hermit crabs") if any(word in text for text in found)}
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import encode_id, generate_id
@@ -29,7 +29,7 @@ def listed(tenant: Tenant) -> dict[str, dict[str, Any]]:
     return {key["id"]: key for key in tenant.admin.get("/v1/api-keys", params={"limit": 200}).json()["items"]}
 
 
-def rotate(tenant: Tenant, key: str, **body: Any) -> httpx.Response:
+def rotate(tenant: Tenant, key: str, **body: Any) -> httpx2.Response:
     return tenant.admin.post(f"/v1/api-keys/{key}/rotate", json=body or None)
 
 

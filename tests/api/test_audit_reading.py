@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -88,7 +88,7 @@ def test_questions_that_are_none(busy: Tenant, query: dict[str, str], form: str)
     problem(busy.admin.get(EVENTS, params={"format": form, **query}), 422, "invalid")
 
 
-def sign_ins(client: httpx.Client, *, since: list[dict[str, Any]], at_least: int) -> Iterator[dict[str, Any]]:
+def sign_ins(client: httpx2.Client, *, since: list[dict[str, Any]], at_least: int) -> Iterator[dict[str, Any]]:
     """Failed sign-ins that were not told of before; they are written a little later."""
     deadline = time.monotonic() + 30
     while True:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.documents.upload.service import MAX_FILES
@@ -26,11 +26,11 @@ PACKED = gzip.compress(b"words")
 Files = list[tuple[str, bytes]]
 
 
-def send(client: httpx.Client, files: Files, **fields: str) -> httpx.Response:
+def send(client: httpx2.Client, files: Files, **fields: str) -> httpx2.Response:
     return client.post(BATCH, files=[("file", one) for one in files], data=fields)
 
 
-def verdicts(client: httpx.Client, files: Files, **fields: str) -> list[dict[str, Any]]:
+def verdicts(client: httpx2.Client, files: Files, **fields: str) -> list[dict[str, Any]]:
     reply = send(client, files, **fields)
     assert reply.status_code == 200, reply.text
     assert list(reply.json()) == ["items"]

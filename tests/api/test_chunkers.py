@@ -1,6 +1,6 @@
 """A knowledge base's chunker by name, with options of its own."""
 
-import httpx
+import httpx2
 import pytest
 
 from app.ingestion.chunkers import CHUNKERS
@@ -13,7 +13,7 @@ TEXT = (
 )
 
 
-def chunks(admin: httpx.Client, kb: str, document: str) -> list[str]:
+def chunks(admin: httpx2.Client, kb: str, document: str) -> list[str]:
     reply = admin.get(f"{ROUTE}/{kb}/documents/{document}/chunks")
     return [chunk["text"] for chunk in reply.json()["items"]]
 

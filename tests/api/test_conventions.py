@@ -3,7 +3,7 @@
 import json
 import time
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -17,7 +17,7 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
 @pytest.fixture(scope="module")
-def admin(service: Service) -> httpx.Client:
+def admin(service: Service) -> httpx2.Client:
     return service.new_tenant("conventions").admin
 
 
@@ -37,7 +37,7 @@ def admin(service: Service) -> httpx.Client:
         ("GET", "/v1/search", 405),
     ],
 )
-def test_paths_and_methods_that_are_not_there(admin: httpx.Client, method: str, path: str, status: int) -> None:
+def test_paths_and_methods_that_are_not_there(admin: httpx2.Client, method: str, path: str, status: int) -> None:
     reply = admin.request(method, path)
     if method == "HEAD":
         assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json")
@@ -76,7 +76,7 @@ def test_without_a_key_nothing_else_is_told(
     ("given", "kept"),
     [("abc-1.2_3", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("", False), ('"<', False)],
 )
-def test_a_sane_request_id_is_kept(admin: httpx.Client, given: str, kept: bool) -> None:
+def test_a_sane_request_id_is_kept(admin: httpx2.Client, given: str, kept: bool) -> None:
     for path in ("/v1/me", "/v1/nothing", "/healthz"):
         reply = admin.get(path, headers={"X-Request-Id": given})
         assert (reply.headers["x-request-id"] == given) is kept
@@ -112,7 +112,7 @@ def test_a_sane_request_id_is_kept(admin: httpx.Client, given: str, kept: bool) 
         "/v1/knowledge-bases/default/documents/{}/tree",
     ],
 )
-def test_ids_in_paths_that_are_none(admin: httpx.Client, template: str, text: str) -> None:
+def test_ids_in_paths_that_are_none(admin: httpx2.Client, template: str, text: str) -> None:
     problem(admin.get(template.format(text)), 404)
 
 
@@ -130,7 +130,7 @@ def test_ids_in_paths_that_are_none(admin: httpx.Client, template: str, text: st
         ("DELETE", "/v1/api-keys/{}"),
     ],
 )
-def test_ids_of_things_to_change_that_are_none(admin: httpx.Client, method: str, template: str, text: str) -> None:
+def test_ids_of_things_to_change_that_are_none(admin: httpx2.Client, method: str, template: str, text: str) -> None:
     body = {"messages": [{"role": "user", "content": "x"}]}
     fitting = {"agent-search": body, "search": {"query": "x"}, "documents": {"text": "x"}}
     problem(
@@ -151,7 +151,7 @@ def test_ids_of_things_to_change_that_are_none(admin: httpx.Client, method: str,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/knowledge-bases", DOCUMENTS, "/v1/api-keys", "/v1/tenants"])
-def test_places_in_lists_that_are_none(service: Service, admin: httpx.Client, path: str, query: str) -> None:
+def test_places_in_lists_that_are_none(service: Service, admin: httpx2.Client, path: str, query: str) -> None:
     caller = service.operator if path == "/v1/tenants" else admin
     problem(caller.get(f"{path}?{query}"), 422, "invalid")
 
@@ -166,7 +166,7 @@ def test_places_in_lists_that_are_none(service: Service, admin: httpx.Client, pa
         "filter=" + '{"a":' * 5000 + "1" + "}" * 5000, 'filter={"a":' + "9" * 5000 + "}",
     ],
 )  # fmt: skip
-def test_filters_of_the_document_list_that_are_none(admin: httpx.Client, query: str) -> None:
+def test_filters_of_the_document_list_that_are_none(admin: httpx2.Client, query: str) -> None:
     problem(admin.get(f"{DOCUMENTS}?{query}"), 422)
 
 
@@ -191,7 +191,7 @@ BODIES = {
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 @pytest.mark.parametrize("path", [SEARCH, "/v1/search", DOCUMENTS, "/v1/knowledge-bases", "/v1/api-keys"])
-def test_bodies_that_are_not_what_they_say(admin: httpx.Client, path: str, body: bytes) -> None:
+def test_bodies_that_are_not_what_they_say(admin: httpx2.Client, path: str, body: bytes) -> None:
     reply = admin.post(path, content=body, headers={"Content-Type": "application/json"})
     problem(reply, 422, "invalid")
     assert len(reply.content) < 20_000
@@ -219,12 +219,12 @@ def test_bodies_that_are_not_what_they_say(admin: httpx.Client, path: str, body:
     ],
     ids=lambda change: ascii(change)[:60],
 )  # fmt: skip
-def test_searches_that_are_none(admin: httpx.Client, change: dict[str, object]) -> None:
+def test_searches_that_are_none(admin: httpx2.Client, change: dict[str, object]) -> None:
     body = json.dumps({"query": "words", **change})
     problem(admin.post(SEARCH, content=body, headers={"Content-Type": "application/json"}), 422)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(admin: httpx.Client) -> None:
+def test_an_unknown_name_is_answered_with_the_known_ones(admin: httpx2.Client) -> None:
     known = {"strategy": ("simple", "lexical", "hybrid"), "transformers": ("reformulate", "hyde")}
     for field, value in (("strategy", "guess"), ("transformers", ["guess"])):
         found = problem(admin.post(SEARCH, json={"query": "x", field: value}), 422)
@@ -238,11 +238,11 @@ def test_an_unknown_name_is_answered_with_the_known_ones(admin: httpx.Client) ->
     "kind",
     ["text/plain", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded", "nonsense", ""],
 )
-def test_a_body_of_another_type_is_not_read_as_json(admin: httpx.Client, kind: str) -> None:
+def test_a_body_of_another_type_is_not_read_as_json(admin: httpx2.Client, kind: str) -> None:
     problem(admin.post(SEARCH, content=b'{"query": "x"}', headers={"Content-Type": kind}), 422)
 
 
-def test_a_json_body_is_limited(admin: httpx.Client) -> None:
+def test_a_json_body_is_limited(admin: httpx2.Client) -> None:
     large = b'{"query": "' + b"x" * 17_000_000 + b'"}'
     headers = {"Content-Type": "application/json"}
     problem(admin.post(SEARCH, content=large, headers=headers), 413, "too_large")

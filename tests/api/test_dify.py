@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -23,7 +23,7 @@ class Dify:
     """What Dify does: the key alone when the API is registered, everything with each search."""
 
     def __init__(self, service: Service, key: str) -> None:
-        self.client = httpx.Client(
+        self.client = httpx2.Client(
             base_url=f"{service.url}/dify", headers={"Authorization": f"Bearer {key}"}, timeout=60
         )
 

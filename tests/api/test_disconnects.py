@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.api.http.disconnects import READ_AHEAD_BYTES, WatchedBody
@@ -63,11 +63,11 @@ def locked(service: Service, table: str) -> Iterator[Locked]:
 @contextmanager
 def asking(tenant: Tenant, request: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
     """A request on a connection of its own; calling what is yielded closes the connection."""
-    client = httpx.Client(base_url=tenant.service.url, headers=tenant.admin.headers, timeout=PATIENCE_SECONDS)
+    client = httpx2.Client(base_url=tenant.service.url, headers=tenant.admin.headers, timeout=PATIENCE_SECONDS)
     cancelled = threading.Event()
 
     async def send() -> None:
-        async with httpx.AsyncClient(base_url=client.base_url, headers=client.headers, timeout=90) as one:
+        async with httpx2.AsyncClient(base_url=client.base_url, headers=client.headers, timeout=90) as one:
             asked = asyncio.create_task(one.request(**request))
             while not cancelled.is_set() and not asked.done():
                 await asyncio.sleep(0.02)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.api.v1.documents.document_events import _stream_events
@@ -43,7 +43,7 @@ def tenant(fragile: Fragile) -> Tenant:
     return fragile.service.new_tenant("followed")
 
 
-def events(reply: httpx.Response) -> Iterator[Event]:
+def events(reply: httpx2.Response) -> Iterator[Event]:
     fields: dict[str, str] = {}
     for line in reply.iter_lines():
         name, _, value = line.partition(": ")
@@ -59,7 +59,7 @@ def events(reply: httpx.Response) -> Iterator[Event]:
 
 
 @contextmanager
-def following(client: httpx.Client, document: dict[str, Any], seen: str | None = None) -> Iterator[Iterator[Event]]:
+def following(client: httpx2.Client, document: dict[str, Any], seen: str | None = None) -> Iterator[Iterator[Event]]:
     headers = {"Last-Event-ID": seen} if seen is not None else {}
     path = f"/v1/knowledge-bases/{document['knowledge_base']}/documents/{document['id']}/events"
     with client.stream("GET", path, headers=headers) as reply:
@@ -192,7 +192,7 @@ def test_a_deletion_of_everything_around_it_is_the_end(fragile: Fragile, tenant:
 
 
 def test_two_who_follow_hear_the_same(fragile: Fragile, tenant: Tenant) -> None:
-    def all_of(client: httpx.Client) -> list[Event]:
+    def all_of(client: httpx2.Client) -> list[Event]:
         with following(client, document) as stream:
             return list(stream)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -38,7 +38,7 @@ def is_ending(one: Poison) -> bool:
     return one.method == "delete" or "/rotate" in one.path
 
 
-def sent(client: httpx.Client, every: Iterator[Poison]) -> list[str]:
+def sent(client: httpx2.Client, every: Iterator[Poison]) -> list[str]:
     return [str(one) for one in every if not is_ending(one) and one.send(client).status_code in (500, 502)]
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -42,7 +42,7 @@ def set_quotas(tenant: Tenant, **quotas: int | None) -> None:
     tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}).raise_for_status()
 
 
-def search(tenant: Tenant, **body: Any) -> httpx.Response:
+def search(tenant: Tenant, **body: Any) -> httpx2.Response:
     return tenant.admin.post("/v1/search", json={"query": "lantern", **body})
 
 
@@ -84,7 +84,7 @@ def test_event_streams_at_once(fragile: Fragile) -> None:
 
 
 @contextmanager
-def _stream(tenant: Tenant, path: str) -> Iterator[httpx.Response]:
+def _stream(tenant: Tenant, path: str) -> Iterator[httpx2.Response]:
     with tenant.admin.stream("GET", path) as reply:
         yield reply
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.settings import SettingsError, load_settings
@@ -31,14 +31,14 @@ class Answer:
 
     status: int
     headers: dict[str, str]
-    reply: httpx.Response
+    reply: httpx2.Response
 
 
 @dataclass
 class Page:
     """Calls the service as a script of a page does, through a browser that asks first."""
 
-    client: httpx.Client
+    client: httpx2.Client
     origin: str = ORIGIN
 
     def fetch(self, method: str, path: str, *, key: str | None = None, **options: Any) -> Answer:
@@ -69,7 +69,7 @@ class Page:
             raise Blocked
         assert reply.headers["x-request-id"]
 
-    def let_in(self, reply: httpx.Response) -> None:
+    def let_in(self, reply: httpx2.Response) -> None:
         if reply.headers.get("access-control-allow-origin") not in (self.origin, "*"):
             raise Blocked
         assert "access-control-allow-credentials" not in reply.headers

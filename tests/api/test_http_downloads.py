@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -61,13 +61,13 @@ def upload(tenant: Tenant, filename: bytes, content: bytes) -> str:
     return f"{DOCUMENTS}/{reply.json()['id']}"
 
 
-def original(tenant: Tenant, path: str) -> httpx.Response:
+def original(tenant: Tenant, path: str) -> httpx2.Response:
     """As a browser gets it, which takes no key along to another host."""
     reply = tenant.admin.get(f"{path}/content")
     if reply.status_code == 302:
         assert reply.headers["cache-control"] == "no-store"
         assert reply.headers["referrer-policy"] == "no-referrer"
-        return httpx.get(reply.headers["location"])
+        return httpx2.get(reply.headers["location"])
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["content-security-policy"] == "sandbox"
     return reply

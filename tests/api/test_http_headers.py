@@ -5,7 +5,7 @@ import json
 import re
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 
@@ -17,7 +17,7 @@ EVERY = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", 
 API = {"cache-control": "no-store", "content-security-policy": "default-src 'none'; frame-ancestors 'none'"}
 
 
-def replies(tenant: Tenant) -> list[httpx.Response]:
+def replies(tenant: Tenant) -> list[httpx2.Response]:
     """Of every kind: with data, with a key, without a body, streams, errors of ours and of the framework's."""
     admin, anybody = tenant.admin, tenant.service.client()
     document = tenant.add_text("Terns fish.")
@@ -86,8 +86,8 @@ def test_docs_page_files_are_the_pinned_release() -> None:
 async def test_docs_page_behind_a_prefix_names_files_below_it() -> None:
     prefixed = FastAPI(docs_url=None)
     app.api.api_docs.add_docs_page(prefixed)
-    transport = httpx.ASGITransport(prefixed, root_path="/carrel")
-    async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
+    transport = httpx2.ASGITransport(prefixed, root_path="/carrel")
+    async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
         page = (await client.get("/carrel/docs")).text
     named = re.findall(r'\b(?:src|data-description)="([^"]+)"', page)
     assert len(named) == 3

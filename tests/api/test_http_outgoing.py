@@ -30,7 +30,7 @@ ALLOWED = {
     "sandbox": {"socket"},  # pairs of sockets between the service and its own child processes
     "tenants": {"httpx2"},
     "webhooks": {"httpx2", "socket", "ssl"},
-    "worker.py": {"socket"},
+    "worker": {"socket"},
 }
 
 

@@ -11,7 +11,7 @@ from threading import Barrier
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
@@ -63,7 +63,7 @@ def until(happened: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def replayed(first: httpx.Response, again: httpx.Response) -> bool:
+def replayed(first: httpx2.Response, again: httpx2.Response) -> bool:
     """Whether the second is the first once more; what is another answer altogether fails."""
     assert first.is_success, first.text
     assert REPLAYED not in first.headers
@@ -123,7 +123,7 @@ def test_another_boundary_is_the_same_upload(tenant: Tenant, key: dict[str, str]
     """As curl, browsers and most clients send it again; in pieces that no retry repeats."""
     content = f"{word()}\r\n--a\r\n".encode() * 2000
 
-    def send(boundary: str, *, filename: str = "a.txt", piece: int = 1 << 20, more: bytes = b"") -> httpx.Response:
+    def send(boundary: str, *, filename: str = "a.txt", piece: int = 1 << 20, more: bytes = b"") -> httpx2.Response:
         head = f'Content-Disposition: form-data; name="file"; filename="{filename}"\r\n\r\n'.encode()
         delimiter = f"--{boundary}".encode()
         body = delimiter + b"\r\n" + head + content + more + b"\r\n" + delimiter + b"--\r\n"
@@ -140,7 +140,7 @@ def test_another_boundary_is_the_same_upload(tenant: Tenant, key: dict[str, str]
 def test_the_same_key_with_another_body_is_refused(tenant: Tenant, key: dict[str, str]) -> None:
     body = f'{{"name": "{word()}"}}'.encode()
 
-    def send(content: bytes, kind: str = JSON) -> httpx.Response:
+    def send(content: bytes, kind: str = JSON) -> httpx2.Response:
         return tenant.admin.post(BASES, content=content, headers={**key, "Content-Type": kind})
 
     first = send(body)
@@ -236,7 +236,7 @@ def test_searches_and_reads_take_no_notice(service: Service, tenant: Tenant) -> 
 def test_of_many_at_once_one_runs(tenant: Tenant, key: dict[str, str]) -> None:
     body, ready = {"name": word()}, Barrier(8)
 
-    def send(client: httpx.Client) -> httpx.Response:
+    def send(client: httpx2.Client) -> httpx2.Response:
         ready.wait(20)
         return client.post(BASES, json=body, headers=key)
 
@@ -254,7 +254,7 @@ def test_of_many_at_once_one_runs(tenant: Tenant, key: dict[str, str]) -> None:
 @contextmanager
 def half_sent(tenant: Tenant, key: dict[str, str], body: bytes) -> Iterator[Callable[[], bytes]]:
     """An upload that is under way; called, it sends the other half and gives the answer's first line."""
-    address = httpx.URL(tenant.service.url)
+    address = httpx2.URL(tenant.service.url)
     head = f"POST {DOCUMENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\nContent-Type: {JSON}\r\n"
     head += f"Idempotency-Key: {key['Idempotency-Key']}\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection((address.host, address.port or 80), timeout=30) as connection:
@@ -271,7 +271,7 @@ def half_sent(tenant: Tenant, key: dict[str, str], body: bytes) -> Iterator[Call
 def test_who_comes_meanwhile_is_told_so(tenant: Tenant, key: dict[str, str]) -> None:
     body = f'{{"text": "{word()}"}}'.encode()
 
-    def send(content: bytes) -> httpx.Response:
+    def send(content: bytes) -> httpx2.Response:
         return tenant.admin.post(DOCUMENTS, content=content, headers={**key, "Content-Type": JSON})
 
     with half_sent(tenant, key, body) as finish:

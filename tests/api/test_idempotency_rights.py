@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.databases import MakeDatabase
@@ -17,7 +17,7 @@ KEY = {"Idempotency-Key": "the-same"}
 REPLAYED = "idempotent-replayed"
 BODY = {"text": "The tern of Ada."}
 
-As = Callable[..., httpx.Client]
+As = Callable[..., httpx2.Client]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def bases(tenant: Tenant) -> dict[str, str]:
 def one(trusting: Service, issuer: Issuer, tenant: Tenant, bases: dict[str, str]) -> As:
     """Makes clients of one and the same subject, whose token says something else each time."""
 
-    def make(role: str = "writer", *, user: str = "ada", to: tuple[str, ...] = ("default", "other")) -> httpx.Client:
+    def make(role: str = "writer", *, user: str = "ada", to: tuple[str, ...] = ("default", "other")) -> httpx2.Client:
         token = issuer.token(
             carrel_tenant=tenant.id, carrel_role=role, sub="someone", user=user, bases=[bases[name] for name in to]
         )
@@ -61,7 +61,7 @@ def one(trusting: Service, issuer: Issuer, tenant: Tenant, bases: dict[str, str]
     return make
 
 
-def write(client: httpx.Client, headers: dict[str, str] = KEY) -> httpx.Response:
+def write(client: httpx2.Client, headers: dict[str, str] = KEY) -> httpx2.Response:
     return client.post(DOCUMENTS, json=BODY | {"user_id": "ada"}, headers=headers)
 
 

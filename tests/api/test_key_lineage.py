@@ -5,7 +5,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -25,13 +25,13 @@ NARROWINGS: tuple[dict[str, Any], ...] = (
 NAMES = ["a knowledge base", "a user", "both"]
 
 
-def successor(tenant: Tenant, key: str) -> tuple[str, httpx.Client]:
+def successor(tenant: Tenant, key: str) -> tuple[str, httpx2.Client]:
     """The id of the key that rotation makes, and a client that sends it; the old one goes on."""
     made = tenant.admin.post(f"/v1/api-keys/{key}/rotate").raise_for_status().json()
     return made["id"], tenant.service.client(made["key"])
 
 
-def id_of(client: httpx.Client) -> str:
+def id_of(client: httpx2.Client) -> str:
     found: str = client.get("/v1/me").json()["key"]["id"]
     return found
 
@@ -55,7 +55,7 @@ def test_old_and_new_race_for_the_last_places(service: Service, tenant: Tenant) 
 
     def race(number: int) -> int:
         headers = (old if number % 2 else new).headers
-        with httpx.Client(base_url=service.url, headers=headers, timeout=60) as client:
+        with httpx2.Client(base_url=service.url, headers=headers, timeout=60) as client:
             return client.post(DOCUMENTS, json={"text": f"A text with the number {number}."}).status_code
 
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -70,7 +70,7 @@ def test_old_and_new_race_for_the_last_search(service: Service, tenant: Tenant) 
 
     def race(number: int) -> int:
         headers = (old if number % 2 else new).headers
-        with httpx.Client(base_url=service.url, headers=headers, timeout=60) as client:
+        with httpx2.Client(base_url=service.url, headers=headers, timeout=60) as client:
             return ask(client).status_code
 
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -125,14 +125,14 @@ def test_usage_tells_old_and_new_apart(tenant: Tenant) -> None:
     assert {item["key"]: item["documents"] for item in items} == {key: 1, other: 2}
 
 
-def keep(client: httpx.Client, text: str) -> str:
+def keep(client: httpx2.Client, text: str) -> str:
     part = {"file": ("a.txt", text.encode())}
     reply = client.post(FILES, files=part, data={"purpose": "assistants"}).raise_for_status()
     found: str = reply.json()["id"]
     return found
 
 
-def files_of(client: httpx.Client) -> set[str]:
+def files_of(client: httpx2.Client) -> set[str]:
     return {file["id"] for file in client.get(FILES).raise_for_status().json()["data"]}
 
 

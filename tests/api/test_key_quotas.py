@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 
 from app.db.control_plane import ControlPlaneDatabase
 from app.db.models.control_plane_rows import ClaimedJob
@@ -23,19 +23,19 @@ from tests.api.test_quotas import CLIENTS, DOCUMENTS, refused, set_quotas, settl
 PARTS = "\n\n".join(f"# Part {number}\n\nThe heron of part {number} stands still." for number in range(6))
 
 
-def new_key(tenant: Tenant, **quotas: float) -> tuple[str, httpx.Client]:
+def new_key(tenant: Tenant, **quotas: float) -> tuple[str, httpx2.Client]:
     """A writer's key, its id and a client that sends it."""
     body = {"name": "limited", "role": "writer", "quotas": quotas}
     made = tenant.admin.post("/v1/api-keys", json=body).raise_for_status().json()
     return made["id"], tenant.service.client(made["key"])
 
 
-def add(client: httpx.Client, text: str, **fields: Any) -> httpx.Response:
+def add(client: httpx2.Client, text: str, **fields: Any) -> httpx2.Response:
     """Upload a text and wait until it is ready or failed."""
     return client.post(DOCUMENTS, params={"wait": 60}, json={"text": text, **fields})
 
 
-def used(client: httpx.Client) -> dict[str, int]:
+def used(client: httpx2.Client) -> dict[str, int]:
     found: dict[str, int] = client.get("/v1/me").raise_for_status().json()["used"]
     return found
 
@@ -68,9 +68,9 @@ async def test_many_race_for_the_last_places_of_a_key(service: Service, tenant: 
     assert add(limited, "The first one.").status_code == 201
     tenant.admin.post("/v1/knowledge-bases", json={"name": "other"}).raise_for_status()
 
-    def race(number: int) -> httpx.Response:
+    def race(number: int) -> httpx2.Response:
         path = DOCUMENTS if number % 2 else "/v1/knowledge-bases/other/documents"
-        with httpx.Client(base_url=service.url, headers=limited.headers, timeout=60) as client:
+        with httpx2.Client(base_url=service.url, headers=limited.headers, timeout=60) as client:
             return client.post(path, json={"text": f"A text with the number {number}."})
 
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -198,7 +198,7 @@ async def test_a_key_without_quotas_of_what_is_stored_is_not_counted(service: Se
 def test_files_that_are_kept_for_themselves_count(tenant: Tenant) -> None:
     _, limited = new_key(tenant, stored_bytes=100)
 
-    def keep(size: int) -> httpx.Response:
+    def keep(size: int) -> httpx2.Response:
         part = {"file": ("a.txt", b"x" * size)}
         return limited.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
 

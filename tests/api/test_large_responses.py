@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import Response
 
@@ -26,7 +26,7 @@ def tenant(service: Service) -> Tenant:
     return tenant
 
 
-def searched(tenant: Tenant, path: str, **body: Any) -> httpx.Response:
+def searched(tenant: Tenant, path: str, **body: Any) -> httpx2.Response:
     reply = tenant.admin.post(path, json=body)
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"] == "application/json"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -23,7 +23,7 @@ NOTHING: dict[str, Any] = {"boxes": [], "page_sizes": []}
 class Book:
     """An ingested PDF to read."""
 
-    client: httpx.Client
+    client: httpx2.Client
     path: str
     document: dict[str, Any]
 

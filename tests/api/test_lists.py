@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service
@@ -15,7 +15,7 @@ HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
 COUNT = 7
 
 
-def walk(client: httpx.Client, path: str, limit: int, *, between: Callable[[], object] = lambda: None) -> list[Any]:
+def walk(client: httpx2.Client, path: str, limit: int, *, between: Callable[[], object] = lambda: None) -> list[Any]:
     """Every item; a page that is not the last is full."""
     items: list[Any] = []
     cursor: str | None = None
@@ -34,7 +34,7 @@ def walk(client: httpx.Client, path: str, limit: int, *, between: Callable[[], o
 
 
 @pytest.fixture(scope="module")
-def admin(service: Service) -> httpx.Client:
+def admin(service: Service) -> httpx2.Client:
     tenant = service.new_tenant("lists")
     for number in range(COUNT - 1):
         tenant.admin.post("/v1/knowledge-bases", json={"name": f"kb-{number}"}).raise_for_status()
@@ -46,7 +46,7 @@ def admin(service: Service) -> httpx.Client:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, COUNT, 200])
 @pytest.mark.parametrize("path", [DOCUMENTS, "/v1/knowledge-bases", "/v1/api-keys"])
-def test_a_walk_sees_everything_once_newest_first(admin: httpx.Client, path: str, limit: int) -> None:
+def test_a_walk_sees_everything_once_newest_first(admin: httpx2.Client, path: str, limit: int) -> None:
     items = walk(admin, path, limit)
     assert len(items) == len({item["id"] for item in items}) == COUNT
     assert [item["created_at"] for item in items] == sorted((item["created_at"] for item in items), reverse=True)

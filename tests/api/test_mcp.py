@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -323,7 +323,7 @@ def test_work_ends_when_its_caller_goes_away(fragile: Fragile, caplog: pytest.Lo
     content = json.dumps(body).encode()
     request = f"POST /mcp HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\n"
     request += f"Accept: */*\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-    place = httpx.URL(fragile.service.url)
+    place = httpx2.URL(fragile.service.url)
     with caplog.at_level(logging.INFO):
         assert tenant.admin.post("/mcp", json=LIST).status_code == 200
         wait_until(lambda: answered(caplog) == [200])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 
 from app.api.v1.documents.nodes import DocumentTreeOut, stream_tree_json
@@ -42,7 +42,7 @@ TEXT = "\n\n".join(
 class Reader:
     """A document to read."""
 
-    client: httpx.Client
+    client: httpx2.Client
     path: str
     document: dict[str, Any]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pymupdf
 import pytest
 
@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[2]
 TEXT = "# Whales\n\nWhales sing.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n## Food\n\nThey eat krill."
 
 
-def send(client: httpx.Client, content: bytes, name: str, **fields: str) -> httpx.Response:
+def send(client: httpx2.Client, content: bytes, name: str, **fields: str) -> httpx2.Response:
     return client.post("/v1/preview", files={"file": (name, content)}, data=fields)
 
 
-def shown(reply: httpx.Response) -> dict[str, Any]:
+def shown(reply: httpx2.Response) -> dict[str, Any]:
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -18,14 +18,14 @@ TEXTS = (
 
 
 @pytest.fixture
-def bob(tenant: Tenant) -> httpx.Client:
+def bob(tenant: Tenant) -> httpx2.Client:
     tenant.add_text("The keeper of everybody's harbour.")
     tenant.add_text("Bob has a zorglub of his own.", user_id="bob")
     tenant.add_text("A lighthouse for Bob alone.", user_id="bob")
     return tenant.client("writer", user_id="bob")
 
 
-def seen(client: httpx.Client) -> dict[str, Any]:
+def seen(client: httpx2.Client) -> dict[str, Any]:
     """Everything that the key is told of words and counts, except for times and request ids."""
     answers: dict[str, Any] = {}
     for query in QUERIES:
@@ -47,7 +47,7 @@ def seen(client: httpx.Client) -> dict[str, Any]:
     return answers
 
 
-def items(client: httpx.Client, path: str) -> list[dict[str, Any]]:
+def items(client: httpx2.Client, path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = client.get(path).json()["items"]
     return found
 
@@ -80,7 +80,7 @@ def moved_up(tenant: Tenant) -> list[str]:
 
 @pytest.mark.parametrize("change", [of_alice, of_a_chat, replaced, deleted, moved_up])
 def test_others_private_documents_change_nothing(
-    tenant: Tenant, bob: httpx.Client, change: Callable[[Tenant], list[str]]
+    tenant: Tenant, bob: httpx2.Client, change: Callable[[Tenant], list[str]]
 ) -> None:
     before = seen(bob)
     assert before["lexical zorglub"][0]
@@ -90,7 +90,7 @@ def test_others_private_documents_change_nothing(
 
 
 def test_a_narrowed_score_is_that_of_the_chunks_that_are_seen(
-    service: Service, tenant: Tenant, bob: httpx.Client
+    service: Service, tenant: Tenant, bob: httpx2.Client
 ) -> None:
     """What is promoted to the tenant counts from then on, to the digit as where nothing private ever was."""
     first, *others = of_alice(tenant)
@@ -107,14 +107,14 @@ def test_a_narrowed_score_is_that_of_the_chunks_that_are_seen(
     assert scores(tenant.admin, "lighthouse") != scores(bob, "lighthouse")
 
 
-def scores(client: httpx.Client, query: str) -> list[float]:
+def scores(client: httpx2.Client, query: str) -> list[float]:
     body = {"query": query, "strategy": "lexical", "scope": {"user_id": "bob"}, "top_k": 20}
     reply = client.post("/v1/search", json=body)
     reply.raise_for_status()
     return sorted(one["score"] for one in reply.json()["results"])
 
 
-def test_a_plan_is_for_keys_that_see_everything(tenant: Tenant, bob: httpx.Client) -> None:
+def test_a_plan_is_for_keys_that_see_everything(tenant: Tenant, bob: httpx2.Client) -> None:
     """It says how many chunks there are and which share of them is seen."""
     body = {"query": "zorglub", "explain": True}
     plans = [

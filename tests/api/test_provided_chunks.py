@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.protocol_servers.embedding import text_vector
@@ -23,7 +23,7 @@ def tenant(fragile: Fragile) -> Tenant:
     return fragile.service.new_tenant("chunks")
 
 
-def put(tenant: Tenant, chunks: Chunks, *, kb: str = "default", **fields: Any) -> httpx.Response:
+def put(tenant: Tenant, chunks: Chunks, *, kb: str = "default", **fields: Any) -> httpx2.Response:
     body = {"chunks": chunks, **fields}
     return tenant.admin.post(f"/v1/knowledge-bases/{kb}/documents", params={"wait": 60}, json=body)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -33,11 +33,11 @@ def set_quotas(tenant: Tenant, **quotas: float | None) -> dict[str, Any]:
     return found
 
 
-def upload(tenant: Tenant, text: str, **fields: Any) -> httpx.Response:
+def upload(tenant: Tenant, text: str, **fields: Any) -> httpx2.Response:
     return tenant.admin.post(DOCUMENTS, json={"text": text, **fields})
 
 
-def refused(reply: httpx.Response, limit: int, code: str = "quota_exceeded") -> dict[str, Any]:
+def refused(reply: httpx2.Response, limit: int, code: str = "quota_exceeded") -> dict[str, Any]:
     """A 429 that says how much there is, that nothing is left, and when to come again."""
     found = problem(reply, 429, code)
     assert reply.headers["RateLimit-Limit"] == str(limit)
@@ -122,8 +122,8 @@ async def test_many_race_for_the_last_places(service: Service, tenant: Tenant) -
     set_quotas(tenant, documents=places)
     stranger = service.new_tenant("unlimited")
 
-    def add(number: int) -> httpx.Response:
-        with httpx.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
+    def add(number: int) -> httpx2.Response:
+        with httpx2.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
             return client.post(DOCUMENTS, json={"text": f"A text with the number {number}."})
 
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -228,7 +228,7 @@ async def test_counting_begins_in_the_middle_of_uploads(service: Service, tenant
     """What is under way when a quota is set is counted once, whichever commits first."""
 
     def add(number: int) -> int:
-        with httpx.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
+        with httpx2.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
             statuses = [client.post(DOCUMENTS, json={"text": f"Text {number} {part}."}) for part in range(6)]
         return sum(reply.status_code == 202 for reply in statuses)
 
@@ -274,7 +274,7 @@ def test_a_key_shows_its_quotas(tenant: Tenant) -> None:
         problem(tenant.admin.post("/v1/api-keys", json=body), 422, "invalid")
 
 
-def ask(client: httpx.Client, path: str = "/v1/search") -> httpx.Response:
+def ask(client: httpx2.Client, path: str = "/v1/search") -> httpx2.Response:
     body = {"query": "heron"} if path.endswith("/search") else {"messages": [{"role": "user", "content": "heron"}]}
     return client.post(path, json=body)
 

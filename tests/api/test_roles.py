@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from fastapi import FastAPI
 
@@ -127,7 +127,7 @@ def routes(app: FastAPI) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def callers(service: Service) -> dict[str, httpx.Client]:
+def callers(service: Service) -> dict[str, httpx2.Client]:
     tenant = service.new_tenant("roles")
     return {
         READER: tenant.client(READER),
@@ -142,7 +142,9 @@ def test_the_table_has_every_route(service: Service) -> None:
 
 
 @pytest.mark.parametrize("route", NEEDED)
-def test_a_route_takes_its_role_and_those_above(service: Service, callers: dict[str, httpx.Client], route: str) -> None:
+def test_a_route_takes_its_role_and_those_above(
+    service: Service, callers: dict[str, httpx2.Client], route: str
+) -> None:
     method, path = route.split(" ")
     for field in (
         "kb",
@@ -215,7 +217,7 @@ def test_a_key_for_a_knowledge_base_that_is_not_there(tenant: Tenant) -> None:
 
 
 def test_a_key_expires_to_the_second(service: Service, tenant: Tenant) -> None:
-    def make(end: datetime) -> httpx.Response:
+    def make(end: datetime) -> httpx2.Response:
         body = {"name": "short", "role": "reader", "expires_at": end.isoformat()}
         reply = tenant.admin.post("/v1/api-keys", json=body)
         if reply.is_success:

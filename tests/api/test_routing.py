@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -36,7 +36,7 @@ QUESTIONS = {
 class Library:
     tenant: Tenant
 
-    def search(self, query: str, client: httpx.Client | None = None, **body: Any) -> dict[str, Any]:
+    def search(self, query: str, client: httpx2.Client | None = None, **body: Any) -> dict[str, Any]:
         reply = (client or self.tenant.admin).post("/v1/search", json={"query": query, "explain": True, **body})
         assert reply.status_code == 200, reply.text
         answer: dict[str, Any] = reply.json()

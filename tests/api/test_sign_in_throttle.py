@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-import httpx
+import httpx2
 import pytest
 
 from app.tenants.types import generate_key
@@ -20,11 +20,11 @@ def strict(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
         yield running
 
 
-def attempt(service: Service, address: str, key: str | None = None) -> httpx.Response:
+def attempt(service: Service, address: str, key: str | None = None) -> httpx2.Response:
     """A request from an address of this machine."""
-    transport = httpx.HTTPTransport(local_address=address, verify=False)
+    transport = httpx2.HTTPTransport(local_address=address, verify=False)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    with httpx.Client(base_url=service.url, transport=transport, headers=headers) as client:
+    with httpx2.Client(base_url=service.url, transport=transport, headers=headers) as client:
         return client.get("/v1/me")
 
 
@@ -49,9 +49,9 @@ def test_what_is_refused_for_another_reason_is_no_failure(strict: Service) -> No
     tenant = strict.new_tenant()
     for _ in range(2 * LIMIT):
         problem(attempt(strict, "127.0.0.4"), 401, "unauthorized")
-    transport = httpx.HTTPTransport(local_address="127.0.0.4", verify=False)
+    transport = httpx2.HTTPTransport(local_address="127.0.0.4", verify=False)
     headers = {"Authorization": f"Bearer {tenant.key}"}
-    with httpx.Client(base_url=strict.url, transport=transport, headers=headers) as client:
+    with httpx2.Client(base_url=strict.url, transport=transport, headers=headers) as client:
         for _ in range(2 * LIMIT):
             problem(client.get("/v1/tenants"), 403, "forbidden")
     problem(attempt(strict, "127.0.0.4", "nonsense"), 401, "unauthorized")

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.db.models.base import SYSTEM_TENANT
@@ -58,7 +58,7 @@ def tenant_id(tenant: Tenant) -> UUID:
     return found
 
 
-def status(client: httpx.Client) -> Any:
+def status(client: httpx2.Client) -> Any:
     return client.get("/v1/status").raise_for_status().json()
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -56,7 +56,7 @@ def writes(talk: Talk) -> str:
     return json.dumps({"texts": [f"{material(talk)['query']} {ending}" for ending in ("one", "two", "three", "four")]})
 
 
-def ask(client: httpx.Client, path: str = ALONE, **body: Any) -> dict[str, Any]:
+def ask(client: httpx2.Client, path: str = ALONE, **body: Any) -> dict[str, Any]:
     reply = client.post(path, json={"query": "transporter", "timeout_seconds": 30, **body})
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()

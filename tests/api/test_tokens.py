@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import jwt
 import pytest
 
@@ -21,7 +21,7 @@ from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.problems import problem
 
 Temporary = pytest.TempPathFactory
-Sign = Callable[..., httpx.Client]
+Sign = Callable[..., httpx2.Client]
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 # Made once: an RSA key takes its time.
 KEYS = {algorithm: SigningKey.make(algorithm, algorithm) for algorithm in ("RS256", "PS256", "ES256", "ES384", "EdDSA")}
@@ -59,7 +59,7 @@ def claims_for(issuer: Issuer, tenant: Tenant, role: str = "admin", **claims: An
 
 @pytest.fixture
 def signed(trusting: Service, issuer: Issuer, tenant: Tenant) -> Sign:
-    def make(role: str = "admin", **claims: Any) -> httpx.Client:
+    def make(role: str = "admin", **claims: Any) -> httpx2.Client:
         return trusting.client(KEYS["ES256"].sign(claims_for(issuer, tenant, role, **claims)))
 
     return make
@@ -206,12 +206,12 @@ def home(trusting: Service) -> Tenant:
 
 
 @pytest.fixture(scope="module")
-def nobody(trusting: Service) -> httpx.Client:
+def nobody(trusting: Service) -> httpx2.Client:
     return trusting.client()
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_token_that_is_not_valid(nobody: httpx.Client, issuer: Issuer, home: Tenant, name: str) -> None:
+def test_a_token_that_is_not_valid(nobody: httpx2.Client, issuer: Issuer, home: Tenant, name: str) -> None:
     headers = {"Authorization": f"Bearer {BAD[name](issuer, home)}"}
     found = problem(nobody.get("/v1/me", headers=headers), 401, "unauthorized")
     assert found["detail"] == "The API key is not valid."  # nor why
@@ -286,7 +286,7 @@ def test_tokens_may_be_narrowed(narrowing: Service, issuer: Issuer) -> None:
     tenant.add_text("The crane of Ada.", user_id="ada")
     tenant.add_text("The crane behind a door.", kb="closed")
 
-    def client(**claims: Any) -> httpx.Client:
+    def client(**claims: Any) -> httpx2.Client:
         usual = {"https://c.example/t": tenant.id, "r": "admin", "sub": "ada", "bases": [opened]}
         return narrowing.client(MAIN.sign(issuer.claims(**{**usual, **claims})))
 

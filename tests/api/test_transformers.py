@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -74,7 +74,7 @@ def understands(talk: Talk) -> str:
     return json.dumps({"texts": [f"{material['query']} again", f"{material['query']} once more"]})
 
 
-def ask(client: httpx.Client, path: str = ALONE, **body: Any) -> dict[str, Any]:
+def ask(client: httpx2.Client, path: str = ALONE, **body: Any) -> dict[str, Any]:
     reply = client.post(path, json={"messages": TALK, "timeout_seconds": 30, **body})
     assert reply.status_code == 200, reply.text
     steps = [step.partition(";")[0] for step in reply.headers["Server-Timing"].split(", ")]

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -52,7 +52,7 @@ def left_behind(tenant: Tenant, data_dir: Path, temporary: Path) -> tuple[list[A
 
 def talk(service: Service, head: str, *, body: bytes = b"") -> bytes:
     """Send a request whose body never ends or never comes, and read the answer."""
-    address = httpx.URL(service.url)
+    address = httpx2.URL(service.url)
     with socket.create_connection((address.host, address.port or 80), timeout=20) as connection:
         connection.sendall(head.replace("\n", "\r\n").encode() + b"\r\n" + body)
         answer = b""

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -13,7 +13,7 @@ from tests.api.problems import problem
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
-def usage(client: httpx.Client, **query: str) -> dict[str, Any]:
+def usage(client: httpx2.Client, **query: str) -> dict[str, Any]:
     reply = client.get("/v1/usage", params=query)
     reply.raise_for_status()
     found: dict[str, Any] = reply.json()

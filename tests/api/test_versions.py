@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.ids import decode_id
@@ -19,8 +19,8 @@ THREADS = 8
 
 
 def put(
-    client: httpx.Client, content: bytes | str, *, wait: int = 60, name: str = "a.txt", **fields: str
-) -> httpx.Response:
+    client: httpx2.Client, content: bytes | str, *, wait: int = 60, name: str = "a.txt", **fields: str
+) -> httpx2.Response:
     files = {"file": (name, content if isinstance(content, bytes) else content.encode())}
     return client.post(DOCUMENTS, params={"wait": wait}, files=files, data=fields)
 

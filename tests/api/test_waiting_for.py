@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.databases import MakeDatabase
@@ -25,7 +25,7 @@ def tenant(idle: Service) -> Tenant:
     return idle.new_tenant()
 
 
-def first_reason(reply: httpx.Response) -> Any:
+def first_reason(reply: httpx2.Response) -> Any:
     """Read events until the first one that has a reason; the client's timeout ends a stream without one."""
     for line in reply.iter_lines():
         if line.startswith("data: ") and (progress := json.loads(line[6:])["progress"]):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from typer.testing import CliRunner
 
 from app.cli import app
@@ -78,8 +78,8 @@ class Command:
         assert found is not None, self.screen
         return str(json.loads(Path(found[1]).read_text())["api_key"])
 
-    def client(self, key: str | None = None) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {key or self.key}"}, timeout=90)
+    def client(self, key: str | None = None) -> httpx2.Client:
+        return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {key or self.key}"}, timeout=90)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """The logged events of this name."""

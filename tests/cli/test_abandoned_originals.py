@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.protocol_servers.embedding import EmbeddingServer
@@ -63,7 +63,7 @@ def test_receipt_is_unfinished_until_the_original_of_a_killed_worker_is_removed(
         assert service.end() == 0
 
 
-def read(client: httpx.Client, path: str) -> Any:
+def read(client: httpx2.Client, path: str) -> Any:
     return client.get(path).raise_for_status().json()
 
 
@@ -81,7 +81,7 @@ def temporary(place: Path) -> Path:
 
 def send_half(command: Command) -> socket.socket:
     """Begin an upload and keep its connection open."""
-    address = httpx.URL(command.url)
+    address = httpx2.URL(command.url)
     connection = socket.create_connection((address.host, address.port or 80))
     head = (
         f"POST {DOCUMENTS} HTTP/1.1\r\nHost: {address.host}\r\nAuthorization: Bearer {command.key}\r\n"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -29,7 +29,7 @@ def database_settings(urls: DatabaseUrls) -> dict[str, str]:
     }
 
 
-def first_tenant(service: Command) -> httpx.Client:
+def first_tenant(service: Command) -> httpx2.Client:
     with service.client(OPERATOR) as operator:
         made = operator.post("/v1/tenants", json={"name": "first"}).raise_for_status().json()
     return service.client(made["api_key"]["key"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
-import httpx
+import httpx2
 import pytest
 import uvloop
 
@@ -131,14 +131,14 @@ def test_half_open_connections_shut_nobody_out() -> None:
     """More of them than there are descriptors for, and again as soon as they are closed."""
     most = Capacity.from_descriptors(512).connections
     with running(512) as world, ExitStack() as open_:
-        kept = open_.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{world.port}", timeout=30))
+        kept = open_.enter_context(httpx2.Client(base_url=f"http://127.0.0.1:{world.port}", timeout=30))
         for number in range(3 * most):
             one = open_.enter_context(socket.create_connection(("127.0.0.1", world.port), timeout=30))
             one.sendall(HALF)
             if number % 50 == 0:
                 assert kept.post("/length", content=b"12345").text.startswith("5 ")
         for _ in range(20):
-            with httpx.Client(base_url=f"http://127.0.0.1:{world.port}", timeout=30) as fresh:
+            with httpx2.Client(base_url=f"http://127.0.0.1:{world.port}", timeout=30) as fresh:
                 assert fresh.post("/length", content=b"123").text.startswith("3 ")
 
 

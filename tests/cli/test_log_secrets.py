@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-import httpx
+import httpx2
 
 from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import Command, serving
@@ -27,7 +27,7 @@ EMBEDDING_KEY = "embedding-key-that-is-planted"
 STRAY_KEY = "carrel_" + "Pl4nt3d" * 5 + "abc"
 
 
-def in_every_place(client: httpx.Client) -> None:
+def in_every_place(client: httpx2.Client) -> None:
     """Good and bad requests that carry the content, and keys where none belong."""
     body = {"text": f"The {CONTENT} plays.", "title": CONTENT, "metadata": {CONTENT: CONTENT}, "user_id": CONTENT}
     client.post(DOCUMENTS, json={**body, "external_id": CONTENT, "source_uri": f"https://{CONTENT}.example/"})
@@ -66,7 +66,7 @@ def changed(url: str, there: str, back: str) -> Iterator[None]:
         asyncio.run(run(back))
 
 
-def database_errors(client: httpx.Client, owner_url: str) -> None:
+def database_errors(client: httpx2.Client, owner_url: str) -> None:
     """Errors that quote the row, or the statement with what it was given."""
     body = {"text": f"{CONTENT} again", "title": CONTENT, "external_id": CONTENT}
     no_row = "alter table document add constraint planted check (bytes < 0) not valid"

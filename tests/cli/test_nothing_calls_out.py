@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 import app
@@ -87,7 +87,7 @@ def use(command: Command, homes: dict[str, str]) -> None:
     command.read_screen()
     assert LAST_LINE in command.screen, command.log.read_text()
     headers = {"Authorization": f"Bearer {credentials(homes)}"}
-    with httpx.Client(base_url=command.url, headers=headers, timeout=90) as client:
+    with httpx2.Client(base_url=command.url, headers=headers, timeout=90) as client:
         with (Path(__file__).parents[1] / "samples/two_columns.pdf").open("rb") as file:
             made = client.post(DOCUMENTS, params={"wait": 60}, files={"file": file}).raise_for_status().json()
         assert made["status"] == "ready", made
@@ -142,7 +142,7 @@ def test_serve_under_strace_connects_to_its_own_ports_alone(place: Path) -> None
 
 
 def test_serve_with_an_endpoint_contacts_that_endpoint_alone(place: Path, endpoint: EmbeddingServer) -> None:
-    port = httpx.URL(endpoint.base_url).port
+    port = httpx2.URL(endpoint.base_url).port
     with (
         serving_under(place, [], **embedding_settings(endpoint)) as (command, homes),
         observed(command.process.pid, place) as found,

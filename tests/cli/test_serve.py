@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.db.requirements import EARLIER_SCHEMA_MESSAGE
@@ -319,7 +319,7 @@ def test_nobody_reads_the_screen(home: Path, key: str, settings: dict[str, str])
         unread.wait_for("Application startup complete.")
         kept = home / ".carrel" / "credentials.json"
         url = json.loads(kept.read_text())["url"]
-        wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 200)
+        wait_until(lambda: httpx2.get(f"{url}/healthz").status_code == 200)
         unread.wait_for("worker.started")
         assert unread.end() == 0
         assert "Traceback" not in unread.log.read_text()
@@ -369,7 +369,7 @@ def postmasters(service: Command) -> set[int]:
     return {child for child in descendants(service.process.pid) if is_postmaster(child)}
 
 
-def is_back(service: Command, client: httpx.Client, killed: int) -> bool:
+def is_back(service: Command, client: httpx2.Client, killed: int) -> bool:
     return bool(postmasters(service) - {killed}) and client.get("/readyz").is_success
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-import httpx
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -154,7 +154,7 @@ async def test_nobody_at_home(server: ChatServer) -> None:
     chat = OpenAIChat(url, None, "talker", first_delay_seconds=0.01)
     with socket.socket() as reserved:  # it does not listen, and keeps the port from others
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", httpx.URL(url).port or 0))
+        reserved.bind(("127.0.0.1", httpx2.URL(url).port or 0))
         assert (await refused_for(chat)).reason == "unreachable"
     await chat.close()
     server.__enter__()

@@ -17,7 +17,7 @@ _PARSERS = "app.ingestion.parsers"
 _CALLS = frozenset(
     """re.compile re.sub re.match re.search re.fullmatch re.findall re.finditer re.split unicodedata.normalize
     unicodedata.category unicodedata.combining urlsplit urljoin urlparse parse_qsl parse_qs parse_options_header
-    httpx.URL""".split()  # noqa: SIM905
+    httpx2.URL""".split()  # noqa: SIM905
 )
 _HEADERS = frozenset({"email.message", "email.header"})
 _CASES = [(module, name, function) for module, each in FUNCTIONS.items() for name, function in each.items()]

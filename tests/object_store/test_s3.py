@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from app.object_store import ObjectMissing, ObjectStoreUnavailable, StoredObject
@@ -326,7 +326,7 @@ async def test_a_link_downloads_under_the_documents_name(
     assert query["X-Amz-Expires"] == ["300"]
     assert query["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
     assert s3_server.secret_access_key not in link
-    reply = httpx.get(link)
+    reply = httpx2.get(link)
     assert reply.content == b"content"
     assert reply.headers["content-type"] == "application/pdf"
     assert reply.headers["content-disposition"].startswith('attachment; filename="')
@@ -351,7 +351,7 @@ async def test_links_are_made_for_the_address_that_callers_reach(
     public = await link(store)
     assert public is not None
     assert public.startswith(f"{awkward.url}/{s3_server.bucket}/{tenant}/d/1?")
-    assert httpx.get(public).content == b"content"
+    assert httpx2.get(public).content == b"content"
     assert len(awkward.seen) == 1
 
 
@@ -373,7 +373,7 @@ async def test_a_wrong_secret_and_a_changed_or_old_link_open_nothing(
     await s3_store.put(key, a_file(b"content"))
     link = await s3_store.presign(key, filename="a.txt", media_type="text/plain", inline=False)
     assert link is not None
-    assert httpx.get(link).content == b"content"
+    assert httpx2.get(link).content == b"content"
     parts = urlsplit(link)
     dates = parse_qs(parts.query)["X-Amz-Date"]
     for changed in (
@@ -382,7 +382,7 @@ async def test_a_wrong_secret_and_a_changed_or_old_link_open_nothing(
         link.replace(dates[0], "20200101T000000Z"),
         f"{parts.scheme}://{parts.netloc}{parts.path}",
     ):
-        assert httpx.get(changed).status_code in (400, 403)
+        assert httpx2.get(changed).status_code in (400, 403)
     store = S3ObjectStore(
         s3_server.bucket,
         endpoint_url=s3_server.endpoint_url,

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.embedded_postgres import DatabaseUrls
@@ -87,11 +87,11 @@ def set_quotas(tenant: Tenant, **quotas: int | None) -> None:
     tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}).raise_for_status()
 
 
-def posted(path: str, body: Callable[[int], dict[str, Any]]) -> Callable[[Tenant, int], httpx.Response]:
+def posted(path: str, body: Callable[[int], dict[str, Any]]) -> Callable[[Tenant, int], httpx2.Response]:
     return lambda tenant, number: tenant.admin.post(path, json=body(number))
 
 
-def keep_answer(tenant: Tenant, number: int) -> httpx.Response:
+def keep_answer(tenant: Tenant, number: int) -> httpx2.Response:
     return tenant.admin.post(
         "/v1/knowledge-bases/default/documents",
         json={"text": f"Text {number}."},
@@ -99,21 +99,21 @@ def keep_answer(tenant: Tenant, number: int) -> httpx.Response:
     )
 
 
-def add_file(tenant: Tenant, number: int) -> httpx.Response:
+def add_file(tenant: Tenant, number: int) -> httpx2.Response:
     files = {"file": (f"{number}.txt", f"File {number}.".encode())}
     return tenant.admin.post("/openai/v1/files", files=files, data={"purpose": "assistants"})
 
 
-def change_prompt(tenant: Tenant, number: int) -> httpx.Response:
+def change_prompt(tenant: Tenant, number: int) -> httpx2.Response:
     retrieval = {"strategy": "hybrid", "rewrite_prompt": f"Prompt {number}: {{query}}"}
     return tenant.admin.patch("/v1/knowledge-bases/default", json={"retrieval": retrieval})
 
 
-def put_agent(tenant: Tenant, number: int) -> httpx.Response:
+def put_agent(tenant: Tenant, number: int) -> httpx2.Response:
     return tenant.admin.put(f"/v1/agents/agent-{number}", json={"knowledge_bases": ["default"]})
 
 
-def upload_to_chat(tenant: Tenant, number: int) -> httpx.Response:
+def upload_to_chat(tenant: Tenant, number: int) -> httpx2.Response:
     with tenant.client("writer", user_id="user") as client:
         path = "/v1/knowledge-bases/default/documents"
         return client.post(path, json={"text": f"Note {number}.", "chat_id": f"chat-{number}"})
@@ -133,7 +133,7 @@ ENTRIES = [
 
 @pytest.mark.parametrize(("quota", "present", "create"), ENTRIES)
 def test_a_row_over_the_quota_is_refused_and_says_what_to_do(
-    tenant: Tenant, quota: str, present: int, create: Callable[[Tenant, int], httpx.Response]
+    tenant: Tenant, quota: str, present: int, create: Callable[[Tenant, int], httpx2.Response]
 ) -> None:
     set_quotas(tenant, **{quota: present + 2})
     for number in range(2):
@@ -154,7 +154,7 @@ def test_many_race_for_the_last_places_of_a_quota_of_rows(service: Service, tena
     set_quotas(tenant, knowledge_bases=8)
 
     def create(number: int) -> int:
-        with httpx.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
+        with httpx2.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
             return client.post("/v1/knowledge-bases", json={"name": f"kb-{number}"}).status_code
 
     with ThreadPoolExecutor(12) as pool:

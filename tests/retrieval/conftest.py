@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
@@ -62,7 +62,7 @@ class Corpus:
         }
 
 
-def ask(client: httpx.Client, **body: Any) -> dict[str, Any]:
+def ask(client: httpx2.Client, **body: Any) -> dict[str, Any]:
     """One search in the knowledge base ``default``."""
     reply = client.post("/v1/knowledge-bases/default/search", json=body)
     reply.raise_for_status()

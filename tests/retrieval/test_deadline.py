@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.logging import configure_logging
@@ -53,10 +53,10 @@ class World:
     site: SiteSearchServer
     link: SlowLink
 
-    def search(self, **body: Any) -> httpx.Response:
+    def search(self, **body: Any) -> httpx2.Response:
         return self.tenant.admin.post("/v1/search", json={"messages": conversation(), **body})
 
-    def agent_search(self, agent: str = "local") -> httpx.Response:
+    def agent_search(self, agent: str = "local") -> httpx2.Response:
         return self.tenant.admin.post("/v1/agent-search", json={"messages": conversation(), "agent_id": agent})
 
     def heal(self) -> None:
@@ -127,7 +127,7 @@ def stream() -> Iterator[io.StringIO]:
     root.setLevel(level)
 
 
-def dropped_by(reply: httpx.Response) -> list[str]:
+def dropped_by(reply: httpx2.Response) -> list[str]:
     """As the header tells it."""
     steps = reply.headers["Server-Timing"].split(", ")
     return [step.partition('"')[2].rstrip('"') for step in steps if step.startswith("dropped;")]

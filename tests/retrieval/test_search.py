@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.retrieval.plan import QUERY_TRUNCATED
@@ -13,7 +13,7 @@ from tests.retrieval.conftest import Corpus, ask, ids_of, post_text, results_of,
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
 
 
-def refusal(client: httpx.Client, **body: Any) -> dict[str, Any]:
+def refusal(client: httpx2.Client, **body: Any) -> dict[str, Any]:
     reply = client.post("/v1/knowledge-bases/default/search", json={"query": "a question", **body})
     assert reply.status_code == 422, reply.text
     problem: dict[str, Any] = reply.json()
@@ -200,7 +200,7 @@ def test_several_knowledge_bases(tenant: Tenant) -> None:
     tenant.add_text("A ferry leaves the harbor at nine.", kb="boats")
     tenant.add_text("The night train leaves the station at nine.", kb="trains")
 
-    def names(client: httpx.Client, **body: Any) -> list[str]:
+    def names(client: httpx2.Client, **body: Any) -> list[str]:
         reply = client.post("/v1/search", json={"query": "what leaves at nine", "top_k": 10, **body})
         reply.raise_for_status()
         return sorted(result["knowledge_base"] for result in reply.json()["results"])

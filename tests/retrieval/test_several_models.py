@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from app.settings import Settings
@@ -105,8 +105,8 @@ def fresh() -> str:
 
 
 def new_kb(
-    client: httpx.Client, name: str, *, chunking: dict[str, Any] | None = None, **embedding: Any
-) -> httpx.Response:
+    client: httpx2.Client, name: str, *, chunking: dict[str, Any] | None = None, **embedding: Any
+) -> httpx2.Response:
     body = {"name": name, "embedding": embedding, **({"chunking": chunking} if chunking else {})}
     return client.post("/v1/knowledge-bases", json=body)
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from harness.archives import Doc, lines
@@ -35,7 +35,7 @@ PICTURE = {"number": 3, "media_type": "image/png", "width": 64, "height": 64}
 ARCHIVE = {"Content-Type": "application/x-tar"}
 
 
-def found(client: httpx.Client, kb: str, body: dict[str, Any]) -> list[Any]:
+def found(client: httpx2.Client, kb: str, body: dict[str, Any]) -> list[Any]:
     """Everything that a search says but for ids, in its order; equal scores in the order of their texts."""
     reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=body)
     reply.raise_for_status()
@@ -49,12 +49,12 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value] if isinstance(value, list) else value
 
 
-def documents(client: httpx.Client, kb: str) -> dict[str, Any]:
+def documents(client: httpx2.Client, kb: str) -> dict[str, Any]:
     items = client.get(f"/v1/knowledge-bases/{kb}/documents", params={"limit": 200}).json()["items"]
     return {item["sha256"]: {n: v for n, v in plain(item).items() if n != "updated_at"} for item in items}
 
 
-def take(tenant: Tenant, kb: str, content: bytes) -> httpx.Response:
+def take(tenant: Tenant, kb: str, content: bytes) -> httpx2.Response:
     return tenant.admin.post(f"/v1/knowledge-bases/{kb}/import", content=content, headers=ARCHIVE)
 
 

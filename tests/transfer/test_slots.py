@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
-import httpx
+import httpx2
 import pytest
 
 from app.tenant_slots import TenantSlots
@@ -77,8 +77,8 @@ def test_import_above_the_tenants_share_is_429_and_later_taken(service: Service)
         ended.wait(90)
         yield content[1000:]
 
-    def send(number: int) -> httpx.Response:
-        with httpx.Client(base_url=service.url, headers=tenant.admin.headers, timeout=120) as client:
+    def send(number: int) -> httpx2.Response:
+        with httpx2.Client(base_url=service.url, headers=tenant.admin.headers, timeout=120) as client:
             return client.post("/v1/knowledge-bases/default/import", content=slowly(number), headers=ARCHIVE)
 
     with ThreadPoolExecutor(share) as threads:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
-import httpx
+import httpx2
 
 from carrel_client import requesting
 from carrel_client.errors import BadReply, ConnectionFailed, IngestionFailed, WaitTimeout
@@ -54,9 +54,9 @@ class AsyncClient:
         *,
         timeout: float = requesting.TIMEOUT_SECONDS,
         retries: int = requesting.RETRIES,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             base_url=url.rstrip("/"),
             headers={"Authorization": f"Bearer {key}", "User-Agent": "carrel-client"},
             timeout=timeout,
@@ -158,19 +158,19 @@ class AsyncClient:
         """The JSON of a request."""
         return requesting.answer(await self.reply(request))
 
-    async def reply(self, request: Request) -> httpx.Response:
+    async def reply(self, request: Request) -> httpx2.Response:
         """What the service answers, whatever its status, after all attempts. Raises ConnectionFailed."""
         request = requesting.keyed(request)
         for attempt in range(1, self._retries + 2):
             last = attempt > self._retries or not request.repeatable
-            found: httpx.Response | None = None
+            found: httpx2.Response | None = None
             try:
                 with requesting.opened(request) as file:
                     found = await self._http.request(
                         request.method, request.path, **requesting.arguments(request, file)
                     )
-            except (httpx.TransportError, httpx.InvalidURL) as exc:
-                if last or isinstance(exc, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
+            except (httpx2.TransportError, httpx2.InvalidURL) as exc:
+                if last or isinstance(exc, (httpx2.InvalidURL, httpx2.UnsupportedProtocol)):
                     raise ConnectionFailed(f"{self._http.base_url} does not answer: {exc}") from exc
             pause = requesting.pause(attempt, found)
             if found is not None and (last or pause is None or found.status_code not in requesting.PASSING):
@@ -179,7 +179,7 @@ class AsyncClient:
         raise AssertionError  # the last attempt returns or raises
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[httpx.Response]:
+    async def stream(self, request: Request) -> AsyncIterator[httpx2.Response]:
         """An answer that is read piece by piece; not tried again. Raises ApiError before the first piece."""
         try:
             async with self._http.stream(
@@ -189,7 +189,7 @@ class AsyncClient:
                     await found.aread()
                     requesting.answer(found)
                 yield found
-        except httpx.TransportError as exc:
+        except httpx2.TransportError as exc:
             raise ConnectionFailed(f"{self._http.base_url} broke off: {exc}") from exc
 
 
@@ -352,13 +352,13 @@ class AsyncDocuments:
                 return await _write(found, target)
             link = found.headers["Location"]
         # The link carries its own right: the key is not shown to the store.
-        async with httpx.AsyncClient(timeout=requesting.TIMEOUT_SECONDS) as store, store.stream("GET", link) as found:
+        async with httpx2.AsyncClient(timeout=requesting.TIMEOUT_SECONDS) as store, store.stream("GET", link) as found:
             if not found.is_success:
                 raise BadReply(f"the object store answers {found.status_code}")
             return await _write(found, target)
 
 
-async def _write(found: httpx.Response, target: Path | str) -> int:
+async def _write(found: httpx2.Response, target: Path | str) -> int:
     written = 0
     with Path(target).open("wb") as file:
         async for piece in found.aiter_bytes():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from carrel_client.errors import BY_STATUS, ApiError, BadReply
 
@@ -72,7 +72,7 @@ def upload(path: str, source: Source, filename: str | None, options: Mapping[str
 
 
 def arguments(request: Request, opened: IO[bytes] | bytes | None) -> dict[str, Any]:
-    """What httpx is called with; ``opened`` is the file to send."""
+    """What httpx2 is called with; ``opened`` is the file to send."""
     headers = {} if request.idempotency_key is None else {"Idempotency-Key": request.idempotency_key}
     content: dict[str, Any] = {"params": request.params, "headers": headers}
     if opened is not None:
@@ -98,7 +98,7 @@ def opened(request: Request) -> Iterator[IO[bytes] | bytes | None]:
         yield request.source
 
 
-def pause(attempt: int, reply: httpx.Response | None) -> float | None:
+def pause(attempt: int, reply: httpx2.Response | None) -> float | None:
     """Seconds before the next attempt, of which ``attempt`` counts from 1: as the service asks, else growing.
 
     None where it asks for more patience than a caller has: a quota that is used up is no matter of seconds.
@@ -109,7 +109,7 @@ def pause(attempt: int, reply: httpx.Response | None) -> float | None:
     return float(asked) if float(asked) <= LONGEST_PAUSE else None
 
 
-def answer(reply: httpx.Response) -> Any:
+def answer(reply: httpx2.Response) -> Any:
     """The JSON of a reply, None of one without a body. Raises ApiError, BadReply."""
     if reply.is_success and not reply.content:
         return None
@@ -124,7 +124,7 @@ def answer(reply: httpx.Response) -> Any:
     raise refusal(reply, found)
 
 
-def refusal(reply: httpx.Response, problem: Mapping[str, Any]) -> ApiError:
+def refusal(reply: httpx2.Response, problem: Mapping[str, Any]) -> ApiError:
     """The error for a reply that is none of success."""
     asked = reply.headers.get("retry-after", "")
     kind = BY_STATUS.get(reply.status_code, ApiError)

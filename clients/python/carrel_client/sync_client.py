@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, Unpack, cast
 
-import httpx
+import httpx2
 
 from carrel_client import requesting
 from carrel_client.errors import BadReply, ConnectionFailed, IngestionFailed, WaitTimeout
@@ -53,9 +53,9 @@ class Client:
         *,
         timeout: float = requesting.TIMEOUT_SECONDS,
         retries: int = requesting.RETRIES,
-        transport: httpx.BaseTransport | None = None,
+        transport: httpx2.BaseTransport | None = None,
     ) -> None:
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=url.rstrip("/"),
             headers={"Authorization": f"Bearer {key}", "User-Agent": "carrel-client"},
             timeout=timeout,
@@ -157,17 +157,17 @@ class Client:
         """The JSON of a request."""
         return requesting.answer(self.reply(request))
 
-    def reply(self, request: Request) -> httpx.Response:
+    def reply(self, request: Request) -> httpx2.Response:
         """What the service answers, whatever its status, after all attempts. Raises ConnectionFailed."""
         request = requesting.keyed(request)
         for attempt in range(1, self._retries + 2):
             last = attempt > self._retries or not request.repeatable
-            found: httpx.Response | None = None
+            found: httpx2.Response | None = None
             try:
                 with requesting.opened(request) as file:
                     found = self._http.request(request.method, request.path, **requesting.arguments(request, file))
-            except (httpx.TransportError, httpx.InvalidURL) as exc:
-                if last or isinstance(exc, (httpx.InvalidURL, httpx.UnsupportedProtocol)):
+            except (httpx2.TransportError, httpx2.InvalidURL) as exc:
+                if last or isinstance(exc, (httpx2.InvalidURL, httpx2.UnsupportedProtocol)):
                     raise ConnectionFailed(f"{self._http.base_url} does not answer: {exc}") from exc
             pause = requesting.pause(attempt, found)
             if found is not None and (last or pause is None or found.status_code not in requesting.PASSING):
@@ -176,7 +176,7 @@ class Client:
         raise AssertionError  # the last attempt returns or raises
 
     @contextmanager
-    def stream(self, request: Request) -> Iterator[httpx.Response]:
+    def stream(self, request: Request) -> Iterator[httpx2.Response]:
         """An answer that is read piece by piece; not tried again. Raises ApiError before the first piece."""
         try:
             with self._http.stream(
@@ -186,7 +186,7 @@ class Client:
                     found.read()
                     requesting.answer(found)
                 yield found
-        except httpx.TransportError as exc:
+        except httpx2.TransportError as exc:
             raise ConnectionFailed(f"{self._http.base_url} broke off: {exc}") from exc
 
 
@@ -347,13 +347,13 @@ class Documents:
                 return _write(found, target)
             link = found.headers["Location"]
         # The link carries its own right: the key is not shown to the store.
-        with httpx.Client(timeout=requesting.TIMEOUT_SECONDS) as store, store.stream("GET", link) as found:
+        with httpx2.Client(timeout=requesting.TIMEOUT_SECONDS) as store, store.stream("GET", link) as found:
             if not found.is_success:
                 raise BadReply(f"the object store answers {found.status_code}")
             return _write(found, target)
 
 
-def _write(found: httpx.Response, target: Path | str) -> int:
+def _write(found: httpx2.Response, target: Path | str) -> int:
     written = 0
     with Path(target).open("wb") as file:
         for piece in found.iter_bytes():

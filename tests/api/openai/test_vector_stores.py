@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import asyncpg
-import httpx
+import httpx2
 import pytest
 
 from app.api.openai.vector_store_search import VectorStoreSearchRequest
@@ -20,14 +20,14 @@ STORE = f"{STORES}/default"
 TABLES = ("openai_file", "openai_store", "openai_file_batch", "openai_batch_file")
 
 
-def keep(client: httpx.Client, text: str = "The heron fishes.", name: str = "a.txt") -> str:
+def keep(client: httpx2.Client, text: str = "The heron fishes.", name: str = "a.txt") -> str:
     reply = client.post(FILES, files={"file": (name, text.encode())}, data={"purpose": "assistants"})
     assert reply.status_code == 200, reply.text
     found: str = reply.json()["id"]
     return found
 
 
-def attach(client: httpx.Client, file: str, store: str = STORE, **more: Any) -> dict[str, Any]:
+def attach(client: httpx2.Client, file: str, store: str = STORE, **more: Any) -> dict[str, Any]:
     reply = client.post(f"{store}/files", json={"file_id": file, **more})
     assert reply.status_code == 200, reply.text
     assert int(reply.headers["openai-poll-after-ms"]) > 0
@@ -35,13 +35,13 @@ def attach(client: httpx.Client, file: str, store: str = STORE, **more: Any) -> 
     return found
 
 
-def finished(client: httpx.Client, deletion: str) -> dict[str, int]:
+def finished(client: httpx2.Client, deletion: str) -> dict[str, int]:
     """What is left when the deletion has come to its end."""
     left: dict[str, int] = settled(client, deletion)["remaining"]
     return left
 
 
-def settled(client: httpx.Client, deletion: str) -> dict[str, Any]:
+def settled(client: httpx2.Client, deletion: str) -> dict[str, Any]:
     """The receipt of a deletion that has come to its end."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -52,7 +52,7 @@ def settled(client: httpx.Client, deletion: str) -> dict[str, Any]:
     raise AssertionError("the deletion did not end")
 
 
-def batched(client: httpx.Client, body: dict[str, Any], store: str = STORE) -> dict[str, Any]:
+def batched(client: httpx2.Client, body: dict[str, Any], store: str = STORE) -> dict[str, Any]:
     """A batch, when it is done."""
     reply = client.post(f"{store}/file_batches", json=body)
     assert reply.status_code == 200, reply.text
