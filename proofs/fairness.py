@@ -94,7 +94,7 @@ async def measure(
     await owner.add_listener(CHANNEL, heard)
     await asyncio.to_thread(upload, client, f"Document {number} of a tenant that has few.")
     await owner.remove_listener(CHANNEL, heard)
-    claimed = await owner.fetchval("select last_claim from job_lane where tenant_id = $1", small)
+    claimed = await owner.fetchval("select last_claim from tenant_queue where tenant_id = $1", small)
     ended = await asyncio.to_thread(ended_between, log, large, await committed, claimed)
     return Wait((claimed - await committed).total_seconds(), ended)
 

@@ -31,8 +31,8 @@ select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_
        coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left,
        quotas, key_quotas, quota_key_id as line_id
   from find_key(:hash)""")
-_FIND_REJECTED_KEY = parse_statement("select tenant_id, key_id, key_name from refused_key(:hash)")
-_REMOVE_OLD_EVENTS = parse_statement("select remove_old_audit_events(:keep, :limit) removed")
+_FIND_REJECTED_KEY = parse_statement("select tenant_id, key_id, key_name from find_rejected_key(:hash)")
+_REMOVE_OLD_EVENTS = parse_statement("select remove_old_audit_events(:retention, :limit) removed")
 # A claim that is lost in a crash of Postgres is just claimed again: nobody waits until the disk has it.
 _CLAIM_WORK = parse_statement("""
 select j.* from set_config('synchronous_commit', 'off', true),
@@ -40,32 +40,32 @@ select j.* from set_config('synchronous_commit', 'off', true),
 _CLAIM_DELIVERY = parse_statement("""
 select j.* from set_config('synchronous_commit', 'off', true),
        claim_delivery(:worker, :lease, :tenant_concurrency) j""")
-_IDLE_TENANT_WAITS = parse_statement("select idle_tenant_waits() waits")
+_IDLE_TENANT_WAITS = parse_statement("select is_idle_tenant_waiting() waits")
 _COUNT_WORKERS = parse_statement("select count_workers(:within) workers")
-_QUEUE_FIGURES = parse_statement("select waiting, oldest_at, postponed, running, failed from queue_figures()")
-_LIST_OUTAGES = parse_statement("select code from known_outages(:within) code")
-_WEAKEST_CONFINEMENT = parse_statement("select level, detail from weakest_confinement(:within)")
+_QUEUE_STATS = parse_statement("select waiting, oldest_at, postponed, running, failed from get_queue_stats()")
+_LIST_OUTAGES = parse_statement("select code from list_outages(:within) code")
+_WEAKEST_CONFINEMENT = parse_statement("select level, detail from find_weakest_confinement(:within)")
 _RESUME_JOBS = parse_statement("select resume_jobs(:code) jobs")
 _RETRY_FAILED = parse_statement("select retry_failed_documents(:limit) documents")
 _RECORD_HEARTBEAT = parse_statement("""
-insert into worker_beat as w (tenant_id, name, outages, confinement, confinement_detail)
+insert into worker_heartbeat as w (tenant_id, name, outages, confinement, confinement_detail)
 values (:tenant, :name, :outages::text[], :level, :detail)
 on conflict (tenant_id, name) do update
-   set beat_at = clock_timestamp(), outages = excluded.outages, confinement = excluded.confinement,
+   set heartbeat_at = clock_timestamp(), outages = excluded.outages, confinement = excluded.confinement,
        confinement_detail = excluded.confinement_detail""")
 _DELETE_HEARTBEATS = parse_statement("""
-delete from worker_beat where tenant_id = :tenant
-   and (name = :name or beat_at < clock_timestamp() - interval '1 day')""")
+delete from worker_heartbeat where tenant_id = :tenant
+   and (name = :name or heartbeat_at < clock_timestamp() - interval '1 day')""")
 _REAP_JOBS = parse_statement("select * from reap_jobs()")
 _ACQUIRE_RATE_SLOT = parse_statement("""
-select claim_pace(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
+select acquire_rate_slot(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
 _PAUSE_PROVIDER = parse_statement("select pause_provider(:provider, :milliseconds)")
-_CHANGED_INDEXES = parse_statement("select tenant_id, index_id from changed_indexes(:limit)")
-_OUTDATED_INDEXES = parse_statement("select * from unsettled_indexes(:drift, :changed, :most, :limit)")
-_STALLED_BACKFILLS = parse_statement("select tenant_id, kb_id from stalled_restamps(:limit)")
-_UNFINISHED_DELETIONS = parse_statement("select tenant_id, deletion_id from unfinished_deletions(:age, :limit)")
-_REMOVE_OLD_DELETIONS = parse_statement("select remove_old_deletions(:keep, :limit) as removed")
-_EXPIRED_INDEXES = parse_statement("select tenant_id, index_id from expired_indexes(:undo, :limit)")
+_CHANGED_INDEXES = parse_statement("select tenant_id, index_id from find_changed_indexes(:limit)")
+_OUTDATED_INDEXES = parse_statement("select * from find_outdated_indexes(:max_drift, :max_share, :max_chunks, :limit)")
+_STALLED_BACKFILLS = parse_statement("select tenant_id, kb_id from find_stalled_backfills(:limit)")
+_UNFINISHED_DELETIONS = parse_statement("select tenant_id, deletion_id from find_unfinished_deletions(:age, :limit)")
+_REMOVE_OLD_DELETIONS = parse_statement("select remove_old_deletions(:retention, :limit) as removed")
+_EXPIRED_INDEXES = parse_statement("select tenant_id, index_id from find_expired_indexes(:rollback_period, :limit)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ControlPlaneDatabase:
     async def remove_old_audit_events(self, *, retention: timedelta, limit: int) -> int:
         """Remove events that are older, up to 10,000 of them; the last seven days stay. Returns how many went."""
         async with self.database.autocommit() as session:
-            row = await session.fetch_row(_REMOVE_OLD_EVENTS, {"keep": retention, "limit": limit})
+            row = await session.fetch_row(_REMOVE_OLD_EVENTS, {"retention": retention, "limit": limit})
         assert row is not None
         return int(row["removed"])
 
@@ -151,7 +151,7 @@ class ControlPlaneDatabase:
     async def get_queue_stats(self, tenant_id: UUID | None) -> QueueStats:
         """Return the figures of one tenant's jobs; without a tenant those of all jobs, for the operator alone."""
         async with self.database.transaction(tenant_id) as session:
-            row = await session.fetch_row(_QUEUE_FIGURES, {})
+            row = await session.fetch_row(_QUEUE_STATS, {})
         assert row is not None
         return QueueStats(**row)
 
@@ -188,7 +188,7 @@ class ControlPlaneDatabase:
     async def find_expired_documents(self, *, limit: int) -> list[ExpiredDocument]:
         """Documents whose time has passed, up to 1,000 of them."""
         async with self.database.transaction(None) as session:
-            rows = (await session.execute(text("select * from expired_documents(:limit)"), {"limit": limit})).all()
+            rows = (await session.execute(text("select * from find_expired_documents(:limit)"), {"limit": limit})).all()
         return [ExpiredDocument(**row._mapping) for row in rows]
 
     async def find_changed_indexes(self, *, limit: int) -> list[ChangedIndex]:
@@ -205,7 +205,12 @@ class ControlPlaneDatabase:
         And those of which more than the share ``changed``, or ``most`` chunks, are unknown to what they are routed by.
         Up to 10,000.
         """
-        values = {"drift": max_drift, "changed": max_changed_share, "most": max_changed_chunks, "limit": limit}
+        values = {
+            "max_drift": max_drift,
+            "max_share": max_changed_share,
+            "max_chunks": max_changed_chunks,
+            "limit": limit,
+        }
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_OUTDATED_INDEXES, values)
         return [OutdatedIndex(**row) for row in rows]
@@ -219,7 +224,7 @@ class ControlPlaneDatabase:
     async def find_expired_indexes(self, *, rollback_period: timedelta, limit: int) -> list[ChangedIndex]:
         """Search indexes that nobody goes back to any more, up to 10,000; ``undo`` is how long one may."""
         async with self.database.autocommit() as session:
-            rows = await session.fetch_rows(_EXPIRED_INDEXES, {"undo": rollback_period, "limit": limit})
+            rows = await session.fetch_rows(_EXPIRED_INDEXES, {"rollback_period": rollback_period, "limit": limit})
         return [ChangedIndex(**row) for row in rows]
 
     async def find_unfinished_deletions(self, *, min_age: timedelta, limit: int) -> list[UnfinishedDeletion]:
@@ -231,7 +236,7 @@ class ControlPlaneDatabase:
     async def remove_old_deletions(self, *, retention: timedelta, limit: int) -> int:
         """Remove receipts that are older than ``keep``, which is a week at least; how many, up to 10,000."""
         async with self.database.autocommit() as session:
-            row = await session.fetch_row(_REMOVE_OLD_DELETIONS, {"keep": retention, "limit": limit})
+            row = await session.fetch_row(_REMOVE_OLD_DELETIONS, {"retention": retention, "limit": limit})
         assert row is not None
         return int(row["removed"])
 

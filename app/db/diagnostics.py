@@ -24,15 +24,15 @@ _DIAGNOSE = parse_statement(
 )
 
 _DIAGNOSE_QUEUE = parse_statement("""
-select (select waiting from queue_figures()) as waiting,
-       extract(epoch from clock_timestamp() - (select oldest_at from queue_figures()))::float8 as oldest_seconds""")
+select (select waiting from get_queue_stats()) as waiting,
+       extract(epoch from clock_timestamp() - (select oldest_at from get_queue_stats()))::float8 as oldest_seconds""")
 # A worker that stops in order removes its row; a worker that is killed leaves it.
 _COUNT_WORKERS = parse_statement("""
-select count(*) filter (where beat_at > clock_timestamp() - interval '1 min') as alive,
-       count(*) filter (where beat_at <= clock_timestamp() - interval '1 min'
-                          and beat_at > clock_timestamp() - interval '11 min') as lost
-  from worker_beat where tenant_id = :tenant""")
-_WEAKEST_CONFINEMENT = parse_statement("select level, detail from weakest_confinement(interval '1 min')")
+select count(*) filter (where heartbeat_at > clock_timestamp() - interval '1 min') as alive,
+       count(*) filter (where heartbeat_at <= clock_timestamp() - interval '1 min'
+                          and heartbeat_at > clock_timestamp() - interval '11 min') as lost
+  from worker_heartbeat where tenant_id = :tenant""")
+_WEAKEST_CONFINEMENT = parse_statement("select level, detail from find_weakest_confinement(interval '1 min')")
 
 
 @dataclass(frozen=True, slots=True)

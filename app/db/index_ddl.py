@@ -19,7 +19,7 @@ from app.db.session import UNTRANSLATED_ERRORS
 from app.errors import UnavailableError
 
 # One build at a time in a database. No login but the owner's may lock this table.
-_LOCK_MAINTENANCE = "lock table owner_turn in exclusive mode nowait"
+_LOCK_MAINTENANCE = "lock table index_build_lock in exclusive mode nowait"
 # pgvector's limit for an HNSW of halfvec.
 MAX_DIMENSIONS = 4000
 # Every query on a table looks at each of its partial indexes: 200 of them are still cheap. A search index brings three

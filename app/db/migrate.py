@@ -24,8 +24,8 @@ from app.errors import AppError
 APP_ROLE = "carrel_app"
 # Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
 _UNMODELLED_PREFIXES = (
-    "claim_turn",
-    "owner_turn",
+    "claim_lock",
+    "index_build_lock",
     "chunk_embedding_",
     "hnsw_",
     "filter_",

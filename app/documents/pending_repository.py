@@ -61,7 +61,7 @@ class WaitingRepository:
 _JOBS = parse_statement("""
 select j.document_id, j.run_at > now() as rests, j.error ->> 'code' as code,
        count_workers(:within::interval) as workers,
-       (select l.max_running from job_lane l where l.tenant_id = :t) as max_running,
+       (select l.max_running from tenant_queue l where l.tenant_id = :t) as max_running,
        (select count(*) from job r where r.tenant_id = :t and r.state = 'running' and r.kind <> 'send_webhook'
            and r.every is null) as running
   from job j

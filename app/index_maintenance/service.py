@@ -43,7 +43,7 @@ MIN_RECALL = 0.9
 class IndexMaintenance:
     """What the jobs call. Without ``owner`` every search index stays exact, and says why.
 
-    ``find_unsettled`` is ``SystemDatabase.unsettled_indexes``, up to some number.
+    ``find_unsettled`` is ``ControlPlaneDatabase.find_outdated_indexes``, up to some number.
     """
 
     database: Database

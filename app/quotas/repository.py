@@ -126,7 +126,7 @@ select :t::uuid, count(*), coalesce(sum(bytes), 0) + {_FILE_BYTES}, coalesce(sum
 on conflict do nothing""")  # noqa: S608  (a constant)
 _STOP = parse_statement("delete from tenant_usage where tenant_id = :t")
 _LIMIT_JOBS = parse_statement("""
-insert into job_lane (tenant_id, max_running) values (:t, :most::smallint)
+insert into tenant_queue (tenant_id, max_running) values (:t, :most::smallint)
 on conflict (tenant_id) do update set max_running = excluded.max_running""")
 _COUNTED = parse_statement("select documents, stored_bytes, chunks from tenant_usage where tenant_id = :t")
 _BEGIN_KEY = parse_statement("insert into key_usage (tenant_id, key_id) values (:t, :key)")

@@ -76,7 +76,7 @@ async def visit(
     visits: list[Visit] = []
     while wanted():
         answered, seconds = await small_upload(client, len(visits))
-        claimed = await owner.fetchval("select last_claim from job_lane where tenant_id = $1", tenant)
+        claimed = await owner.fetchval("select last_claim from tenant_queue where tenant_id = $1", tenant)
         visits.append(Visit(answered, claimed, seconds))
         await asyncio.sleep(PAUSE_SECONDS)
     return visits

@@ -32,10 +32,10 @@ create policy add on audit_event for insert to carrel_app with check (tenant_id 
 grant select, insert on audit_event to carrel_app;
 
 -- Tables that are locked as a whole, and the secret of notifications: of no tenant
-alter table claim_turn enable row level security, force row level security;
-alter table owner_turn enable row level security, force row level security;
-revoke all on claim_turn, owner_turn, notification_secret from public;
-grant update on claim_turn to carrel_control;
+alter table claim_lock enable row level security, force row level security;
+alter table index_build_lock enable row level security, force row level security;
+revoke all on claim_lock, index_build_lock, notification_secret from public;
+grant update on claim_lock to carrel_control;
 grant select on notification_secret to carrel_app, carrel_control;
 
 -- carrel_search: the search functions check the tenant themselves
@@ -56,16 +56,16 @@ create policy control on api_key to carrel_control using (true) with check (true
 grant select on tenant, api_key to carrel_control;
 
 create policy control on job to carrel_control using (true) with check (true);
-create policy control on job_lane to carrel_control using (true) with check (true);
-create policy control on provider_pace to carrel_control using (true) with check (true);
-create policy control on quota_turn to carrel_control using (true) with check (true);
-grant select, insert, update on job, job_lane, provider_pace, quota_turn to carrel_control;
+create policy control on tenant_queue to carrel_control using (true) with check (true);
+create policy control on provider_rate_limit to carrel_control using (true) with check (true);
+create policy control on quota_lock to carrel_control using (true) with check (true);
+grant select, insert, update on job, tenant_queue, provider_rate_limit, quota_lock to carrel_control;
 
 create policy control on document to carrel_control using (true) with check (true);
 grant select (tenant_id, kb_id, id, version, expires_at, status, error) on document to carrel_control;
 grant update (status, progress, error, updated_at) on document to carrel_control;
 
-create policy control on worker_beat for select to carrel_control using (true);
+create policy control on worker_heartbeat for select to carrel_control using (true);
 create policy control on knowledge_base for select to carrel_control using (true);
 create policy control on search_index for select to carrel_control using (true);
 create policy control on lex_totals for select to carrel_control using (true);
@@ -73,7 +73,7 @@ create policy control on routing_profile for select to carrel_control using (tru
 create policy control on tenant_usage for select to carrel_control using (true);
 create policy control on usage_day for select to carrel_control using (true);
 create policy control on webhook for select to carrel_control using (true);
-grant select on worker_beat to carrel_control;
+grant select on worker_heartbeat to carrel_control;
 grant select (tenant_id, id, name, pending_filter, deleted_at) on knowledge_base to carrel_control;
 grant select (tenant_id, kb_id, id, state, avgdl, retired_at) on search_index to carrel_control;
 grant select (tenant_id, index_id, chunks, tokens, folded) on lex_totals to carrel_control;

@@ -324,44 +324,44 @@ create index job_running_idx on job (tenant_id, lease_until)
   where state = 'running';
 
 -- A tenant's last turn in the queue. max_running replaces the usual limit of running jobs.
-create table job_lane (
+create table tenant_queue (
   tenant_id uuid not null,
   max_running smallint,
   last_claim timestamptz not null default '-infinity',
-  constraint job_lane_pkey primary key (tenant_id),
-  constraint job_lane_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
+  constraint tenant_queue_pkey primary key (tenant_id),
+  constraint tenant_queue_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 );
 
 -- A worker's last sign of life. Rows belong to the system tenant.
-create unlogged table worker_beat (
+create unlogged table worker_heartbeat (
   tenant_id uuid not null,
   name text not null,
   started_at timestamptz not null default now(),
-  beat_at timestamptz not null default now(),
+  heartbeat_at timestamptz not null default now(),
   outages text[] not null default '{}',
   confinement text,
   confinement_detail text,
-  constraint worker_beat_pkey primary key (tenant_id, name),
-  constraint worker_beat_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
+  constraint worker_heartbeat_pkey primary key (tenant_id, name),
+  constraint worker_heartbeat_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
 -- What is left of a model provider's rate limits. Rows belong to the system tenant.
-create unlogged table provider_pace (
+create unlogged table provider_rate_limit (
   tenant_id uuid not null,
   provider uuid not null,
   requests float8 not null default 0,
   tokens float8 not null default 0,
   filled_at timestamptz not null default now(),
   paused_until timestamptz,
-  constraint provider_pace_pkey primary key (tenant_id, provider),
-  constraint provider_pace_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
+  constraint provider_rate_limit_pkey primary key (tenant_id, provider),
+  constraint provider_rate_limit_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 );
 
 -- Locked as a whole while a job is claimed. LOCK TABLE needs a right that no login of a SQL view has.
-create table claim_turn ();
+create table claim_lock ();
 
 -- Locked as a whole while the tables' owner builds indexes.
-create table owner_turn ();
+create table index_build_lock ();
 
 -- What searches read
 
@@ -760,10 +760,10 @@ create table usage_day (
 ) with (fillfactor = 50);
 
 -- The row that is locked while the day's usage of a tenant's keys is added up.
-create table quota_turn (
+create table quota_lock (
   tenant_id uuid not null,
-  constraint quota_turn_pkey primary key (tenant_id),
-  constraint quota_turn_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
+  constraint quota_lock_pkey primary key (tenant_id),
+  constraint quota_lock_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
 -- Searches that a tenant or a key has left. granted is what was taken last.

@@ -172,7 +172,7 @@ async def _hold(holder: asyncpg.Connection, table: str) -> None:
     if table:
         await holder.execute(f"lock table {table} in share mode")
     else:
-        await holder.execute("lock table claim_turn in exclusive mode")
+        await holder.execute("lock table claim_lock in exclusive mode")
 
 
 def stored_keys(store: Path, *, since: float = 0.0) -> set[str]:

@@ -228,7 +228,7 @@ def test_it_is_not_finished_before_the_originals_are_gone(service: Service, tena
         connection = await asyncpg.connect(service.urls.owner)
         transaction = connection.transaction()
         await transaction.start()
-        await connection.execute("lock table claim_turn in exclusive mode")  # no worker claims a job
+        await connection.execute("lock table claim_lock in exclusive mode")  # no worker claims a job
         made = await asyncio.to_thread(delete, tenant, external_id="nothing")
         assert await asyncio.to_thread(finished, tenant, made["deletion"])
         made = await asyncio.to_thread(delete, tenant, filter="{}", confirm="default")

@@ -386,7 +386,7 @@ def test_vectors_that_are_given_cost_nothing(tenant: Tenant) -> None:
 async def test_jobs_at_once(service: Service, tenant: Tenant) -> None:
     set_quotas(tenant, concurrent_ingestions=1)
     connection = await asyncpg.connect(service.urls.owner)
-    most = "select max_running from job_lane where tenant_id = $1"
+    most = "select max_running from tenant_queue where tenant_id = $1"
     own = decode_id("ten", tenant.id)
     assert await connection.fetchval(most, own) == 1
     set_quotas(tenant, concurrent_ingestions=None)

@@ -96,7 +96,7 @@ def add_every_kind(service: Service, tenant: Tenant) -> None:
 @pytest.fixture(autouse=True)
 def empty_queue(idle: Service) -> None:
     as_owner(idle, "delete from job")
-    as_owner(idle, "delete from worker_beat")
+    as_owner(idle, "delete from worker_heartbeat")
 
 
 def test_status_counts_the_jobs_of_each_index_once(idle: Service) -> None:
@@ -132,7 +132,7 @@ def test_status_shows_live_workers_and_their_outages(idle: Service) -> None:
     for name, seconds, outage in (("one", 5, "vision_unavailable"), ("lost", 120, "object_store_unavailable")):
         as_owner(
             idle,
-            "insert into worker_beat (tenant_id, name, beat_at, outages)"
+            "insert into worker_heartbeat (tenant_id, name, heartbeat_at, outages)"
             " values ($1, $2, now() - make_interval(secs => $3), array[$4])",
             SYSTEM_TENANT, name, seconds, outage,
         )  # fmt: skip
@@ -145,7 +145,7 @@ def test_status_names_the_weakest_confinement_that_a_live_worker_has_measured(id
     for name, seconds, level in rows:
         as_owner(
             idle,
-            "insert into worker_beat (tenant_id, name, beat_at, confinement, confinement_detail)"
+            "insert into worker_heartbeat (tenant_id, name, heartbeat_at, confinement, confinement_detail)"
             " values ($1, $2, now() - make_interval(secs => $3), $4, $2)",
             SYSTEM_TENANT, name, seconds, level,
         )  # fmt: skip
@@ -199,7 +199,7 @@ def test_status_of_many_jobs_reads_a_part_of_the_table(idle: Service) -> None:
     as_owner(idle, "vacuum analyze job")
     assert status(tenant.admin)["jobs"]["waiting"] == 1000
     assert status(idle.operator)["jobs"]["failed_24h"] == 1000
-    run = "explain (analyze, buffers, format json) select * from queue_figures()"
+    run = "explain (analyze, buffers, format json) select * from get_queue_stats()"
     plan = json.loads(run_sql(idle.urls.app, run))[0]
     pages = plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
     assert pages < run_sql(idle.urls.owner, "select pg_relation_size('job') / 8192")

@@ -23,29 +23,29 @@ CALLABLE = {
     "list_tenants",
     "claim_work",
     "claim_delivery",
-    "idle_tenant_waits",
+    "is_idle_tenant_waiting",
     "count_workers",
-    "queue_figures",
-    "known_outages",
-    "weakest_confinement",
+    "get_queue_stats",
+    "list_outages",
+    "find_weakest_confinement",
     "resume_jobs",
     "retry_failed_documents",
     "reap_jobs",
-    "expired_documents",
-    "claim_pace",
+    "find_expired_documents",
+    "acquire_rate_slot",
     "pause_provider",
-    "changed_indexes",
-    "expired_indexes",
+    "find_changed_indexes",
+    "find_expired_indexes",
     "search_plan",
     "value_key",
     "filter_term",
     "filter_terms",
-    "refused_key",
+    "find_rejected_key",
     "require_unchanged",
     "remove_old_audit_events",
-    "unfinished_deletions",
-    "unsettled_indexes",
-    "stalled_restamps",
+    "find_unfinished_deletions",
+    "find_outdated_indexes",
+    "find_stalled_backfills",
     "remove_old_deletions",
     "default_row_quota",
     "is_open_level",
@@ -62,7 +62,7 @@ READ_ONLY = {"notification_secret"}
 TEXT_ARGUMENTS = {(claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_work", "claim_delivery")}
 TEXT_ARGUMENTS[("resume_jobs", "p_code")] = "compared with a value in job.error"
 # Empty tables that are locked as a whole, by the owner or by a definer function: nobody else has rights to them.
-TURNS = {"claim_turn", "owner_turn"}
+LOCK_TABLES = {"claim_lock", "index_build_lock"}
 PATH = "search_path=pg_catalog, public, pg_temp"
 
 OURS = """select p.oid, p.proname, p.prosecdef, coalesce(p.proconfig, '{}') as config,
@@ -166,10 +166,10 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
         *(
             (CONTROL, table)
             for table in (
-                *("tenant", "api_key", "job", "job_lane", "document", "provider_pace", "lex_totals"),
+                *("tenant", "api_key", "job", "tenant_queue", "document", "provider_rate_limit", "lex_totals"),
                 *("search_index", "audit_event", "deletion", "knowledge_base"),
-                *("webhook", "webhook_delivery", "tenant_usage", "usage_day", "routing_profile", "quota_turn"),
-                "worker_beat",
+                *("webhook", "webhook_delivery", "tenant_usage", "usage_day", "routing_profile", "quota_lock"),
+                "worker_heartbeat",
             )
         ),
         *(
@@ -193,7 +193,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         wanted = ["INSERT", "SELECT"] if table in APPEND_ONLY else ["SELECT"] if table in READ_ONLY else everything
         assert role != APP or kinds == wanted, table
     plain = {row["relname"] for row in await owner.fetch(TABLES) if not row["relispartition"]}
-    plain -= {"alembic_version", *TURNS}
+    plain -= {"alembic_version", *LOCK_TABLES}
     assert {table for role, table in held if role == APP} == plain
     assert {key: kinds for key, kinds in held.items() if key[0] != APP} == {
         **{
@@ -210,11 +210,11 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "tenant"): ["SELECT"],
         (CONTROL, "api_key"): ["SELECT"],
         (CONTROL, "job"): ["INSERT", "SELECT", "UPDATE"],
-        (CONTROL, "job_lane"): ["INSERT", "SELECT", "UPDATE"],
-        (CONTROL, "provider_pace"): ["INSERT", "SELECT", "UPDATE"],
-        (CONTROL, "quota_turn"): ["INSERT", "SELECT", "UPDATE"],
-        (CONTROL, "claim_turn"): ["UPDATE"],
-        (CONTROL, "worker_beat"): ["SELECT"],
+        (CONTROL, "tenant_queue"): ["INSERT", "SELECT", "UPDATE"],
+        (CONTROL, "provider_rate_limit"): ["INSERT", "SELECT", "UPDATE"],
+        (CONTROL, "quota_lock"): ["INSERT", "SELECT", "UPDATE"],
+        (CONTROL, "claim_lock"): ["UPDATE"],
+        (CONTROL, "worker_heartbeat"): ["SELECT"],
         (CONTROL, "audit_event"): ["DELETE"],
         (CONTROL, "deletion"): ["DELETE"],
         (CONTROL, "notification_secret"): ["SELECT"],
@@ -257,7 +257,7 @@ async def test_locks_are_taken_on_tables_and_rows_that_take_rights(owner: asyncp
     taking = re.compile(r"pg_(try_)?advisory_\w*lock\w*\(")
     assert [path.name for path in sources if taking.search(path.read_text())] == ["roles.py"]  # of another database
     assert [row["proname"] for row in await owner.fetch(OURS) if "advisory" in row["prosrc"]] == []
-    for table in await owner.fetch("select unnest($1::text[]) as name", list(TURNS)):
+    for table in await owner.fetch("select unnest($1::text[]) as name", list(LOCK_TABLES)):
         assert await owner.fetchval("select count(*) from pg_attribute where attrelid = $1::regclass and attnum > 0",
                                     table["name"]) == 0  # fmt: skip
         for kind in ("select", "insert", "update", "delete", "truncate"):

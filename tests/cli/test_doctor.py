@@ -19,9 +19,9 @@ from tests.fixtures.s3 import S3Server
 OPEN = "alter table document no force row level security"
 BROKEN = "update pg_index set indisvalid = false where indexrelid = 'document_pkey'::regclass"
 
-BEAT = "insert into worker_beat (tenant_id, name) values (system_tenant(), 'alive')"
+BEAT = "insert into worker_heartbeat (tenant_id, name) values (system_tenant(), 'alive')"
 LOST = (
-    "insert into worker_beat (tenant_id, name, beat_at)"
+    "insert into worker_heartbeat (tenant_id, name, heartbeat_at)"
     " select system_tenant(), 'lost ' || n, now() - interval '3 min' from generate_series(1, 4) n"
 )
 WAITING = (
@@ -121,7 +121,9 @@ def test_doctor_tells_how_workers_confine_their_parsers(
     make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
-    run_sql(urls.owner, BEAT, "update worker_beat set confinement = 'partial', confinement_detail = 'missing filter'")
+    run_sql(
+        urls.owner, BEAT, "update worker_heartbeat set confinement = 'partial', confinement_detail = 'missing filter'"
+    )
     with EmbeddingServer() as embedding:
         settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
         status, found = look(settings, tmp_path, monkeypatch)

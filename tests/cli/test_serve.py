@@ -306,7 +306,7 @@ async def forget_workers(home: Path) -> None:
         json.loads((home / ".carrel" / "runtime.json").read_text())["admin_database_url"]
     )
     try:
-        await connection.execute("delete from worker_beat")
+        await connection.execute("delete from worker_heartbeat")
     finally:
         await connection.close()
 

@@ -1,7 +1,8 @@
-"""The baseline makes the schema that the 52 migrations before it made, and old databases are refused."""
+"""The baseline makes the schema that the 52 migrations before it made, with new names; old databases are refused."""
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from app.db.session import Database, DatabaseRefused
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from harness.databases import MakeDatabase
 from tests.db.catalogue import Catalogue, read_catalogue
+from tests.db.renamed_objects import NAMES, NAMES_WITHIN, renamed
 from tests.db.test_migrations import connected, upgrade
 
 # What a database had that the migrations 0001 to 0053 of commit 2f6f8ba had made on Postgres 18, read as here.
@@ -59,9 +61,19 @@ async def test_baseline_makes_what_the_former_migrations_made(
     async with connected(superuser_url(postgres_server, urls)) as superuser:
         if superuser.get_server_version().major != 18:
             pytest.skip("the former catalogue is one of Postgres 18, and others may write the same in other words")
-        found = differences(FORMER, await read_catalogue(superuser))
-    assert {key: texts for key, texts in found.items() if key not in LEFT_OUT} == {}
-    assert {key: present for key, (_, present) in found.items()} == dict.fromkeys(LEFT_OUT)
+        present = await read_catalogue(superuser)
+    former = {
+        kind: {n: text for n, text in objects.items() if (kind, n) not in LEFT_OUT} for kind, objects in FORMER.items()
+    }
+    assert differences(renamed(former), present) == {}
+
+
+def test_every_former_name_is_a_word_of_the_former_catalogue() -> None:
+    words = set(re.findall(r"\w+", json.dumps(FORMER)))
+    assert set(NAMES) - words == set()
+    for name, within in NAMES_WITHIN.items():
+        texts = [text for objects in FORMER.values() for key, text in objects.items() if re.match(rf"{name}\b", key)]
+        assert set(within) - set(re.findall(r"\w+", " ".join(texts))) == set(), name
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ async def test_a_login_that_holds_every_number_stops_nobody(
     await owner.execute("delete from tenant where id = $1", tenant)
 
 
-@pytest.mark.parametrize("table", ["claim_turn", "owner_turn", "alembic_version"])
+@pytest.mark.parametrize("table", ["claim_lock", "index_build_lock", "alembic_version"])
 async def test_a_login_cannot_lock_the_tables(stranger: asyncpg.Connection, table: str) -> None:
     for mode in ("access share", "share update exclusive", "exclusive"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):

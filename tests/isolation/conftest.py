@@ -27,9 +27,9 @@ PASSING = (
     " where tenant_id = $1 limit 1",
     "insert into picture_description select $1, $2, '\\x00', id, 'A picture.' from document"
     " where tenant_id = $1 limit 1",
-    "insert into provider_pace (tenant_id, provider) values ($1, $2)",
-    "insert into quota_turn select $1 where $2::uuid is not null on conflict do nothing",
-    "insert into worker_beat (tenant_id, name) values ($1, $2::uuid::text)",
+    "insert into provider_rate_limit (tenant_id, provider) values ($1, $2)",
+    "insert into quota_lock select $1 where $2::uuid is not null on conflict do nothing",
+    "insert into worker_heartbeat (tenant_id, name) values ($1, $2::uuid::text)",
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
     "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
     "insert into private_frequency values ($1, $2, $2, 1, 1)",

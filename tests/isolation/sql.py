@@ -14,7 +14,7 @@ TABLES = """select c.relname from pg_class c where c.relnamespace = 'public'::re
    and c.relispartition = $1 and (c.relname = 'tenant' or exists (
      select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')) order by 1"""
 # Tables of no tenant: the plain role has no right to these, and only reads the last.
-CLOSED, READ_ONLY = ("alembic_version", "claim_turn", "owner_turn"), "notification_secret"
+CLOSED, READ_ONLY = ("alembic_version", "claim_lock", "index_build_lock"), "notification_secret"
 REFUSED = asyncpg.InsufficientPrivilegeError
 tried: Counter[str] = Counter()
 SEARCHES = ("hybrid_search", "dense_search", "bm25_search")

@@ -214,7 +214,7 @@ async def test_a_tenant_s_own_limit_comes_before_the_usual_one(
 ) -> None:
     tenant, other = await new_tenant(owner), await new_tenant(owner)
     await enqueue(queue, tenant, count=6)
-    await owner.execute("insert into job_lane (tenant_id, max_running) values ($1, $2)", tenant, own)
+    await owner.execute("insert into tenant_queue (tenant_id, max_running) values ($1, $2)", tenant, own)
     claimed = [await next_job(queue, tenant_concurrency=usual) for _ in range(6)]
     assert sum(job is not None for job in claimed) == running
     await enqueue(queue, other)

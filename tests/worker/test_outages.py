@@ -131,7 +131,7 @@ async def test_what_a_queued_document_waits_for(workshop: Workshop) -> None:
         assert await waiting(workshop, services, documents) == {reason}
     await workshop.owner.execute("update job set run_at = now(), error = null")
     await workshop.owner.execute(
-        "insert into job_lane (tenant_id, max_running) values ($1, 0)", services.principal.tenant_id
+        "insert into tenant_queue (tenant_id, max_running) values ($1, 0)", services.principal.tenant_id
     )
     assert await waiting(workshop, services, documents) == {"tenant_limit"}
     await workshop.resources.control_plane.delete_worker("a worker")

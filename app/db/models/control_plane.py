@@ -154,7 +154,7 @@ class Job(CreatedAtMixin, TenantOwnedMixin, Base):
 class TenantQueue(Base):
     """A tenant's turn at the queue; ``max_running`` is its own limit instead of the usual one."""
 
-    __tablename__ = "job_lane"
+    __tablename__ = "tenant_queue"
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     max_running: Mapped[int | None] = mapped_column(SmallInteger)
@@ -164,13 +164,13 @@ class TenantQueue(Base):
 class WorkerHeartbeat(TenantOwnedMixin, Base):
     """A worker's last sign of life, written by its event loop; rows of the system tenant."""
 
-    __tablename__ = "worker_beat"
+    __tablename__ = "worker_heartbeat"
     __table_args__ = ({"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": "50"}},)
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
-    beat_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    heartbeat_at: Mapped[datetime] = mapped_column(server_default=func.now())
     outages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     confinement: Mapped[str | None]
     confinement_detail: Mapped[str | None]
@@ -183,7 +183,7 @@ notification_secret = Table("notification_secret", Base.metadata, Column("secret
 class ProviderRateLimit(TenantOwnedMixin, Base):
     """What is left of a model provider's limits, and how long it wants to be left alone; rows of the system tenant."""
 
-    __tablename__ = "provider_pace"
+    __tablename__ = "provider_rate_limit"
     __table_args__ = ({"prefixes": ["UNLOGGED"]},)
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)

@@ -26,7 +26,7 @@ class TenantUsage(TenantOwnedMixin, Base):
 class QuotaLock(TenantOwnedMixin, Base):
     """The row that is locked while what the keys of a tenant have used today is added up."""
 
-    __tablename__ = "quota_turn"
+    __tablename__ = "quota_lock"
     __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)

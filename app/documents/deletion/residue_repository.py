@@ -24,8 +24,8 @@ RETAINED_DELIVERIES = frozenset({"webhook_delivery"})
 RETAINED_FILES = frozenset({"openai_file"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
 UNRELATED_TABLES = frozenset(
-    {"tenant", "api_key_use", "idempotency_key", "job_lane", "provider_pace", "quota_turn", "rate_bucket", "webhook",
-     "worker_beat"}
+    {"tenant", "api_key_use", "idempotency_key", "tenant_queue", "provider_rate_limit", "quota_lock", "rate_bucket",
+     "webhook", "worker_heartbeat"}
 )  # fmt: skip
 RETAINED_BY_KIND = {
     "document": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_SUMS | RETAINED_DELIVERIES | RETAINED_FILES,

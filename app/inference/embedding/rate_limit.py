@@ -4,7 +4,7 @@ from typing import Protocol
 from uuid import UUID, uuid5
 
 # A limit a minute is given out in shares of ten seconds: what is held back is ready at once, and no minute sees much
-# more than the limit. The function claim_pace counts in the same shares.
+# more than the limit. The function acquire_rate_slot counts in the same shares.
 SHARES_PER_MINUTE = 6
 # An endpoint that asks for more is asked again by one call after that time, whatever it said.
 MAX_PAUSE_SECONDS = 600.0

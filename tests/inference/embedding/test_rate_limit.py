@@ -38,7 +38,7 @@ def pace(
 
 async def pass_time(owner: asyncpg.Connection, provider: UUID, seconds: float) -> None:
     await owner.execute(
-        "update provider_pace set filled_at = filled_at - $2 * interval '1 s',"
+        "update provider_rate_limit set filled_at = filled_at - $2 * interval '1 s',"
         " paused_until = paused_until - $2 * interval '1 s' where provider = $1",
         provider, seconds,
     )  # fmt: skip
@@ -143,7 +143,7 @@ async def test_what_a_call_really_cost_is_counted_with_the_next(
     system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
 ) -> None:
     async def left() -> float:
-        found: float = await owner.fetchval("select tokens from provider_pace where provider = $1", provider)
+        found: float = await owner.fetchval("select tokens from provider_rate_limit where provider = $1", provider)
         return found
 
     paced = pace(system, provider, tokens=60)
@@ -173,7 +173,7 @@ async def test_tenants_do_not_see_it(database: DatabaseUrls, system: ControlPlan
     for tenant in (None, uuid4()):
         async with system.database.transaction(tenant) as session:
             connection = await session.connection()
-            found = await connection.exec_driver_sql("select count(*) from provider_pace")
+            found = await connection.exec_driver_sql("select count(*) from provider_rate_limit")
             assert found.scalar_one() == 0
 
 

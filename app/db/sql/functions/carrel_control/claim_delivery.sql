@@ -6,10 +6,10 @@ returns table(tenant_id uuid, id uuid, kind text, document_id uuid, payload json
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto
 set enable_seqscan = off as $f$
 #variable_conflict use_column
-declare lane record; picked uuid;
+declare candidate record; picked uuid;
 begin
-  lock table claim_turn in exclusive mode;
-  for lane in
+  lock table claim_lock in exclusive mode;
+  for candidate in
     with recursive waiting(tenant_id) as (
       (select j.tenant_id from job j where j.state = 'ready' and j.kind = 'send_webhook' order by j.tenant_id limit 1)
       union all
@@ -31,14 +31,14 @@ begin
      order by running, first.run_at
   loop
     select j.id into picked from job j
-     where j.tenant_id = lane.tenant_id and j.state = 'ready' and j.kind = 'send_webhook' and j.run_at <= now()
+     where j.tenant_id = candidate.tenant_id and j.state = 'ready' and j.kind = 'send_webhook' and j.run_at <= now()
      order by j.run_at, j.id limit 1 for update skip locked;
     exit when found;
   end loop;
   if picked is null then return; end if;
   return query update job j
      set state = 'running', attempts = j.attempts + 1, worker = p_worker, lease_until = clock_timestamp() + p_lease
-   where j.tenant_id = lane.tenant_id and j.id = picked
+   where j.tenant_id = candidate.tenant_id and j.id = picked
    returning j.tenant_id, j.id, j.kind, j.document_id, j.payload, j.attempts, j.max_attempts, j.every;
 end $f$;
 

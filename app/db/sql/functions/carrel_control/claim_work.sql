@@ -8,10 +8,10 @@ returns table(tenant_id uuid, id uuid, kind text, document_id uuid, payload json
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto
 set enable_seqscan = off as $f$
 #variable_conflict use_column
-declare lane record; picked uuid;
+declare candidate record; picked uuid;
 begin
-  lock table claim_turn in exclusive mode;
-  for lane in
+  lock table claim_lock in exclusive mode;
+  for candidate in
     with recursive waiting(tenant_id) as (
       (select j.tenant_id from job j where j.state = 'ready' and j.quota_key_id is null and j.kind <> 'send_webhook'
         order by j.tenant_id limit 1)
@@ -42,13 +42,13 @@ begin
         left join api_key k on k.tenant_id = w.tenant_id and k.id = w.key_id
        where coalesce(b.running, 0) < coalesce((k.quotas ->> 'concurrent_ingestions')::int, p_tenant_concurrency)
        group by w.tenant_id
-    ), lanes as (
+    ), candidates as (
       select coalesce(w.tenant_id, o.tenant_id) tenant_id, o.keys
         from waiting w full join open_keys o on o.tenant_id = w.tenant_id
     )
     select w.tenant_id, false periodic, coalesce(b.ordinary, 0) running, coalesce(l.last_claim, '-infinity') since,
            w.keys
-      from lanes w left join busy b on b.tenant_id = w.tenant_id left join job_lane l on l.tenant_id = w.tenant_id
+      from candidates w left join busy b on b.tenant_id = w.tenant_id left join tenant_queue l on l.tenant_id = w.tenant_id
      where w.tenant_id is not null and coalesce(b.ordinary, 0) < coalesce(l.max_running, p_tenant_concurrency)
        and (not p_idle or coalesce(b.ordinary, 0) = 0)
     union all
@@ -61,25 +61,25 @@ begin
     select first.id into picked from (
       select * from (
         select j.id, j.priority, j.run_at from job j
-         where j.tenant_id = lane.tenant_id and j.state = 'ready' and j.quota_key_id is null
-           and j.kind <> 'send_webhook' and j.run_at <= now() and (j.every is not null) = lane.periodic
+         where j.tenant_id = candidate.tenant_id and j.state = 'ready' and j.quota_key_id is null
+           and j.kind <> 'send_webhook' and j.run_at <= now() and (j.every is not null) = candidate.periodic
          order by j.priority desc, j.run_at, j.id limit 1 for update skip locked) of_none
       union all
-      select of_key.* from unnest(lane.keys) key cross join lateral (
+      select of_key.* from unnest(candidate.keys) key cross join lateral (
         select j.id, j.priority, j.run_at from job j
-         where j.tenant_id = lane.tenant_id and j.state = 'ready' and j.quota_key_id = key and j.run_at <= now()
+         where j.tenant_id = candidate.tenant_id and j.state = 'ready' and j.quota_key_id = key and j.run_at <= now()
          order by j.priority desc, j.run_at, j.id limit 1 for update skip locked) of_key
     ) first order by first.priority desc, first.run_at, first.id limit 1;
     exit when found;
   end loop;
   if picked is null then return; end if;
-  if not lane.periodic then
-    insert into job_lane (tenant_id, last_claim) values (lane.tenant_id, clock_timestamp())
+  if not candidate.periodic then
+    insert into tenant_queue (tenant_id, last_claim) values (candidate.tenant_id, clock_timestamp())
       on conflict (tenant_id) do update set last_claim = excluded.last_claim;
   end if;
   return query update job j
      set state = 'running', attempts = j.attempts + 1, worker = p_worker, lease_until = clock_timestamp() + p_lease
-   where j.tenant_id = lane.tenant_id and j.id = picked
+   where j.tenant_id = candidate.tenant_id and j.id = picked
    returning j.tenant_id, j.id, j.kind, j.document_id, j.payload, j.attempts, j.max_attempts, j.every;
 end $f$;
 

@@ -1,8 +1,8 @@
 -- Return the number of workers that have given a sign of life within p_within.
 create or replace function count_workers(p_within interval) returns int
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
-  select count(*)::int from worker_beat w
-   where w.tenant_id = system_tenant() and w.beat_at > clock_timestamp() - p_within
+  select count(*)::int from worker_heartbeat w
+   where w.tenant_id = system_tenant() and w.heartbeat_at > clock_timestamp() - p_within
 $f$;
 
 revoke all on function count_workers from public;

@@ -1,8 +1,10 @@
--- Return retired search indexes that a rollback no longer needs. Those of deleted knowledge bases are removed by a job.
-create or replace function expired_indexes(p_undo interval, p_limit int) returns table(tenant_id uuid, index_id uuid)
+-- Return retired search indexes that a rollback no longer needs: p_rollback_period is over, or a later index was retired.
+-- Those of deleted knowledge bases are removed by a job.
+create or replace function find_expired_indexes(p_rollback_period interval, p_limit int)
+returns table(tenant_id uuid, index_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
   select i.tenant_id, i.id from search_index i
-   where i.state = 'retired' and (i.retired_at is null or i.retired_at <= now() - greatest(p_undo, interval '1 min')
+   where i.state = 'retired' and (i.retired_at is null or i.retired_at <= now() - greatest(p_rollback_period, interval '1 min')
       or (i.retired_at <= now() - interval '1 min'
           and exists (select from search_index n where n.tenant_id = i.tenant_id and n.kb_id = i.kb_id
                          and n.state = 'retired' and n.retired_at > i.retired_at)))
@@ -11,5 +13,5 @@ language sql stable security definer set search_path = pg_catalog, public, pg_te
    limit least(p_limit, 10000)
 $f$;
 
-revoke all on function expired_indexes from public;
-grant execute on function expired_indexes to carrel_app;
+revoke all on function find_expired_indexes from public;
+grant execute on function find_expired_indexes to carrel_app;

@@ -1,6 +1,6 @@
 -- Return documents whose expiry time has passed, without those of deleted tenants and knowledge bases.
 -- It looks at one tenant after the other, so that Postgres uses the index on (tenant_id, expires_at).
-create or replace function expired_documents(p_limit int)
+create or replace function find_expired_documents(p_limit int)
 returns table(tenant_id uuid, kb_id uuid, document_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
   select t.id, d.kb_id, d.id from tenant t
@@ -10,5 +10,5 @@ language sql stable security definer set search_path = pg_catalog, public, pg_te
    where t.deleted_at is null limit least(p_limit, 1000)
 $f$;
 
-revoke all on function expired_documents from public;
-grant execute on function expired_documents to carrel_app;
+revoke all on function find_expired_documents from public;
+grant execute on function find_expired_documents to carrel_app;

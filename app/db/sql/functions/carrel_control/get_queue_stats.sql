@@ -1,8 +1,8 @@
 -- Return figures of the jobs of the transaction's tenant, or of all tenants if the transaction has none. The recursions
 -- jump from one tenant, key and priority to the next in the partial indexes, so the number of jobs does not matter.
 -- Counts stop at 1,000, because the rows of a busy table must be looked up one by one.
-create or replace function queue_figures(out waiting int, out oldest_at timestamptz, out postponed int, out running int,
-                              out failed int)
+create or replace function get_queue_stats(out waiting int, out oldest_at timestamptz, out postponed int,
+                                           out running int, out failed int)
 language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $f$
 declare
@@ -115,5 +115,5 @@ begin
     limit 1000) counted;
 end $f$;
 
-revoke all on function queue_figures from public;
-grant execute on function queue_figures to carrel_app;
+revoke all on function get_queue_stats from public;
+grant execute on function get_queue_stats to carrel_app;

@@ -1,5 +1,5 @@
 -- Return whether a tenant without a running job has a job that is due.
-create or replace function idle_tenant_waits() returns boolean
+create or replace function is_idle_tenant_waiting() returns boolean
 language sql stable security definer set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto
 set enable_seqscan = off as $f$
   with recursive waiting(tenant_id) as (
@@ -22,7 +22,7 @@ set enable_seqscan = off as $f$
   )
   select exists (
     select from (select w.tenant_id from waiting w union select w.tenant_id from waiting_by_keys w) w
-      left join job_lane l on l.tenant_id = w.tenant_id
+      left join tenant_queue l on l.tenant_id = w.tenant_id
      where w.tenant_id is not null and coalesce(l.max_running, 1) > 0
        and not exists (select from busy b where b.tenant_id = w.tenant_id)
        and (exists (select from job j where j.tenant_id = w.tenant_id and j.state = 'ready' and j.quota_key_id is null
@@ -31,5 +31,5 @@ set enable_seqscan = off as $f$
                        and j.run_at <= now())))
 $f$;
 
-revoke all on function idle_tenant_waits from public;
-grant execute on function idle_tenant_waits to carrel_app;
+revoke all on function is_idle_tenant_waiting from public;
+grant execute on function is_idle_tenant_waiting to carrel_app;

@@ -1,6 +1,6 @@
 -- Return knowledge bases whose pending metadata filter no job applies to the documents: the job was given up at least half
 -- an hour ago. Without nested loops, because without statistics every knowledge base would be compared with every job.
-create or replace function stalled_restamps(p_limit int) returns table(tenant_id uuid, kb_id uuid)
+create or replace function find_stalled_backfills(p_limit int) returns table(tenant_id uuid, kb_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp set enable_nestloop = off as $f$
   select k.tenant_id, k.id from knowledge_base k
    where k.pending_filter is not null and k.deleted_at is null
@@ -11,5 +11,5 @@ language sql stable security definer set search_path = pg_catalog, public, pg_te
    limit least(p_limit, 10000)
 $f$;
 
-revoke all on function stalled_restamps from public;
-grant execute on function stalled_restamps to carrel_app;
+revoke all on function find_stalled_backfills from public;
+grant execute on function find_stalled_backfills to carrel_app;

@@ -1,9 +1,0 @@
--- Return the codes of the outages that live workers know of. A worker is live if its last sign of life is within p_within.
-create or replace function known_outages(p_within interval) returns setof text
-language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
-  select distinct code from worker_beat w, unnest(w.outages) code
-   where w.tenant_id = system_tenant() and w.beat_at > clock_timestamp() - p_within order by 1
-$f$;
-
-revoke all on function known_outages from public;
-grant execute on function known_outages to carrel_app;

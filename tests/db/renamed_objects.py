@@ -1,0 +1,79 @@
+"""New names of what the 52 former migrations made, so that the baseline can be compared object by object.
+
+The catalogue of those migrations stays as it was read. Its words are replaced here, whole words only: names of tables,
+columns, functions, triggers and roles, and names inside a function's body. Everything else has to be equal.
+"""
+
+import re
+from collections.abc import Mapping
+
+from tests.db.catalogue import Catalogue
+
+# Former names, replaced wherever the catalogue has them as a word.
+NAMES: Mapping[str, str] = {
+    # Queue, workers, model providers, locks
+    "job_lane": "tenant_queue",
+    "worker_beat": "worker_heartbeat",
+    "beat_at": "heartbeat_at",
+    "provider_pace": "provider_rate_limit",
+    "quota_turn": "quota_lock",
+    "claim_turn": "claim_lock",
+    "owner_turn": "index_build_lock",
+    # Functions that look at all tenants
+    "changed_indexes": "find_changed_indexes",
+    "claim_pace": "acquire_rate_slot",
+    "expired_documents": "find_expired_documents",
+    "expired_indexes": "find_expired_indexes",
+    "idle_tenant_waits": "is_idle_tenant_waiting",
+    "known_outages": "list_outages",
+    "queue_figures": "get_queue_stats",
+    "refused_key": "find_rejected_key",
+    "stalled_restamps": "find_stalled_backfills",
+    "unfinished_deletions": "find_unfinished_deletions",
+    "unsettled_indexes": "find_outdated_indexes",
+    "weakest_confinement": "find_weakest_confinement",
+}
+# Former names inside one object, by the object's former name: parameters and local names of a function.
+NAMES_WITHIN: Mapping[str, Mapping[str, str]] = {
+    "claim_delivery": {"lane": "candidate"},
+    "claim_pace": {"pace": "bucket", "most_requests": "max_requests", "most_tokens": "max_tokens"},
+    "claim_work": {"lane": "candidate", "lanes": "candidates"},
+    "expired_indexes": {"p_undo": "p_rollback_period"},
+    "reap_jobs": {"held": "locked_ids", "put_back": "requeued"},
+    "remove_old_audit_events": {"p_keep": "p_retention", "gone": "removed"},
+    "remove_old_deletions": {"p_keep": "p_retention", "gone": "removed"},
+    "unsettled_indexes": {
+        "p_drift": "p_max_drift",
+        "p_changed": "p_max_changed_share",
+        "p_most": "p_max_changed_chunks",
+        "asked": "enqueued",
+        "found": "examined",
+        "wanting": "outdated",
+    },
+}
+_WORD = re.compile(r"\w+")
+# Names that the database makes of a table's name.
+_TABLE_SUFFIX = re.compile(r"(\w+?)(_pkey|_tenant_id_fkey)")
+
+
+def renamed(former: Catalogue) -> dict[str, dict[str, str]]:
+    """Return a catalogue with the new names in the place of the former ones."""
+    return {
+        kind: {_rename(name, name): _rename(text, name) for name, text in objects.items()}
+        for kind, objects in former.items()
+    }
+
+
+def _rename(text: str, name: str) -> str:
+    """Replace the former names in a text about the object of this former name."""
+    within = NAMES_WITHIN.get(re.split(r"[.(]", name)[0], {})
+    return _WORD.sub(lambda word: _rename_word(word[0], within), text)
+
+
+def _rename_word(word: str, within: Mapping[str, str]) -> str:
+    if word in within:
+        return within[word]
+    if word in NAMES:
+        return NAMES[word]
+    constraint = _TABLE_SUFFIX.fullmatch(word)
+    return NAMES.get(constraint[1], constraint[1]) + constraint[2] if constraint else word
