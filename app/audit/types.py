@@ -24,7 +24,7 @@ class AuditAction(StrEnum):
     KNOWLEDGE_BASE_DELETE = "knowledge_base.delete"
     KNOWLEDGE_BASE_REINDEX = "knowledge_base.reindex"
     KNOWLEDGE_BASE_REINDEX_CANCEL = "knowledge_base.reindex_cancel"
-    KNOWLEDGE_BASE_REINDEX_ROLLBACK = "knowledge_base.reindex_undo"
+    KNOWLEDGE_BASE_REINDEX_ROLLBACK = "knowledge_base.reindex_rollback"
     KNOWLEDGE_BASE_EXPORT = "knowledge_base.export"
     SQL_VIEW_CREATE = "publication.create"
     SQL_VIEW_DELETE = "publication.delete"

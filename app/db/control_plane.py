@@ -222,7 +222,7 @@ class ControlPlaneDatabase:
         return [StalledBackfill(**row) for row in rows]
 
     async def find_expired_indexes(self, *, rollback_period: timedelta, limit: int) -> list[ChangedIndex]:
-        """Search indexes that nobody goes back to any more, up to 10,000; ``undo`` is how long one may."""
+        """Retired search indexes whose rollback period has ended, up to 10,000."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_EXPIRED_INDEXES, {"rollback_period": rollback_period, "limit": limit})
         return [ChangedIndex(**row) for row in rows]

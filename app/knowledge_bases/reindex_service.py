@@ -30,7 +30,7 @@ REINDEX_JOB = "reindex_knowledge_base"
 
 @dataclass(frozen=True, slots=True)
 class ReindexService:
-    """What a tenant can do about the generations of a knowledge base; ``undo_window`` is how long the last is kept."""
+    """What a tenant can do about the generations of a knowledge base; ``rollback_period`` is how long the last is kept."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -63,9 +63,9 @@ class ReindexService:
     async def rollback(self, reference: str) -> KnowledgeBaseView:
         """Go back to the index of before: it gets what has come in since, then it is the live one again.
 
-        The same again goes on with an undo that has stopped.
+        The same again goes on with a rollback that has stopped.
 
-        Raises KnowledgeBaseNotFound, NothingToUndo, ReindexUnderWay, Forbidden; IndexMismatch where the model that made
+        Raises KnowledgeBaseNotFound, NothingToRollBack, ReindexInProgress, Forbidden; IndexMismatch where the model that made
         it is not configured any more.
         """
         self.knowledge_bases.require_unrestricted_key()

@@ -58,7 +58,7 @@ class ReindexNotFound(NotFoundError):
 class NothingToRollBack(ConflictError):
     """There is no former search index any more that the knowledge base could go back to."""
 
-    code = "nothing_to_undo"
+    code = "nothing_to_roll_back"
 
 
 class NoDocumentStore(ConflictError):

@@ -130,7 +130,7 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
     f"POST {KB}/import": (Template(archive=True),),
     f"DELETE {KB}/reindex": (Template(needs=("building",)),),
-    f"POST {KB}/reindex/undo": (Template(needs=("retired",)),),
+    f"POST {KB}/reindex/rollback": (Template(needs=("retired",)),),
     f"POST {KB}/documents": (
         Template(json=TEXT),
         Template(json={**TEXT, "external_id": "<external_id>"}),

@@ -48,7 +48,7 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     f"DELETE {KB}/publication": (["publication.delete"],),
     f"POST {KB}/reindex": (["knowledge_base.reindex"],),
     f"DELETE {KB}/reindex": (["knowledge_base.reindex_cancel"],),
-    f"POST {KB}/reindex/undo": (["knowledge_base.reindex_undo"],),
+    f"POST {KB}/reindex/rollback": (["knowledge_base.reindex_rollback"],),
     "PUT /v1/agents/{agent_id}": (["agent.create"], ["agent.update"]),
     "PATCH /v1/agents/{agent_id}": (["agent.update"],),
     "DELETE /v1/agents/{agent_id}": (["agent.delete"],),

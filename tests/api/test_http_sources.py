@@ -386,7 +386,7 @@ def test_it_holds_no_documents(tenant: Tenant, site: SiteSearchServer) -> None:
         admin.post(f"{path}/documents", files={"file": ("a.txt", b"A text.")}),
         admin.post(f"{path}/documents/batch", files={"file": ("a.txt", b"A text.")}),
         admin.post(f"{path}/reindex"),
-        admin.post(f"{path}/reindex/undo"),
+        admin.post(f"{path}/reindex/rollback"),
         admin.patch(path, json={"metadata_filter": {"year": 2024}}),
     ]
     for reply in refused:

@@ -95,7 +95,7 @@ def search(tenant: Tenant, query: str, **body: Any) -> dict[str, Any]:
 def test_another_model_and_another_chunking(tenant: Tenant) -> None:
     documents = fill(tenant)
     before = seen(tenant)
-    assert (before["reindex"], before["undo_until"]) == (None, None)
+    assert (before["reindex"], before["rollback_until"]) == (None, None)
     wishes = {"embedding": {"model": f"words-{NEW}"}, "chunking": {"max_tokens": 32, "overlap_tokens": 0}}
     reply = tenant.admin.post(f"{KB}/reindex", json=wishes)
     assert reply.status_code == 202, reply.text
@@ -108,7 +108,7 @@ def test_another_model_and_another_chunking(tenant: Tenant) -> None:
     assert after["embedding"] == begun["embedding"]
     assert after["chunking"] == begun["chunking"]
     assert after["chunk_count"] > before["chunk_count"]
-    assert after["undo_until"] is not None
+    assert after["rollback_until"] is not None
     assert after["document_count"] == len(documents)
     for strategy in ("simple", "lexical", "hybrid"):
         found = search(tenant, "the heron of volume2", strategy=strategy)
@@ -130,9 +130,9 @@ def test_it_goes_back(tenant: Tenant) -> None:
     tenant.add_text("The heron is another now.", external_id="d1")
     late = tenant.add_text("A bittern has come in late.")
     tenant.admin.patch(f"{KB}/documents/{documents[2]}", json={"metadata": {"year": 2024}}).raise_for_status()
-    undone = tenant.admin.post(f"{KB}/reindex/undo")
-    assert undone.status_code == 202
-    assert undone.json()["reindex"]["chunking"] == before["chunking"]
+    rolled_back = tenant.admin.post(f"{KB}/reindex/rollback")
+    assert rolled_back.status_code == 202
+    assert rolled_back.json()["reindex"]["chunking"] == before["chunking"]
     after = reindexed(tenant)
     assert after["chunking"] == before["chunking"]
     assert after["chunk_count"] == before["chunk_count"] // 4 * 2 + 2
@@ -146,12 +146,12 @@ def test_it_goes_back(tenant: Tenant) -> None:
         == "The heron is another now."
     )
     # And forward again, which is the way back now.
-    tenant.admin.post(f"{KB}/reindex/undo").raise_for_status()
+    tenant.admin.post(f"{KB}/reindex/rollback").raise_for_status()
     assert reindexed(tenant)["chunking"]["max_tokens"] == 32
 
 
 def test_nothing_to_do(tenant: Tenant) -> None:
-    problem(tenant.admin.post(f"{KB}/reindex/undo"), 409, "nothing_to_undo")
+    problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "nothing_to_roll_back")
     problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
     problem(tenant.admin.post("/v1/knowledge-bases/nothing/reindex"), 404, "knowledge_base_not_found")
 
@@ -196,12 +196,12 @@ def test_one_thing_at_a_time(world: World, tenant: Tenant) -> None:
         assert again.json()["reindex"]["started_at"] == first["started_at"]
         for other in ({}, {"embedding": {"model": f"words-{OLD}"}}, {**wishes, "language": "german"}):
             problem(tenant.admin.post(f"{KB}/reindex", json=other), 409, "reindex_under_way")
-        problem(tenant.admin.post(f"{KB}/reindex/undo"), 409, "reindex_under_way")
+        problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "reindex_under_way")
         assert tenant.admin.get("/v1/knowledge-bases").json()["items"][0]["reindex"]["state"] == "building"
         # The live one goes on meanwhile.
         assert search(tenant, "heron")["results"]
         assert tenant.admin.delete(f"{KB}/reindex").status_code == 204
-        assert (seen(tenant)["reindex"], seen(tenant)["undo_until"]) == (None, None)
+        assert (seen(tenant)["reindex"], seen(tenant)["rollback_until"]) == (None, None)
         problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
     finally:
         world.new.reset()
@@ -272,7 +272,7 @@ def test_a_patch_says_where_to_go(tenant: Tenant, setting: str) -> None:
 
 def test_a_key_of_a_user_cannot(tenant: Tenant) -> None:
     client = tenant.client("admin", user_id="u")
-    for method, path in (("POST", ""), ("POST", "/undo"), ("DELETE", "")):
+    for method, path in (("POST", ""), ("POST", "/rollback"), ("DELETE", "")):
         problem(client.request(method, f"{KB}/reindex{path}"), 403, "forbidden")
 
 

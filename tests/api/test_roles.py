@@ -60,7 +60,7 @@ NEEDED = {
     f"DELETE {KB}/publication": ADMIN,
     f"POST {KB}/reindex": ADMIN,
     f"DELETE {KB}/reindex": ADMIN,
-    f"POST {KB}/reindex/undo": ADMIN,
+    f"POST {KB}/reindex/rollback": ADMIN,
     f"GET {KB}/export": ADMIN,
     f"POST {KB}/import": ADMIN,
     f"POST {KB}/documents": WRITER,

@@ -495,7 +495,7 @@ async def test_old_ones_are_dropped_also_where_the_tables_owner_cannot_be_had(de
     assert len(jobs) == 1
 
 
-async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
+async def test_a_rollback_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     await desk.add(2)
     first = (await desk.index("live"))["id"]
     await desk.start()
@@ -515,7 +515,7 @@ async def test_an_undo_that_is_cancelled_leaves_what_it_was(desk: Desk) -> None:
     assert (kb.index.id, kb.chunking, desk.workshop.endpoint.requests) == (first, Chunking(), requests)
 
 
-async def test_an_undo_that_has_stopped_goes_on_when_it_is_asked_for_again(desk: Desk) -> None:
+async def test_a_rollback_that_has_stopped_goes_on_when_it_is_asked_for_again(desk: Desk) -> None:
     await desk.add(2)
     first = (await desk.index("live"))["id"]
     await desk.start()

@@ -133,7 +133,7 @@ class SearchIndexOut(BaseModel):
 class KnowledgeBaseOut(BaseModel):
     """A knowledge base; ``pending_metadata_filter`` is on its way to the documents, null when there is none.
 
-    So is ``reindex``. Until ``undo_until`` one can go back to the index of before; null where there is none.
+    So is ``reindex``. Until ``rollback_until`` one can go back to the index of before; null where there is none.
     One of kind ``http`` has a ``source``, and an index that stays empty.
     """
 
@@ -152,7 +152,7 @@ class KnowledgeBaseOut(BaseModel):
     pending_metadata_filter: dict[str, Any] | None
     index: SearchIndexOut
     reindex: ReindexOut | None
-    undo_until: Time | None
+    rollback_until: Time | None
     document_count: int
     chunk_count: int
     created_at: Time
@@ -184,7 +184,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
             "problem": None if row.source else view.find_mismatch(resources.embedders.identities),
         },
         "reindex": None if view.reindex_progress is None else to_reindex_out(view.reindex_progress),
-        "undo_until": get_rollback_deadline(view, resources),
+        "rollback_until": get_rollback_deadline(view, resources),
         "document_count": view.document_count,
         "chunk_count": view.chunk_count,
         "created_at": row.created_at,

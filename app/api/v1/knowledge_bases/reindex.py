@@ -58,7 +58,7 @@ async def cancel_reindex(kb: str, tenant: CurrentAdmin) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/undo", status_code=202, response_model=KnowledgeBaseOut)
+@router.post("/rollback", status_code=202, response_model=KnowledgeBaseOut)
 async def roll_back_reindex(kb: str, tenant: CurrentAdmin, resources: CurrentResources) -> dict[str, Any]:
     """Go back to the index of before, with its settings: it is brought up to date, then it is the live one again."""
     return to_knowledge_base_out(await tenant.reindexing.rollback(kb), resources)
