@@ -60,7 +60,7 @@ class Directions:
 async def load(database: ScaleDatabase, shelf: Shelf, count: int, directions: Directions) -> list[np.ndarray]:
     """The topics of ``count`` new knowledge bases that look as if maintenance had just been there."""
     embedder = database.resources.embedders.default
-    identity = json.dumps({**asdict(embedder.identity), "analyser": "english-1", "k1": 1.2, "b": 0.75})
+    identity = json.dumps({**asdict(embedder.identity), "analyzer": "english-1", "k1": 1.2, "b": 0.75})
     tenant, model = shelf.place.tenant_id, compute_model_key(embedder.identity)
     kbs, indexes = [generate_id() for _ in range(count)], [generate_id() for _ in range(count)]
     topics = [directions.near(None, 1)[0] for _ in range(count)]

@@ -55,9 +55,9 @@ class MadeUp:
     def __init__(self, seed: int) -> None:
         self.vocabulary = Vocabulary(seed)
         self._rng = np.random.default_rng(seed)
-        analyser = get_analyzer("english")
+        analyzer = get_analyzer("english")
         found = [
-            (word, analyser.tokenize(word), weight)
+            (word, analyzer.tokenize(word), weight)
             for word, weight in zip(self.vocabulary.words, self.vocabulary.weights, strict=True)
         ]
         usable = [(word, terms[0], weight) for word, terms, weight in found if len(terms) == 1]
@@ -108,8 +108,8 @@ class Real:
         return shares(document) | {"set": self.sets[document * PER_DOCUMENT]}
 
     def batches(self) -> tuple[TermTable, list[Batch]]:
-        analyser = get_analyzer("english")
-        tokens = [analyser.tokenize(text) for text in self.texts]
+        analyzer = get_analyzer("english")
+        tokens = [analyzer.tokenize(text) for text in self.texts]
         table = TermTable.of({term for each in tokens for term in each})
         made = []
         for start in range(0, len(tokens), BATCH):

@@ -207,7 +207,7 @@ async def lanes(
     """
     matrix = np.concatenate([batch.vectors for batch in batches]).astype(np.float32)
     model = bm25s_index(batches, table)
-    analyser = get_analyzer("english")
+    analyzer = get_analyzer("english")
 
     async def brute(question: Question) -> None:
         scores = matrix @ question.vector
@@ -215,7 +215,7 @@ async def lanes(
         best[np.argsort(-scores[best])]
 
     async def in_memory(question: Question) -> None:
-        tokens = list(dict.fromkeys(analyser.tokenize(question.text)))
+        tokens = list(dict.fromkeys(analyzer.tokenize(question.text)))
         model.retrieve([tokens], k=LANE_ROWS, show_progress=False)
 
     def here() -> float:

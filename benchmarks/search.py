@@ -195,10 +195,10 @@ async def sql_times(
     try:
         await register_vector(connection)
         begin = build_begin_sql(tenant, snapshot=True, allow_generic_plans=True, read_only=True)
-        scopes, analyser = list(DocumentScope().list_visible_keys()), get_analyzer("english")
+        scopes, analyzer = list(DocumentScope().list_visible_keys()), get_analyzer("english")
         times = []
         for query in queries:
-            terms, keys = compute_query_terms(analyser.tokenize(query), compute_salt(index))
+            terms, keys = compute_query_terms(analyzer.tokenize(query), compute_salt(index))
             vector = HalfVector(np.frombuffer(direction(query), "<f4"))
             started = time.perf_counter()
             await connection.execute(begin)

@@ -62,7 +62,7 @@ def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
         yield
         await connection.close()
 
-    app, analyser, scopes = (
+    app, analyzer, scopes = (
         FastAPI(lifespan=lifespan),
         get_analyzer("english"),
         list(DocumentScope().list_visible_keys()),
@@ -71,7 +71,7 @@ def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
     @app.post("/search")
     async def search(request: Request) -> dict[str, Any]:
         query, connection = json.loads(await request.body())["query"], held["connection"]
-        terms, keys = compute_query_terms(analyser.tokenize(query), compute_salt(index))
+        terms, keys = compute_query_terms(analyzer.tokenize(query), compute_salt(index))
         vector = HalfVector(np.frombuffer(direction(query), "<f4"))
         await held["ending"]
         await connection.execute(BEGIN.format(tenant))

@@ -160,7 +160,7 @@ def main(arguments: Sequence[str]) -> int:
                 told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
                 print(f"{told['documents']} documents, {told['chunks']} chunks")
                 told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
-                print(f"{told['present']} documents were there already")
+                print(f"{told['existing']} documents were there already")
                 after = await asyncio.to_thread(answers, client, "copy", questions)
         pairs = list(zip(before, after, strict=True))
         same = sum(one == other for one, other in pairs)

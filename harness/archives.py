@@ -13,7 +13,7 @@ from app.transfer.tar import END_MARKER, build_member
 # That of a knowledge base that is made with nothing said, on the embedded model.
 IDENTITY = {
     "model": "all-MiniLM-L6-v2", "dimensions": 384, "precision": "fp32", "query_prefix": "", "document_prefix": "",
-    "analyser": "english-v1", "k1": 1.2, "b": 0.75,
+    "analyzer": "english-v1", "k1": 1.2, "b": 0.75,
 }  # fmt: skip
 
 

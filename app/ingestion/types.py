@@ -28,7 +28,7 @@ class BlockKind(StrEnum):
     CODE = "code"
     NOTE = "note"
     RECORD = "record"
-    IMAGE = "picture"
+    IMAGE = "image"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class IndexSettings:
 
     def build_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
         """An empty live index of this model."""
-        identity = {**asdict(model), "analyser": get_analyzer_id(language), "k1": K1, "b": B}
+        identity = {**asdict(model), "analyzer": get_analyzer_id(language), "k1": K1, "b": B}
         dim = model.dimensions
         return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live")
 

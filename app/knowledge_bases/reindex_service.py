@@ -30,7 +30,7 @@ REINDEX_JOB = "reindex_knowledge_base"
 
 @dataclass(frozen=True, slots=True)
 class ReindexService:
-    """What a tenant can do about the generations of a knowledge base; ``rollback_period`` is how long the last is kept."""
+    """Reindex, cancel and roll back; ``rollback_period`` is how long the former index of a knowledge base is kept."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -65,8 +65,8 @@ class ReindexService:
 
         The same again goes on with a rollback that has stopped.
 
-        Raises KnowledgeBaseNotFound, NothingToRollBack, ReindexInProgress, Forbidden; IndexMismatch where the model that made
-        it is not configured any more.
+        Raises KnowledgeBaseNotFound, NothingToRollBack, ReindexInProgress, Forbidden; IndexMismatch where the model
+        that made it is not configured any more.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:

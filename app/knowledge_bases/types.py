@@ -257,8 +257,8 @@ class KnowledgeBaseView:
 
     @property
     def analyzer_mismatch(self) -> str | None:
-        """That the words of the index were made by another analyser than a query's are, as a sentence."""
-        index_analyzer, analyzer = self.index.identity.get("analyser"), get_analyzer_id(self.row.language)
+        """That the words of the index were made by another analyzer than a query's are, as a sentence."""
+        index_analyzer, analyzer = self.index.identity.get("analyzer"), get_analyzer_id(self.row.language)
         if index_analyzer != analyzer:
             return f"{self._subject} was analysed by {index_analyzer!r}, not {analyzer!r}; reindex it."
         return None

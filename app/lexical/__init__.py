@@ -1,1 +1,1 @@
-"""The lexical tool room: text to terms (analyser), terms to ids, keys and BM25 weights (weights)."""
+"""The lexical tool room: text to terms (analyzer), terms to ids, keys and BM25 weights (weights)."""

@@ -1,4 +1,4 @@
-"""The analyser: one function from text to terms, the same for documents and queries.
+"""The analyzer: one function from text to terms, the same for documents and queries.
 
 The characters that a text has when it is stored, casefolded; Unicode words, stop words out, Snowball stems; identifiers
 are kept whole and split; numbers stay whole; scripts that are written without spaces become character bigrams.
@@ -16,7 +16,7 @@ from app.lexical.stop_words import get_stop_words
 from app.text_normalization import normalize_text
 
 DEFAULT_LANGUAGE = "english"
-# Goes up with every change of what any analyser makes of a text: it is part of the index identity.
+# Goes up with every change of what any analyzer makes of a text: it is part of the index identity.
 _VERSION = 1
 # Snowball's algorithms for languages: the others are variants of english and dutch kept for comparison.
 _NOT_LANGUAGES = frozenset({"porter", "lovins", "dutch_porter"})
@@ -147,7 +147,7 @@ class Analyzer:
 
 
 def get_analyzer(language: str = DEFAULT_LANGUAGE) -> Analyzer:
-    """The analyser of a language, made once per process.
+    """The analyzer of a language, made once per process.
 
     Raises InvalidInput, with the known languages, for any other.
     """
@@ -165,12 +165,12 @@ def _load_analyzer(language: str) -> Analyzer:
 
 
 def get_auto_analyzer_id() -> str:
-    """What stands in the place of an analyser's name where each document has its own."""
+    """What stands in the place of an analyzer's name where each document has its own."""
     return f"auto-v{_VERSION}"
 
 
 def list_languages() -> list[str]:
-    """The languages with an analyser, sorted."""
+    """The languages with an analyzer, sorted."""
     return sorted((set(Stemmer.algorithms()) - _NOT_LANGUAGES) | _BIGRAM_LANGUAGES)
 
 

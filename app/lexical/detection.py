@@ -27,7 +27,7 @@ _load_lock = Lock()
 
 
 def detect_language(text: str) -> str | None:
-    """The analyser's language that most of a text is in, or None where that is not likely enough of any.
+    """The analyzer's language that most of a text is in, or None where that is not likely enough of any.
 
     A few milliseconds at most, whatever its length; the first call in a process loads 80 MB.
     """

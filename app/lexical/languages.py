@@ -13,7 +13,7 @@ from app.threads import raise_if_cancelled
 AUTO = "auto"
 """The setting that leaves it to the text."""
 
-# Of a text an analyser makes at most so many: bigrams, or an identifier's parts beside its two or three wholes.
+# Of a text an analyzer makes at most so many: bigrams, or an identifier's parts beside its two or three wholes.
 MAX_TERMS_PER_CHARACTER = 2
 # By so many stop words a query is rather in one language than in another.
 MIN_STOP_WORD_MARGIN = 2
@@ -21,7 +21,7 @@ _PUNCTUATION = ".,:;!?\"'()[]…„“”«»¿¡"
 
 
 def get_analyzer_id(setting: str) -> str:
-    """What a search index's identity says of its words. Raises InvalidInput for a language without an analyser."""
+    """What a search index's identity says of its words. Raises InvalidInput for a language without an analyzer."""
     return get_auto_analyzer_id() if setting == AUTO else get_analyzer(setting).name
 
 

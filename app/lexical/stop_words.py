@@ -1,7 +1,7 @@
 """Stop words by Snowball language: the lists of the Snowball project (snowballstem.org, BSD licence), casefolded.
 
-Words with an apostrophe stand cut at it, as the analyser cuts them. English lacks ``s``, ``t`` and ``don``: the
-analyser drops contractions itself, and "T cell" must stay whole. French has the
+Words with an apostrophe stand cut at it, as the analyzer cuts them. English lacks ``s``, ``t`` and ``don``: the
+analyzer drops contractions itself, and "T cell" must stay whole. French has the
 forms of le, ce and leur that the list lacks.
 """
 

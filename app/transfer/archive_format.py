@@ -26,7 +26,7 @@ from app.transfer.types import (
 )
 
 RecordT = TypeVar("RecordT", bound="ArchiveRecord")
-MANIFEST, CHECKSUMS, SKIPPED_DOCUMENTS = "manifest.json", "SHA256SUMS", "left-out.jsonl"
+MANIFEST, CHECKSUMS, SKIPPED_DOCUMENTS = "manifest.json", "SHA256SUMS", "skipped.jsonl"
 DOCUMENT, ORIGINAL = "document.json", "original"
 TEXT, NODES, PAGES, CHUNKS, VECTORS = "text.txt", "nodes.jsonl", "pages.jsonl", "chunks.jsonl", "vectors.f16"
 PARTS = (TEXT, NODES, PAGES, CHUNKS, VECTORS)
@@ -97,7 +97,7 @@ class ArchivePart(ArchiveRecord):
 
 
 class ImageRecord(ArchiveRecord):
-    """A picture of the document; its bytes are ``media/`` and its number."""
+    """An image of the document; its bytes are the part ``images/N``, N being its number."""
 
     number: _Number
     media_type: Literal["image/png", "image/jpeg"]
@@ -124,7 +124,7 @@ class DocumentRecord(ArchiveRecord):
     metadata: _Metadata = Field(default_factory=dict)
     page_count: _PositiveNumber | None = None
     warnings: Annotated[list[_Warning], Field(max_length=100)] = Field(default_factory=list)
-    pictures: Annotated[list[ImageRecord], Field(max_length=MAX_DOCUMENT_IMAGES)] = Field(default_factory=list)
+    images: Annotated[list[ImageRecord], Field(max_length=MAX_DOCUMENT_IMAGES)] = Field(default_factory=list)
     parts: Annotated[list[ArchivePart], Field(max_length=MAX_DOCUMENT_IMAGES + len(PARTS) + 1)]
 
     @property
@@ -134,7 +134,7 @@ class DocumentRecord(ArchiveRecord):
 
     def check_parts(self) -> Self:
         """The same, its parts being those that a document has. Raises ArchiveDamaged."""
-        names = [*PARTS, *(build_image_name(image.number) for image in self.pictures), ORIGINAL]
+        names = [*PARTS, *(build_image_name(image.number) for image in self.images), ORIGINAL]
         if [part.name for part in self.parts] != names or len(set(names)) != len(names):
             raise ArchiveDamaged("A document of the archive has other parts than it should have.")
         return self
@@ -176,13 +176,13 @@ class ChunkRecord(ArchiveRecord):
     page_end: _PositiveNumber | None = None
     slide: _PositiveNumber | None = None
     metadata: _Metadata = Field(default_factory=dict)
-    picture: _Number | None = None
+    image: _Number | None = None
     embedded: bool = True
 
 
 def build_image_name(number: int) -> str:
     """The part that holds a picture."""
-    return f"media/{number}"
+    return f"images/{number}"
 
 
 def parse_manifest(content: bytes) -> ArchiveManifest:

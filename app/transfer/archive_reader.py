@@ -102,7 +102,7 @@ def _check_document(request: dict[str, Any], files: Sequence[IO[bytes]]) -> Iter
         page_numbers.add(page.page)
         check_page(page, characters, location)
         yield _format_line("p", page)
-    chunk_validator = ChunkValidator(tree_validator, characters, frozenset(request["pictures"]))
+    chunk_validator = ChunkValidator(tree_validator, characters, frozenset(request["images"]))
     for location, line in read_lines(chunks, CHUNKS, max_lines=MAX_DOCUMENT_CHUNKS):
         chunk = parse_record(ChunkRecord, line, location)
         chunk_validator.add(chunk, location)
@@ -182,8 +182,8 @@ class ChunkValidator:
             raise ArchiveDamaged(f"{location}: a chunk of the archive has more tokens than its text can have.")
         if chunk.end - chunk.start > MAX_CHUNK_CHARACTERS:
             raise ArchiveDamaged(f"{location}: a chunk has more than {MAX_CHUNK_CHARACTERS} characters.")
-        if chunk.picture is not None and chunk.picture not in self._image_numbers:
-            raise ArchiveDamaged(f"{location}: a chunk of the archive shows a picture that is not there.")
+        if chunk.image is not None and chunk.image not in self._image_numbers:
+            raise ArchiveDamaged(f"{location}: a chunk of the archive refers to an image that is not in it.")
         self._remaining_characters -= chunk.end - chunk.start
         if self._remaining_characters < 0:
             raise ArchiveDamaged(f"{location}: the chunks repeat the text more than {MAX_OVERLAP_FACTOR} times.")

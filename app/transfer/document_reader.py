@@ -95,8 +95,8 @@ class DocumentStructure:
         position = len(self.drafts)
         if not chunk.embedded:
             self.unembedded.add(position)
-        if chunk.picture is not None:
-            self.image_by_chunk[position] = chunk.picture
+        if chunk.image is not None:
+            self.image_by_chunk[position] = chunk.image
         self.token_counts.append(chunk.tokens)
         self.drafts.append(
             ChunkDraft(

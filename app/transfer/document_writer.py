@@ -218,7 +218,7 @@ def _encode_chunk(row: Record) -> bytes:
         page_end=row["page_end"],
         slide=row["slide"],
         metadata=row["metadata"],
-        picture=row["media_ordinal"],
+        image=row["media_ordinal"],
         embedded=row["embedding"] is not None,
     ).to_json_line()
 
@@ -247,7 +247,7 @@ def _build_document_record(row: DocumentRow, parts: Sequence[ArchivePart], image
         metadata=row.attributes,
         page_count=row.page_count,
         warnings=[*row.warnings, *([] if title == row.title else [LONG_TITLE_WARNING])],
-        pictures=[
+        images=[
             ImageRecord(
                 number=image["ordinal"], media_type=image["media_type"], width=image["width"], height=image["height"]
             )

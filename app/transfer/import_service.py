@@ -134,7 +134,7 @@ class ImportService:
         if existing is not None:
             await skip_files(tar, incoming)
             is_same = existing.sha256 == digest
-            result.present += is_same
+            result.existing += is_same
             result.conflicts += not is_same
             return
         async with receive_files(tar, incoming) as folder, self.capacity.acquire(incoming.size):
@@ -142,7 +142,7 @@ class ImportService:
             document_import = _DocumentImport(self, kb, incoming.record, scope, folder, embedder)
             chunks = await document_import.store()
         result.documents += chunks is not None
-        result.present += chunks is None
+        result.existing += chunks is None
         result.chunks += chunks or 0
 
 
@@ -168,7 +168,7 @@ class _DocumentImport:
         document = self._build_document()
         try:
             key = await self._put_object(document, ORIGINAL)
-            images = [await self._store_image(document, number) for number in range(len(self.record.pictures))]
+            images = [await self._store_image(document, number) for number in range(len(self.record.images))]
             async with self.service.db.transaction() as session:
                 is_written = await self._write_rows(session, document, key, images, content)
         except BaseException as exc:
@@ -184,7 +184,7 @@ class _DocumentImport:
 
     async def _read_content(self) -> ImportedDocument:
         """Read it in a sandboxed process, line by line; then add vectors and words."""
-        max_characters, image_numbers = self.service.max_characters, [image.number for image in self.record.pictures]
+        max_characters, image_numbers = self.service.max_characters, [image.number for image in self.record.images]
         text = await run_in_thread(read_text, self.folder, max_characters=max_characters)
         structure = DocumentStructure(text, self.kb.row.enforced_metadata.keys())
         records = self.service.readers.read_records(
@@ -270,7 +270,7 @@ class _DocumentImport:
         return document
 
     async def _store_image(self, document: DocumentRow, position: int) -> DocumentImage:
-        image = self.record.pictures[position]
+        image = self.record.images[position]
         name = build_image_name(image.number)
         (part,) = (part for part in self.record.parts if part.name == name)
         return DocumentImage(

@@ -53,7 +53,7 @@ async def read_incoming_document(tar: TarReader, member: ArchiveMember, *, max_o
 async def receive_files(tar: TarReader, incoming: IncomingDocument) -> AsyncIterator[Path]:
     """Its files, all of them right, below a directory that goes with the block. Raises ArchiveDamaged."""
     with create_temp_directory("import") as folder:
-        (folder / "media").mkdir()
+        (folder / "images").mkdir()
         for part in incoming.record.parts:  # their names are ours: the record was checked
             await _expect_part(tar, incoming, part)
             with (folder / part.name).open("wb") as file:

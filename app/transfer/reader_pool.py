@@ -53,7 +53,7 @@ class ArchiveReaderPool:
             async with asyncio.timeout(READ_TIMEOUT_SECONDS):
                 with ExitStack() as stack:
                     files = [stack.enter_context((folder / name).open("rb")).fileno() for name in _FILES]
-                    request = json.dumps({"pictures": image_numbers, "max_characters": max_characters})
+                    request = json.dumps({"images": image_numbers, "max_characters": max_characters})
                     await process.send(request.encode("ascii") + b"\n", files)
                 number = 0
                 while (line := await self._read_line(process))[:1] not in (b"d", b"f"):

@@ -84,10 +84,10 @@ class ExportInterrupted(ConflictError):
 class ImportResult:
     """What an import has done so far.
 
-    ``present`` counts documents that were there already, ``conflicts`` those that are there with other bytes.
+    ``existing`` counts documents that were there already, ``conflicts`` those that are there with other bytes.
     """
 
     documents: int = 0
     chunks: int = 0
-    present: int = 0
+    existing: int = 0
     conflicts: int = 0

@@ -47,9 +47,9 @@ def test_a_picture_is_found_and_sent(tenant: Tenant, tmp_path: Path) -> None:
     result = best(tenant, "a green square")
     assert result["text"] == "A green square of 120 by 100 dots."
     assert (result["slide"], result["section_titles"]) == (1, ["Ships"])
-    url = f"/v1/knowledge-bases/default/documents/{document['id']}/media/0"
-    assert result["media"] == {"type": "image/png", "url": url}
-    reply = tenant.client("reader").get(result["media"]["url"])
+    url = f"/v1/knowledge-bases/default/documents/{document['id']}/images/0"
+    assert result["image"] == {"type": "image/png", "url": url}
+    reply = tenant.client("reader").get(result["image"]["url"])
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "image/png"
     assert reply.headers["x-content-type-options"] == "nosniff"
@@ -57,40 +57,40 @@ def test_a_picture_is_found_and_sent(tenant: Tenant, tmp_path: Path) -> None:
     assert reply.headers["content-disposition"].startswith("inline")
     assert colour_of(Image.open(io.BytesIO(reply.content))) == "green"
     listed = tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/chunks").json()["items"]
-    media = {item["text"]: item["media"] for item in listed}
-    assert {text for text, found in media.items() if found is None} <= {"Ships", "Locks"}
-    by_id = media["A green square of 120 by 100 dots."]
+    images = {item["text"]: item["image"] for item in listed}
+    assert {text for text, found in images.items() if found is None} <= {"Ships", "Locks"}
+    by_id = images["A green square of 120 by 100 dots."]
     assert tenant.admin.get(by_id["url"]).content == reply.content
 
 
 def test_text_has_no_picture(tenant: Tenant) -> None:
     tenant.add_text("Nothing but words about cranes.")
-    assert best(tenant, "cranes")["media"] is None
+    assert best(tenant, "cranes")["image"] is None
 
 
 @pytest.mark.parametrize("number", ["7", "2147483647"])
 def test_a_picture_that_is_not_there(tenant: Tenant, number: str) -> None:
     document = tenant.add_text("No picture.")
     problem(
-        tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/media/{number}"),
+        tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/images/{number}"),
         404,
-        "media_not_found",
+        "image_not_found",
     )
 
 
 @pytest.mark.parametrize("number", ["-1", "x", "2147483648", "9" * 30])
 def test_a_number_that_is_none(tenant: Tenant, number: str) -> None:
     document = tenant.add_text("No picture.")
-    problem(tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/media/{number}"), 422)
+    problem(tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/images/{number}"), 422)
 
 
 def test_pictures_of_others_are_not_there(tenant: Tenant, seeing: Service, tmp_path: Path) -> None:
     path = tmp_path / "red.png"
     path.write_bytes(illustrated.square("red"))
     tenant.upload(path)
-    url = best(tenant, "red square")["media"]["url"]
+    url = best(tenant, "red square")["image"]["url"]
     problem(seeing.new_tenant().admin.get(url), 404, "document_not_found")
-    document = url.rpartition("/media/")[0]
+    document = url.rpartition("/images/")[0]
     assert tenant.admin.delete(document).status_code == 204
     problem(tenant.admin.get(url), 404, "document_not_found")
 
@@ -100,4 +100,4 @@ def test_without_a_vision_model_pictures_are_counted(service: Service, tmp_path:
     document = tenant.upload(illustrated.pptx(tmp_path / "ships.pptx"))
     assert document["warnings"] == ["3 pictures were not read."]
     listed = tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/chunks").json()["items"]
-    assert {item["media"] for item in listed} == {None}
+    assert {item["image"] for item in listed} == {None}

@@ -73,7 +73,7 @@ NEEDED = {
     f"POST {DOCUMENT}/reindex": WRITER,
     f"GET {DOCUMENT}/events": READER,
     f"GET {DOCUMENT}/content": READER,
-    f"GET {DOCUMENT}/media/{{n}}": READER,
+    f"GET {DOCUMENT}/images/{{n}}": READER,
     f"GET {DOCUMENT}/chunks": READER,
     f"GET {DOCUMENT}/chunks/{{chunk}}": READER,
     f"GET {DOCUMENT}/tree": READER,

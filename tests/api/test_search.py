@@ -46,7 +46,7 @@ def test_the_shape_of_a_reply(shelf: Tenant) -> None:
     for result in results:
         assert set(result) == {
             "score", "text", "chunk_id", "chunk_index", "total_chunks", "document", "knowledge_base", "similarity",
-            "page", "page_end", "slide", "section_titles", "node_path", "media", "metadata", "citation",
+            "page", "page_end", "slide", "section_titles", "node_path", "image", "metadata", "citation",
             "scores", "start", "end", "passage_start", "passage_end", "flags",
         }  # fmt: skip
         assert set(result["document"]) == {"id", "source", "title", "metadata", "source_uri", "source_created_at"}

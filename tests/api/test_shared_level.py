@@ -93,7 +93,7 @@ def test_it_is_read_in_all_its_parts(shared: Shared) -> None:
         node = chunk["node_path"][-1]
         for path in ("tree", f"nodes/{node}", f"nodes/{node}/ancestors"):
             assert client.get(f"{shared.place}/{path}").status_code == 200, path
-        assert client.get(f"{shared.place}/media/{PICTURE}").content == b"picture"
+        assert client.get(f"{shared.place}/images/{PICTURE}").content == b"picture"
         assert "event: ready" in client.get(f"{shared.place}/events").text
 
 

@@ -163,7 +163,7 @@ async def test_orphans_go_and_nothing_else_does(workshop: Workshop, sweeper: Swe
         "readme",
         "backup/2026/11",
         f"{tenant}/logo",
-        f"{tenant}/{uuid4()}/media/{uuid4()}",
+        f"{tenant}/{uuid4()}/images/{uuid4()}",
         f"{tenant}/{str(uuid4()).upper()}/{uuid4()}",
         f"{tenant}/{uuid4().hex}/{uuid4()}",
         f"{uuid4()}/{uuid4()}/{uuid4()}",  # of a tenant of another database

@@ -42,15 +42,15 @@ def full(service: Service) -> Tenant:
 def test_there_and_back(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
     file, other = tmp_path / "birds.tar", service.new_tenant("other")
     told = carrel(full, "export", "default", "--to", str(file), "--json")
-    assert told == {"file": str(file), "bytes": file.stat().st_size, "documents": 4, "left_out": []}
+    assert told == {"file": str(file), "bytes": file.stat().st_size, "documents": 4, "skipped": []}
     assert [one.name for one in tmp_path.iterdir()] == ["birds.tar"]
     assert carrel(other, "import", str(file), "--kb", "birds", "--json") == {
-        "documents": 4, "chunks": 4, "present": 0, "conflicts": 0
+        "documents": 4, "chunks": 4, "existing": 0, "conflicts": 0
     }  # fmt: skip
     body = {"query": "Which bird dives?", "top_k": 4}
     assert found(other.admin, "birds", body) == found(full.admin, "default", body)
     again = carrel(other, "import", str(file), "--kb", "birds", "--json")
-    assert again == {"documents": 0, "chunks": 0, "present": 4, "conflicts": 0}
+    assert again == {"documents": 0, "chunks": 0, "existing": 4, "conflicts": 0}
 
 
 def test_it_goes_on_where_it_was(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_it_goes_on_where_it_was(carrel: Carrel, service: Service, full: Tenant,
     broken = take(other, "default", content[: content.index(b"documents/0000003/")])
     assert broken.json()["type"].endswith("archive_truncated")
     told = carrel(other, "import", str(file), "--kb", "default", "--json")
-    assert told == {"documents": 2, "chunks": 2, "present": 2, "conflicts": 0}
+    assert told == {"documents": 2, "chunks": 2, "existing": 2, "conflicts": 0}
 
 
 def test_many_documents_go_in_parts(carrel: Carrel, service: Service, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_many_documents_go_in_parts(carrel: Carrel, service: Service, tmp_path: 
     take(tenant, "default", archive(*(Doc([f"Text {number}."]) for number in range(103)))).raise_for_status()
     carrel(tenant, "export", "default", "--to", str(tmp_path / "many.tar"))
     told = carrel(tenant, "import", str(tmp_path / "many.tar"), "--kb", "copy", "--json")
-    assert told == {"documents": 103, "chunks": 103, "present": 0, "conflicts": 0}
+    assert told == {"documents": 103, "chunks": 103, "existing": 0, "conflicts": 0}
 
 
 def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, 
     carrel(full, "export", "default", "--to", str(file))
     other.add_text("Another bird.", external_id="bird-1")
     told = carrel(other, "import", str(file), "--kb", "default", "--json", status=1)
-    assert told == {"documents": 3, "chunks": 3, "present": 0, "conflicts": 1}
+    assert told == {"documents": 3, "chunks": 3, "existing": 0, "conflicts": 1}
 
 
 @pytest.mark.parametrize(

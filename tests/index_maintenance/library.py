@@ -14,7 +14,7 @@ from app.lexical.weights import compute_query_terms, compute_salt
 from tests.ingestion.workshop import Workshop, add_text
 from tests.lexical.reference import bm25s_scorer
 
-ANALYSER = get_analyzer("english")
+ANALYZER = get_analyzer("english")
 
 
 class Library:
@@ -55,7 +55,7 @@ class Library:
 
     async def scores(self, query: str) -> dict[UUID, float]:
         """What the lexical lane finds, by document, in its order; each has one chunk."""
-        terms, keys = compute_query_terms(ANALYSER.tokenize(query), compute_salt(self.index))
+        terms, keys = compute_query_terms(ANALYZER.tokenize(query), compute_salt(self.index))
         async with self.services.content.db.transaction() as session:
             scopes = await self.workshop.owner.fetchval(
                 "select array_agg(distinct scope_key) from document where tenant_id = $1", self.tenant
@@ -72,9 +72,9 @@ class Library:
         """The same texts with the same scores, best first: those of bm25s with this mean length, or with their own."""
         chunks = await self.workshop.owner.fetchval("select count(*) from chunk where index_id = $1", self.index)
         assert chunks == len(self.texts), "a text of these tests is one chunk"
-        reference = bm25s_scorer([ANALYSER.tokenize(text) for text in self.texts.values()], avgdl=avgdl)
+        reference = bm25s_scorer([ANALYZER.tokenize(text) for text in self.texts.values()], avgdl=avgdl)
         for query in queries:
-            theirs = zip(self.texts, reference(ANALYSER.tokenize(query)), strict=True)
+            theirs = zip(self.texts, reference(ANALYZER.tokenize(query)), strict=True)
             expected = {document: score for document, score in theirs if score > 0}
             found = await self.scores(query)
             assert expected, query

@@ -16,7 +16,7 @@ from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import Hit, SearchRequest
 from harness.protocol_servers.embedding import EmbeddingServer, text_vector
-from tests.index_maintenance.library import ANALYSER
+from tests.index_maintenance.library import ANALYZER
 from tests.ingestion.workshop import Workshop, open_workshop
 from tests.lexical.reference import bm25s_scorer
 
@@ -90,10 +90,10 @@ class Sized:
         return dict(zip(TEXTS, cosines.tolist(), strict=True))
 
     async def assert_exact(self) -> None:
-        bm25 = bm25s_scorer([ANALYSER.tokenize(text) for text in TEXTS], avgdl=(await self.row())["avgdl"])
+        bm25 = bm25s_scorer([ANALYZER.tokenize(text) for text in TEXTS], avgdl=(await self.row())["avgdl"])
         for query in QUERIES:
             cosines = self.cosines(query)
-            words = {text: score for text, score in zip(TEXTS, bm25(ANALYSER.tokenize(query)), strict=True) if score}
+            words = {text: score for text, score in zip(TEXTS, bm25(ANALYZER.tokenize(query)), strict=True) if score}
             for strategy, wanted in (("simple", cosines), ("lexical", words)):
                 found = {hit.chunk.content: hit.score for hit in await self.search(query, strategy)}
                 assert found == pytest.approx(wanted, abs=2e-5)

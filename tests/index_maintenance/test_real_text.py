@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.index_maintenance.library import ANALYSER, Library
+from tests.index_maintenance.library import ANALYZER, Library
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -20,7 +20,7 @@ SENTENCE = re.compile(r"[A-Z][^.:|`]{120,300}\.")
 def passages(rng: random.Random) -> list[str]:
     """The paragraphs, code blocks and tables of all pages, shuffled; what is long is cut between its lines."""
     blocks = [block for page in PAGES for block in re.split(r"\n\s*\n", page.read_text("utf-8")) if block.strip()]
-    found = [piece for block in blocks for piece in pieces(block) if ANALYSER.tokenize(piece)]
+    found = [piece for block in blocks for piece in pieces(block) if ANALYZER.tokenize(piece)]
     return rng.sample(found, len(found))
 
 
@@ -43,7 +43,7 @@ def queries(library: Library, rng: random.Random) -> list[str]:
         IDENTIFIER.findall(whole),
         SENTENCE.findall(whole.replace("\n", " ")),
     )
-    found = [rng.sample(sorted({query for query in kind if ANALYSER.tokenize(query)}), 12) for kind in kinds]
+    found = [rng.sample(sorted({query for query in kind if ANALYZER.tokenize(query)}), 12) for kind in kinds]
     return [query for kind in found for query in kind]
 
 

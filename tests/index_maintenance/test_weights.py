@@ -13,7 +13,7 @@ from app.index_maintenance.repository import MERGE_FREQUENCIES
 from app.index_maintenance.types import IndexBusy
 from app.knowledge_bases.service import ERASE_JOB
 from harness.consistency import GREATEST_WEIGHTS
-from tests.index_maintenance.library import ANALYSER, Library
+from tests.index_maintenance.library import ANALYZER, Library
 from tests.ingestion.workshop import Workshop, add_text, until
 
 WORDS = [f"{first}{second}" for first in ("bar", "kel", "mon", "tur", "vis") for second in ("dok", "lam", "rin", "sep")]
@@ -92,7 +92,7 @@ async def test_many_changes_become_one_row_a_key(library: Library) -> None:
     count = "select count(*) from lex_df where index_id = $1"
     assert await library.workshop.owner.fetchval(count, library.index) > 1200
     await library.workshop.maintenance.maintain(library.tenant, library.index)
-    assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYSER.tokenize(" ".join(WORDS))))
+    assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYZER.tokenize(" ".join(WORDS))))
     assert await library.workshop.inconsistencies() == {}
 
 
@@ -106,7 +106,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: Library) -> None:
     await library.put("short", " ".join(WORDS[:5]))
     await library.put("long", " ".join(WORDS * 2))
     first = await greatest()
-    assert len(first) == len(set(ANALYSER.tokenize(" ".join(WORDS))))
+    assert len(first) == len(set(ANALYZER.tokenize(" ".join(WORDS))))
     assert all(top == weight for top, weight in first.values())
     for name, text in (("fewer", WORDS[3]), ("more", " ".join(WORDS * 20))):
         before = await library.avgdl()

@@ -88,7 +88,7 @@ async def test_a_picture_is_a_chunk_of_its_section(
         (BLUE, 2, '["Rivers"]'),
     ]
     assert {row["media_type"] for row in shown} == {"image/png"}
-    nodes = await workshop.owner.fetch("select * from node where document_id = $1 and block = 'picture'", document.id)
+    nodes = await workshop.owner.fetch("select * from node where document_id = $1 and block = 'image'", document.id)
     assert len(nodes) == 2
     media = await workshop.owner.fetch("select * from document_media where document_id = $1", document.id)
     assert {(row["width"], row["height"], row["version"]) for row in media} == {(120, 100, 1), (200, 150, 1)}

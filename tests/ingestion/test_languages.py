@@ -90,19 +90,19 @@ async def test_a_language_that_is_set_is_not_written_down(workshop: Workshop, se
 async def test_one_that_is_shared_is_told_as_such(services: TenantServices) -> None:
     """A tenant may have one of the same name, and can reindex that alone."""
     kb = await found(services)
-    index = replace(kb.index, identity={**kb.index.identity, "analyser": "auto-v0"})
+    index = replace(kb.index, identity={**kb.index.identity, "analyzer": "auto-v0"})
     told = [replace(kb, row=replace(kb.row, tenant_id=owner), index=index) for owner in (UUID(int=9), SYSTEM_TENANT)]
     sentence = "nowledge base 'mixed' was analysed by 'auto-v0', not 'auto-v1'; reindex it."
     assert [one.analyzer_mismatch for one in told] == [f"K{sentence}", f"Shared k{sentence}"]
     assert [one.display_name for one in told] == ["'mixed'", "the shared 'mixed'"]
 
 
-async def test_an_index_of_another_analyser_is_refused(workshop: Workshop, services: TenantServices) -> None:
+async def test_an_index_of_another_analyzer_is_refused(workshop: Workshop, services: TenantServices) -> None:
     kb = await found(services)
-    assert kb.index.identity["analyser"] == "auto-v1"
+    assert kb.index.identity["analyzer"] == "auto-v1"
     waiting = await add(services, TEXTS["english"])
     await workshop.owner.execute(
-        """update search_index set identity = identity || '{"analyser": "auto-v0"}' where id = $1""", kb.index.id
+        """update search_index set identity = identity || '{"analyzer": "auto-v0"}' where id = $1""", kb.index.id
     )
     with pytest.raises(IndexMismatch, match="auto-v0"):
         await add(services, TEXTS["german"])

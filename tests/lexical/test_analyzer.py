@@ -1,4 +1,4 @@
-"""What the analyser makes of words, identifiers, numbers and scripts."""
+"""What the analyzer makes of words, identifiers, numbers and scripts."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -93,20 +93,20 @@ def _texts() -> Iterator[str]:
 
 
 def test_more_words_than_are_remembered() -> None:
-    analyser = Analyzer("english")
+    analyzer = Analyzer("english")
     words = [f"Running-{n}" for n in range(45_000)]
-    first = [analyser.tokenize(word) for word in words]
-    assert [analyser.tokenize(word) for word in words[::500]] == first[::500]
+    first = [analyzer.tokenize(word) for word in words]
+    assert [analyzer.tokenize(word) for word in words[::500]] == first[::500]
     assert first[44_999] == ["running-44999", "running44999", "run", "44999"]
 
 
 def test_endless_words_make_short_terms() -> None:
-    analyser = get_analyzer()
+    analyzer = get_analyzer()
     for word in ("x" * 100_000, "x-" * 50_000 + "1", "a.b_" * 20_000, "xY" * 50_000, "1" * 100_000):
-        assert max(map(len, analyser.tokenize(word))) <= 256
+        assert max(map(len, analyzer.tokenize(word))) <= 256
 
 
-def test_threads_share_an_analyser() -> None:
+def test_threads_share_an_analyzer() -> None:
     shared, texts = Analyzer("english"), list(_texts())
     expected = [Analyzer("english").tokenize(text) for text in texts[:50]]
     with ThreadPoolExecutor(4) as pool:

@@ -32,7 +32,7 @@ ENGLISH = "The period of notice is three months to the end of a quarter, unless 
         ("通知期間は四半期末の三か月前までです。", "japanese"),
         ("통지 기간은 분기 말 석 달 전까지입니다.", "korean"),
         ("ระยะเวลาแจ้งล่วงหน้าคือสามเดือนก่อนสิ้นไตรมาส", "thai"),
-        # Known to the detector, but without an analyser.
+        # Known to the detector, but without an analyzer.
         ("Термін повідомлення становить три місяці до кінця кварталу, якщо не домовлено інакше.", None),
         # Not a text.
         ("", None),

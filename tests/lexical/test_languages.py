@@ -78,7 +78,7 @@ def test_a_query_in_all_languages_of_an_index(languages: list[str], query: str, 
 
 
 @pytest.mark.parametrize("language", ["english", "german", "chinese"])
-def test_one_language_alone_is_its_analyser(language: str) -> None:
+def test_one_language_alone_is_its_analyzer(language: str) -> None:
     query = "What is the follow-up of AB-1234, and the Häuser of 東京都?"
     assert tokenize_query([language], query) == list(dict.fromkeys(get_analyzer(language).tokenize(query)))
 

@@ -65,9 +65,9 @@ def cosines(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[st
 
 def bm25_scores(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
     """Of the documents with at least one of the query's terms."""
-    analyser = get_analyzer("english")
-    tokens = [analyser.tokenize(passage.text) for passage in corpus.passages.values()]
-    scores = bm25s_scorer(tokens, avgdl=AVGDL)(analyser.tokenize(query))
+    analyzer = get_analyzer("english")
+    tokens = [analyzer.tokenize(passage.text) for passage in corpus.passages.values()]
+    scores = bm25s_scorer(tokens, avgdl=AVGDL)(analyzer.tokenize(query))
     by_id = dict(zip(corpus.passages, scores, strict=True))
     return {key: score for key, score in by_id.items() if key in expected and score > 0}
 

@@ -69,5 +69,5 @@ def test_a_document_is_there_whole_or_not_at_all(service: Service, postgres_serv
     assert [one["text"] for one in found(tenant.admin, "default", {"query": "tern"})] == ["The first tern."]
     objects = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
     assert sum(one.is_file() for one in objects.rglob("*")) == 1
-    assert take(tenant, "default", CONTENT).json() == {"documents": 2, "chunks": 2, "present": 1, "conflicts": 0}
+    assert take(tenant, "default", CONTENT).json() == {"documents": 2, "chunks": 2, "existing": 1, "conflicts": 0}
     assert len(found(tenant.admin, "default", {"query": "tern"})) == 3

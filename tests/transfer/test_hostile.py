@@ -138,7 +138,7 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     "a chunk with another's id": lambda: with_parts(chunks=chunk(id="chk_0")),
     "a chunk with reserved metadata": lambda: with_parts(chunks=chunk(metadata={"$document_id": "doc_x"})),
     "a chunk with NUL in metadata": lambda: with_parts(chunks=chunk(metadata={"a": "\0"})),
-    "a chunk with a picture that is not there": lambda: with_parts(chunks=chunk(picture=0)),
+    "a chunk with a image that is not there": lambda: with_parts(chunks=chunk(image=0)),
     "a tree without a root": lambda: with_parts(nodes=b""),
     "a tree that does not hang together": lambda: with_parts(nodes=node(path=[0, 1])),
     "a tree with a node twice": lambda: with_parts(nodes=node(path=[])),
@@ -184,13 +184,13 @@ def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
         (lambda: build_header("manifest.json", 1 << 32), 413, "too_large"),
         (lambda: archive(head=manifest(identity={**IDENTITY, "model": "other"})), 409, "archive_mismatch"),
         (lambda: archive(head=manifest(identity={**IDENTITY, "dimensions": 8})), 409, "archive_mismatch"),
-        (lambda: archive(head=manifest(identity={**IDENTITY, "analyser": "german-v1"})), 409, "archive_mismatch"),
+        (lambda: archive(head=manifest(identity={**IDENTITY, "analyzer": "german-v1"})), 409, "archive_mismatch"),
         (lambda: archive(head=manifest(identity={})), 409, "archive_mismatch"),
         (lambda: with_facts(user_id="u", chat_id="c"), 422, "invalid"),
         (lambda: archive(Doc(["One.", " ".join(f"w{n}" for n in range(MAX_TERMS + 1))])), 413, "too_large"),
     ],
     ids=[
-        "newer", "vectors", "original", "manifest", "endless", "model", "size", "analyser", "identity", "scope", "terms"
+        "newer", "vectors", "original", "manifest", "endless", "model", "size", "analyzer", "identity", "scope", "terms"
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(target: Tenant, content: Callable[[], bytes], status: int, code: str) -> None:
@@ -202,7 +202,7 @@ def test_what_was_made_is_taken(service: Service) -> None:
     """The archives above are right but for what is wrong with them."""
     tenant = service.new_tenant("taking")
     assert take(tenant, "default", archive(Doc(TEXTS, {"user_id": "u"}), Doc(["A."]))).json() == {
-        "documents": 2, "chunks": 3, "present": 0, "conflicts": 0
+        "documents": 2, "chunks": 3, "existing": 0, "conflicts": 0
     }  # fmt: skip
     index = tenant.admin.get("/v1/knowledge-bases/default").json()["index"]
     assert index["average_length"] == 20.0
@@ -215,7 +215,7 @@ def test_what_came_before_the_damage_stays(service: Service) -> None:
     content = archive(Doc(["The first."]), Doc(["The second."]))
     problem(take(tenant, "default", content[: content.rindex(b"The second.") - 600]), 422, "archive_truncated")
     assert set(documents(tenant.admin, "default")) == {hashlib.sha256(b"The first.").hexdigest()}
-    assert take(tenant, "default", content).json() == {"documents": 1, "chunks": 1, "present": 1, "conflicts": 0}
+    assert take(tenant, "default", content).json() == {"documents": 1, "chunks": 1, "existing": 1, "conflicts": 0}
 
 
 @pytest.mark.parametrize(

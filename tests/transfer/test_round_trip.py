@@ -79,7 +79,7 @@ def target(service: Service, archive: bytes) -> Tenant:
     tenant = new_copy(service, archive)
     reply = take(tenant, "copied", archive)
     assert reply.status_code == 200, reply.text
-    assert reply.json() | {"chunks": 0} == {"documents": 12, "chunks": 0, "present": 0, "conflicts": 0}
+    assert reply.json() | {"chunks": 0} == {"documents": 12, "chunks": 0, "existing": 0, "conflicts": 0}
     return tenant
 
 
@@ -135,7 +135,7 @@ def test_plain_tools_verify_it(archive: bytes, tmp_path: Path) -> None:
 
 def test_again_changes_nothing(target: Tenant, archive: bytes) -> None:
     before = documents(target.admin, "copied")
-    assert take(target, "copied", archive).json() == {"documents": 0, "chunks": 0, "present": 12, "conflicts": 0}
+    assert take(target, "copied", archive).json() == {"documents": 0, "chunks": 0, "existing": 12, "conflicts": 0}
     assert documents(target.admin, "copied") == before
 
 
@@ -143,25 +143,25 @@ def test_what_is_there_with_other_bytes_stays(service: Service, archive: bytes) 
     tenant = new_copy(service, archive)
     tenant.add_text("My own notes.", kb="copied", external_id="notes.md")
     reply = take(tenant, "copied", archive)
-    assert reply.json() | {"chunks": 0} == {"documents": 11, "chunks": 0, "present": 0, "conflicts": 1}
+    assert reply.json() | {"chunks": 0} == {"documents": 11, "chunks": 0, "existing": 0, "conflicts": 1}
     (own,) = found(tenant.admin, "copied", {"query": "My own notes.", "top_k": 1})
     assert own["text"] == "My own notes."
 
 
 def test_pictures_come_along(service: Service) -> None:
     tenant, picture = service.new_tenant("pictures"), (SAMPLES / "photo.png").read_bytes()
-    made = Doc(["A photo of a tern.", "A text."], {"pictures": [PICTURE]})
+    made = Doc(["A photo of a tern.", "A text."], {"images": [PICTURE]})
     original = made.parts.pop("original")
     chunks = [json.loads(line) for line in made.parts["chunks.jsonl"].splitlines()]
-    made.parts |= {"chunks.jsonl": lines([{**chunks[0], "picture": 3}, chunks[1]]), "media/3": picture}
+    made.parts |= {"chunks.jsonl": lines([{**chunks[0], "image": 3}, chunks[1]]), "images/3": picture}
     made.parts["original"] = original
     assert take(tenant, "default", archive_of(made)).json()["documents"] == 1
     results = tenant.admin.post("/v1/search", json={"query": "photo of a tern"}).json()["results"]
-    (media,) = [result["media"] for result in results if result["media"]]
-    assert tenant.admin.get(media["url"]).content == picture
+    (image,) = [result["image"] for result in results if result["image"]]
+    assert tenant.admin.get(image["url"]).content == picture
     again = tenant.admin.get("/v1/knowledge-bases/default/export").content
-    files = {name: digest for name, digest in sums(again).items() if "media" in name}
-    assert files == {"documents/0000001/media/3": hashlib.sha256(picture).hexdigest()}
+    files = {name: digest for name, digest in sums(again).items() if "images/" in name}
+    assert files == {"documents/0000001/images/3": hashlib.sha256(picture).hexdigest()}
     assert take(service.new_tenant("more pictures"), "default", again).json()["documents"] == 1
 
 
@@ -174,7 +174,7 @@ def test_what_is_not_ready_is_left_out_and_named(service: Service) -> None:
     assert reply.json()["status"] == "failed"
     content = tenant.admin.get("/v1/knowledge-bases/default/export").content
     with tarfile.open(fileobj=BytesIO(content)) as tar:
-        file = tar.extractfile("left-out.jsonl")
+        file = tar.extractfile("skipped.jsonl")
         assert file is not None
         assert [json.loads(line)["source"] for line in file] == ["x.pdf"]
         assert [name for name in tar.getnames() if name.endswith("/original")] == ["documents/0000001/original"]

@@ -55,9 +55,9 @@ def export(
         unfinished.replace(target)
     summary = {"file": str(target), "bytes": target.stat().st_size, "documents": len(archive.documents)}
     for skipped in archive.skipped:
-        console.print(f"left out: {skipped.get('source')}: {skipped.get('reason')}", markup=False, highlight=False)
+        console.print(f"skipped: {skipped.get('source')}: {skipped.get('reason')}", markup=False, highlight=False)
     if as_json:
-        print_json({**summary, "left_out": archive.skipped})
+        print_json({**summary, "skipped": archive.skipped})
     console.print(
         f"{summary['documents']} documents, {summary['bytes']} bytes: {target}", markup=False, highlight=False
     )
@@ -79,7 +79,7 @@ def import_(
     Example: carrel import handbook.tar --kb handbook-copy
     """
     console = Console(stderr=True, quiet=as_json)
-    counts: Counter[str] = Counter(dict.fromkeys(("documents", "chunks", "present", "conflicts"), 0))
+    counts: Counter[str] = Counter(dict.fromkeys(("documents", "chunks", "existing", "conflicts"), 0))
     with open_client(url, key) as client:
         try:
             with _create_progress(console) as progress:
@@ -101,7 +101,7 @@ def _send_documents(client: Client, kb: str, archive: Archive, counts: Counter[s
         if content:
             counts.update(client.knowledge_bases.import_archive(kb, content))
         batch = archive.documents[passed : passed + documents]
-        counts["present"] += sum(document.identity in existing for document in batch)
+        counts["existing"] += sum(document.identity in existing for document in batch)
         progress.advance(task, sum(document.end - document.start for document in batch))
         passed += documents
 

@@ -15,7 +15,7 @@ from app.object_store import ObjectStore
 class ImageNotFound(NotFoundError):
     """There is no such picture."""
 
-    code = "media_not_found"
+    code = "image_not_found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ImageService:
     objects: ObjectStore
 
     async def get(self, reference: str, document_id: UUID, ordinal: int) -> ImageDownload:
-        """Raises KnowledgeBaseNotFound, DocumentNotFound, MediaNotFound."""
+        """Raises KnowledgeBaseNotFound, DocumentNotFound, ImageNotFound."""
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             reader = self.knowledge_bases.principal.user_id
@@ -44,6 +44,6 @@ class ImageService:
             row = await ImageRepository(session, document.tenant_id).find(document, ordinal)
         if row is None:
             raise ImageNotFound
-        filename = f"picture-{ordinal + 1}.{row.media_type.rpartition('/')[2]}"
+        filename = f"image-{ordinal + 1}.{row.media_type.rpartition('/')[2]}"
         link = await self.objects.presign(row.key, filename=filename, media_type=row.media_type, inline=True)
         return ImageDownload(row, filename, link)

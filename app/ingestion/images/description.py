@@ -84,7 +84,7 @@ class ImageDescriber:
         """Fill in ``texts``, which are kept as they come; why some are missing, if they are."""
         failures: list[VisionFailure] = []
         for start in range(0, len(images), MAX_CONCURRENT_CALLS):
-            self.progress.report_slice("parsing", done=start, total=len(images), unit="pictures")
+            self.progress.report_slice("parsing", done=start, total=len(images), unit="images")
             batch = images[start : start + MAX_CONCURRENT_CALLS]
             results = await asyncio.gather(*map(self._request_description, batch))
             described = {

@@ -78,7 +78,7 @@ class DocumentImageEmbedder:
         for start, end in split_batches(sizes, max_tokens=MAX_SLICE_BYTES):
             if rejected >= MAX_FAILURES:
                 break
-            self.progress.report_slice("embedding", done=start, total=len(pending), unit="pictures", tokens=tokens)
+            self.progress.report_slice("embedding", done=start, total=len(pending), unit="images", tokens=tokens)
             await self.budget.check()
             images = {sha256: await sources[sha256].read() for sha256 in pending[start:end]}
             files = {

@@ -205,7 +205,7 @@ class Imported(TypedDict):
 
     documents: int
     chunks: int
-    present: int
+    existing: int
     conflicts: int
 
 

@@ -82,7 +82,7 @@ def test_what_is_not_there_is_told_with_what_is(
 
 def test_an_index_finds_the_model_that_made_it_and_no_other(opened: Embedders) -> None:
     for embedder in opened.all:
-        assert opened.find_by_identity({**asdict(embedder.identity), "analyser": "english-3", "k1": 1.2}) is embedder
+        assert opened.find_by_identity({**asdict(embedder.identity), "analyzer": "english-3", "k1": 1.2}) is embedder
         for changes in ({"model": "x"}, {"dimensions": 5}, {"precision": "x"}, {"document_prefix": "x"}):
             assert opened.find_by_identity(asdict(replace(embedder.identity, **changes))) is None
     assert opened.find_by_identity({}) is None

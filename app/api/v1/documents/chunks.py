@@ -28,7 +28,7 @@ class ChunkOut(BaseModel):
     """A chunk of the live version; ``start`` and ``end`` are its range of the stored text.
 
     ``node_path`` leads from the root to the smallest node that holds it, which is ``depth`` levels below the root.
-    ``media`` is the picture that the text describes, null for text of the document itself.
+    ``image`` is the picture that the text describes, null for text of the document itself.
     """
 
     id: str
@@ -44,7 +44,7 @@ class ChunkOut(BaseModel):
     section_titles: list[str]
     node_path: list[str]
     depth: int
-    media: ImageOut | None
+    image: ImageOut | None
     metadata: dict[str, Any]
 
 
@@ -92,7 +92,7 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
         "section_titles": chunk.section_titles,
         "node_path": encode_node_path(document.id, chunk.version, chunk.node_path),
         "depth": len(chunk.node_path),
-        "media": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.media_ordinal, chunk.media_type),
+        "image": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.media_ordinal, chunk.media_type),
         "metadata": chunk.attributes,
     }
 

@@ -28,12 +28,12 @@ def to_image_out(kb: str, document: UUID, ordinal: int | None, media_type: str |
     """The wire form; None for a chunk of text."""
     if ordinal is None or media_type is None:
         return None
-    url = f"/v1/knowledge-bases/{kb}/documents/{encode_id('doc', document)}/media/{ordinal}"
+    url = f"/v1/knowledge-bases/{kb}/documents/{encode_id('doc', document)}/images/{ordinal}"
     return ImageOut(type=media_type, url=url)
 
 
 @router.get(
-    "/media/{n}",
+    "/images/{n}",
     response_class=StreamingResponse,
     responses={
         200: {"description": "The picture", "content": {"image/png": {}, "image/jpeg": {}}},

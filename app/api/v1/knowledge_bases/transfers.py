@@ -22,13 +22,13 @@ _ARCHIVE_BODY = {"requestBody": {"required": True, "content": {ARCHIVE_MEDIA_TYP
 class ImportOut(BaseModel):
     """What was taken in.
 
-    ``present`` counts documents that were there already; ``conflicts`` those that are there with another original, and
+    ``existing`` counts documents that were there already; ``conflicts`` those that are there with another original, and
     were left as they are.
     """
 
     documents: int
     chunks: int
-    present: int
+    existing: int
     conflicts: int
 
 
@@ -70,7 +70,7 @@ async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingRespo
     openapi_extra=_ARCHIVE_BODY,
     responses={
         409: {
-            "description": "Another model or analyser than the archive's, or one that is not configured",
+            "description": "Another model or analyzer than the archive's, or one that is not configured",
             **PROBLEM_RESPONSE,
         },
         415: {"description": "Not an archive", **PROBLEM_RESPONSE},

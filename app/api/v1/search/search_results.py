@@ -78,7 +78,7 @@ class SearchResultOut(BaseModel):
     slide: int | None
     section_titles: list[str]
     node_path: list[str]
-    media: ImageOut | None
+    image: ImageOut | None
     metadata: dict[str, Any]
     flags: list[str]
     citation: str
@@ -205,7 +205,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         slide=chunk.slide,
         section_titles=chunk.section_titles,
         node_path=[] if hit.is_external else encode_node_path(document.id, chunk.version, chunk.node_path),
-        media=to_image_out(hit.knowledge_base, document.id, chunk.image_ordinal, chunk.media_type),
+        image=to_image_out(hit.knowledge_base, document.id, chunk.image_ordinal, chunk.media_type),
         metadata=chunk.attributes,
         flags=chunk.flags,
         citation=hit.citation,

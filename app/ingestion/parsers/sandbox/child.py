@@ -130,7 +130,7 @@ def _build_options(request: _ParseRequest, channel: Channel) -> ParseOptions:
         cpu_timeout_seconds=setup["cpu_seconds"],
         wall_clock_timeout_seconds=setup["wall_seconds"],
         on_progress=report,
-        needs_images=request.message["pictures"],
+        needs_images=request.message["needs_images"],
     )
 
 

@@ -107,7 +107,7 @@ class ParserPool:
         """
         if media_type not in self._parsers:
             raise UnsupportedFormat(media_type=media_type)
-        request: dict[str, Any] = {"media_type": media_type, "encoding": encoding, "pictures": needs_images}
+        request: dict[str, Any] = {"media_type": media_type, "encoding": encoding, "needs_images": needs_images}
         async with self._slots, _open_sealed_copy(path) as descriptor:
             if descriptor is None:
                 request["path"] = str(path)

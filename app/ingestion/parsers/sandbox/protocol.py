@@ -1,7 +1,7 @@
 """What service and parser child say to each other: JSON lines, never pickle, and nothing believed unchecked.
 
 The service sends one ``Setup``, the child answers ``ready``; then, for every request line, the child answers any number
-of ``pages`` lines (how many are read, of how many), any number of ``blocks`` lines, ``picture`` lines, and one ``done``
+of ``pages`` lines (how many are read, of how many), any number of ``blocks`` lines, ``image`` lines, and one ``done``
 or ``failed`` line. Blocks and pictures travel in small lines so that the service's event loop never decodes a whole
 book at once.
 """
@@ -87,7 +87,7 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
             yield _encode_blocks(batch)
             batch, characters = [], 0
     yield _encode_blocks(batch)
-    yield from (encode_message({"picture": piece}) for piece in iter_image_pieces(document.images))
+    yield from (encode_message({"image": piece}) for piece in iter_image_pieces(document.images))
     done = {"title": document.title and document.title[:MAX_TITLE_CHARACTERS], "page_count": document.page_count}
     warnings = [warning[:MAX_SENTENCE_CHARACTERS] for warning in document.warnings[:MAX_WARNINGS]]
     yield encode_message({"done": {**done, "warnings": warnings}, "resident_mb": resident_mb})
@@ -137,8 +137,8 @@ class ResponseDecoder:
         if "blocks" in message:
             self._blocks.extend(self._decode_block(fields) for fields in message["blocks"])
             return False
-        if "picture" in message:
-            self._images.add_piece(message["picture"])
+        if "image" in message:
+            self._images.add_piece(message["image"])
             return False
         self.resident_mb = _check_count(message["resident_mb"], min_value=0) or 0
         if "failed" in message:
@@ -197,7 +197,7 @@ class ResponseDecoder:
         warnings = [_clean_sentence(warning) for warning in done["warnings"][:MAX_WARNINGS]]
         images = self._images.build_images()
         if any(block.image_index is not None and block.image_index >= len(images) for block in self._blocks):
-            raise ValueError("a picture that is not there")
+            raise ValueError("an image that does not exist")
         return ParsedDocument(
             self._blocks,
             title=title,
