@@ -1,8 +1,8 @@
-"""Carrel: one service in one package; doors on top, feature rooms in the middle, tools at the bottom.
+"""Carrel: a multi-tenant service for retrieval-augmented generation.
 
-Every import points down: ``cli`` and ``worker`` start things, ``api`` speaks HTTP, ``bootstrap`` wires,
-``retrieval`` and ``ingestion`` do the work over ``documents``, ``knowledge_bases`` and ``tenants``, which stand on
-``inference``, ``object_store``, ``job_queue`` and ``db``. The map with the straight line drawn: docs/architecture.md.
+Every import points down: ``cli`` and ``worker`` start things, ``api`` speaks HTTP, ``bootstrap`` constructs,
+``retrieval`` and ``ingestion`` work on ``documents``, ``knowledge_bases`` and ``tenants``, which use ``inference``,
+``object_store``, ``jobs`` and ``db``. docs/architecture.md draws the main line and lists the packages.
 """
 
 import os
