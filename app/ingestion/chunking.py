@@ -18,6 +18,7 @@ from app.ingestion.tree import add_sentences, add_topics
 from app.ingestion.types import MAX_CHUNKS, ChunkDraft, ChunkerFailed, DocumentTree, TooManyChunks, TreeNode
 from app.knowledge_bases.types import Chunking
 from app.plugins import parse_options
+from app.warnings import normalize_warning
 
 
 @asynccontextmanager
@@ -99,6 +100,7 @@ def _run_chunker(
     """Whatever goes wrong in a chunker fails the document, and no other; the embedder's errors are not its own."""
     try:
         output = spec.chunk(tree, sizes, options, tools)
+        tree.warnings[:] = map(normalize_warning, tree.warnings)  # a plugin may have added plain strings
         is_valid = all(map(_is_draft, output.drafts)) and all(isinstance(topic, TreeNode) for topic in output.topics)
     except (AppError, CancelledError):
         raise

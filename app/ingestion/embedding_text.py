@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.ingestion.types import ChunkDraft, DocumentTree, EncodedImage
+from app.warnings import ServiceWarning
 
 # Characters; what is longer is counted by itself before titles are put before it.
 LONG_CHUNK_CHARACTERS = 20_000
@@ -23,7 +24,7 @@ class ChunkedDocument:
     texts: Sequence[str]
     title: str | None = None
     page_count: int | None = None
-    warnings: Sequence[str] = ()
+    warnings: Sequence[ServiceWarning] = ()
     vectors: Mapping[int, Sequence[float]] = field(default_factory=dict)
     image_numbers: Mapping[int, int] = field(default_factory=dict)
     images: Mapping[int, EncodedImage] = field(default_factory=dict)

@@ -51,6 +51,7 @@ from app.object_store import ObjectStore
 from app.quotas.token_budget import TokenBudget
 from app.quotas.types import NO_KEY
 from app.temp_files import create_temp_directory, create_temp_file
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -292,11 +293,11 @@ def _chunk_parsed(
     )
 
 
-def _list_rejection_warnings(rejected: Collection[int], total: int) -> list[str]:
-    """For the document's owner."""
+def _list_rejection_warnings(rejected: Collection[int], total: int) -> list[ServiceWarning]:
     if not rejected:
         return []
-    return [f"The embedding model refused {len(rejected)} of {total} passages: they are found by their words alone."]
+    message = f"The embedding model refused {len(rejected)} of {total} passages: they are found by their words alone."
+    return [ServiceWarning(WarningCode.CHUNKS_NOT_EMBEDDED, message)]
 
 
 def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping[str, object]) -> IndexedDocument:

@@ -24,6 +24,7 @@ from app.ingestion.injection_flags import detect_prompt_injection
 from app.ingestion.tree import walk_nodes
 from app.ingestion.types import ChunkDraft, DocumentTree, LineLayout, TreeNode
 from app.lexical.weights import DIMENSIONS, LexicalEntry, recompute_entry_weights
+from app.warnings import ServiceWarning
 
 _encode_json = json.JSONEncoder(ensure_ascii=False).encode
 # A hostile file may nest for ever; nobody's headings go so deep.
@@ -42,7 +43,7 @@ class IndexedDocument:
     tree: DocumentTree
     title: str | None
     page_count: int | None
-    warnings: list[str]
+    warnings: Sequence[ServiceWarning]
     language: str
     drafts: Sequence[ChunkDraft]
     token_counts: Sequence[int]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from app.ingestion.types import Block, BlockKind, ChunkDraft, LineLayout
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_TITLE_CHARACTERS = 500
 """Characters of a title or heading; the API's own field ``title`` has the same limit."""
@@ -15,11 +16,14 @@ FREE_TITLE_CHARACTERS = 1_000_000
 MAX_TITLE_RATIO = 2
 """Characters of section titles that the chunks may repeat for each character of the text, beyond those."""
 
-LONG_TITLE_WARNING = (
-    f"The title has more than {MAX_TITLE_CHARACTERS} characters: it was shortened, its rest is a paragraph of the text."
+TITLE_SHORTENED = ServiceWarning(
+    WarningCode.TITLE_SHORTENED,
+    f"The title has more than {MAX_TITLE_CHARACTERS} characters: "
+    "it was shortened, its rest is a paragraph of the text.",
 )
-REPEATED_TITLES_WARNING = (
-    "The section titles of the chunks were left out in part: together they are far longer than the text."
+SECTION_TITLES_OMITTED = ServiceWarning(
+    WarningCode.SECTION_TITLES_OMITTED,
+    "The section titles of the chunks were left out in part: together they are far longer than the text.",
 )
 _MAX_WORD_CHARACTERS = 100
 
@@ -42,18 +46,20 @@ def split_headings(blocks: Iterable[Block]) -> Iterator[Block]:
             yield block
 
 
-def list_title_warnings(title: str | None, blocks: Iterable[Block]) -> list[str]:
+def list_title_warnings(title: str | None, blocks: Iterable[Block]) -> list[ServiceWarning]:
     """Return the warnings for the owner of a document whose title or headings are too long."""
     long_headings = sum(block.kind is BlockKind.HEADING and len(block.text) > MAX_TITLE_CHARACTERS for block in blocks)
-    warnings = [LONG_TITLE_WARNING] if title is not None and len(title) > MAX_TITLE_CHARACTERS else []
+    warnings = [TITLE_SHORTENED] if title is not None and len(title) > MAX_TITLE_CHARACTERS else []
     if long_headings:
         explanation = f"more than {MAX_TITLE_CHARACTERS} characters: the rest of each is a paragraph of the text."
         subject = f"{long_headings} headings have" if long_headings > 1 else "A heading has"
-        warnings.append(f"{subject} {explanation}")
+        warnings.append(ServiceWarning(WarningCode.HEADINGS_SHORTENED, f"{subject} {explanation}"))
     return warnings
 
 
-def limit_section_titles(drafts: Sequence[ChunkDraft], text_length: int) -> tuple[list[ChunkDraft], list[str]]:
+def limit_section_titles(
+    drafts: Sequence[ChunkDraft], text_length: int
+) -> tuple[list[ChunkDraft], list[ServiceWarning]]:
     """Return the chunks with section titles that are linear in the text, and a warning if some were left out.
 
     Every chunk repeats the titles above it. If all of them together are too long, each chunk keeps its innermost ones
@@ -68,7 +74,7 @@ def limit_section_titles(drafts: Sequence[ChunkDraft], text_length: int) -> tupl
         return list(drafts), []
     share = allowed // len(drafts)
     return [replace(draft, section_titles=_select_innermost(draft.section_titles, share)) for draft in drafts], [
-        REPEATED_TITLES_WARNING
+        SECTION_TITLES_OMITTED
     ]
 
 

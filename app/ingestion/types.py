@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from app.errors import AppError
+from app.warnings import ServiceWarning
 
 MAX_NODES = 250_000
 """Nodes of a document tree, whether a parser, a chunker or an archive makes them: each takes memory by itself."""
@@ -83,15 +84,16 @@ class EncodedImage:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A parser's whole answer. ``warnings`` are sentences for the document's owner.
+    """A parser's whole answer. ``warnings`` are for the document's owner.
 
-    ``images`` are there where they were asked for; one that no block names is not wanted.
+    A plain string among the ``warnings`` of a plugin gets the code ``plugin_warning``. ``images`` are there where they
+    were asked for; one that no block names is not wanted.
     """
 
     blocks: list[Block]
     title: str | None = None
     page_count: int | None = None
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[ServiceWarning] = field(default_factory=list)
     images: list[EncodedImage] = field(default_factory=list)
 
 
@@ -137,13 +139,13 @@ class TreeNode:
 class DocumentTree:
     """The stored text of a document (blocks joined by a blank line) and the tree over it.
 
-    ``line_layout`` are the lines of each page that has some; ``warnings`` are sentences for the document's owner.
+    ``line_layout`` are the lines of each page that has some; ``warnings`` are for the document's owner.
     """
 
     text: str
     root: TreeNode
     line_layouts: Mapping[int, LineLayout] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[ServiceWarning] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

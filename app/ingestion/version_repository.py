@@ -12,6 +12,7 @@ from app.db.statements import parse_statement
 from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
 from app.principal import Quotas
 from app.quotas.storage_quota import StorageQuota
+from app.warnings import ServiceWarning
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class VersionRepository:
         chunks: int,
         language: str,
         page_count: int | None,
-        warnings: Sequence[str],
+        warnings: Sequence[ServiceWarning],
         image_hashes: Collection[bytes],
     ) -> list[str] | None:
         """The version is whole and ``index_id`` still live: what is left of earlier versions and attempts goes.
@@ -87,7 +88,7 @@ class VersionRepository:
             "chunks": chunks,
             "language": language,
             "pages": page_count,
-            "warnings": json.dumps(list(warnings)),
+            "warnings": json.dumps([warning.to_json() for warning in warnings]),
             "pictures": list(image_hashes),
         }
         row = await self.session.fetch_row(_FINISH, values)

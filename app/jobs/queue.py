@@ -19,6 +19,7 @@ from app.db.notifications import listen
 from app.db.session import Database, Session
 from app.db.statements import parse_statement
 from app.ids import derive_id, generate_id
+from app.warnings import ServiceWarning, WarningCode
 
 CHANNEL = "carrel_job"
 # Larger first, within a tenant: what a conversation goes on with, what somebody waits for, what came in bulk, what
@@ -141,7 +142,7 @@ class JobQueue:
                 _POSTPONE, {**_build_fence_params(job, worker), "error": error, "until": until}
             )
             if fenced is not None and job.document_id is not None:
-                warnings = json.dumps([failure.message])
+                warnings = json.dumps([ServiceWarning(WarningCode.PROCESSING_POSTPONED, failure.message).to_json()])
                 version = {"version": job.payload.get("version"), "warnings": warnings}
                 await session.fetch_rows(_POSTPONE_DOCUMENT, {**document, **version})
 

@@ -24,6 +24,7 @@ from app.transfer.types import (
     ArchiveDamaged,
     ArchiveVersionUnsupported,
 )
+from app.warnings import is_warning_code
 
 RecordT = TypeVar("RecordT", bound="ArchiveRecord")
 MANIFEST, CHECKSUMS, SKIPPED_DOCUMENTS = "manifest.json", "SHA256SUMS", "skipped.jsonl"
@@ -46,13 +47,20 @@ def _check_metadata(value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(exc.message) from exc
 
 
+def _check_warning_code(value: str) -> str:
+    if not is_warning_code(value):
+        raise ValueError("must be a warning code")
+    return value
+
+
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(_check_storable)]
 _ScopeId = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID_LENGTH), AfterValidator(_check_storable)
 ]
 _Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARACTERS), AfterValidator(_check_storable)]
 _Uri = Annotated[str, StringConstraints(max_length=MAX_URI_LENGTH), AfterValidator(_check_storable)]
-_Warning = Annotated[str, StringConstraints(max_length=MAX_WARNING_LENGTH), AfterValidator(_check_storable)]
+_WarningCode = Annotated[str, AfterValidator(_check_warning_code)]
+_WarningMessage = Annotated[str, StringConstraints(max_length=MAX_WARNING_LENGTH), AfterValidator(_check_storable)]
 _Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 _PositiveNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
 _Path = Annotated[tuple[_Number, ...], Field(max_length=MAX_TREE_LEVELS)]
@@ -105,6 +113,13 @@ class ImageRecord(ArchiveRecord):
     height: _PositiveNumber
 
 
+class WarningRecord(ArchiveRecord):
+    """A warning of the document."""
+
+    code: _WarningCode
+    message: _WarningMessage
+
+
 class DocumentRecord(ArchiveRecord):
     """A document as its owner knows it; ``parts`` are its files in their order, the last one is the original."""
 
@@ -123,7 +138,7 @@ class DocumentRecord(ArchiveRecord):
     expires_at: ProvidedTime | None = None
     metadata: _Metadata = Field(default_factory=dict)
     page_count: _PositiveNumber | None = None
-    warnings: Annotated[list[_Warning], Field(max_length=100)] = Field(default_factory=list)
+    warnings: Annotated[list[WarningRecord], Field(max_length=100)] = Field(default_factory=list)
     images: Annotated[list[ImageRecord], Field(max_length=MAX_DOCUMENT_IMAGES)] = Field(default_factory=list)
     parts: Annotated[list[ArchivePart], Field(max_length=MAX_DOCUMENT_IMAGES + len(PARTS) + 1)]
 

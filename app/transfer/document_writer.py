@@ -13,7 +13,7 @@ import numpy as np
 from app.db.models.tenant_data import DocumentRow
 from app.db.statements import Record
 from app.documents.types import build_node_id
-from app.ingestion.title_limits import LONG_TITLE_WARNING, split_title
+from app.ingestion.title_limits import TITLE_SHORTENED, split_title
 from app.settings.environment import find_temporary_directory
 from app.transfer.archive_format import (
     CHUNKS,
@@ -29,6 +29,7 @@ from app.transfer.archive_format import (
     ImageRecord,
     NodeRecord,
     PageRecord,
+    WarningRecord,
     build_image_name,
 )
 from app.transfer.types import (
@@ -39,6 +40,7 @@ from app.transfer.types import (
     MAX_RECORD_BYTES,
     MAX_TREE_LEVELS,
 )
+from app.warnings import parse_stored_warnings
 
 NodePath = tuple[int, ...]
 # Topics of several search indexes lie beside each other: so far behind its neighbours a node is looked for.
@@ -246,7 +248,7 @@ def _build_document_record(row: DocumentRow, parts: Sequence[ArchivePart], image
         expires_at=row.expires_at,
         metadata=row.attributes,
         page_count=row.page_count,
-        warnings=[*row.warnings, *([] if title == row.title else [LONG_TITLE_WARNING])],
+        warnings=_build_warning_records(row, title),
         images=[
             ImageRecord(
                 number=image["ordinal"], media_type=image["media_type"], width=image["width"], height=image["height"]
@@ -259,6 +261,13 @@ def _build_document_record(row: DocumentRow, parts: Sequence[ArchivePart], image
             ArchivePart(name=ORIGINAL, bytes=row.bytes, sha256=row.sha256.hex()),
         ],
     )
+
+
+def _build_warning_records(row: DocumentRow, title: str | None) -> list[WarningRecord]:
+    warnings = parse_stored_warnings(row.warnings)
+    if title != row.title:
+        warnings.append(TITLE_SHORTENED)
+    return [WarningRecord(code=warning.code, message=warning.message) for warning in warnings]
 
 
 def _iter_image_parts(images: Sequence[Record]) -> Iterator[ArchivePart]:

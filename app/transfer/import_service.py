@@ -55,6 +55,7 @@ from app.transfer.repository import TransferRepository
 from app.transfer.slots import ImportCapacity
 from app.transfer.tar import TarReader
 from app.transfer.types import ArchiveDamaged, ArchiveMismatch, ImportResult
+from app.warnings import ServiceWarning
 
 NO_GROWTH = {"documents": 0, "stored_bytes": 0, "chunks": 0}
 REINDEXED_MESSAGE = "The knowledge base was reindexed while this was imported; import it again."
@@ -241,7 +242,7 @@ class _DocumentImport:
             tree=content.tree,
             title=self.record.title,
             page_count=self.record.page_count,
-            warnings=list(self.record.warnings),
+            warnings=[ServiceWarning(warning.code, warning.message) for warning in self.record.warnings],
             language=content.language,
             drafts=content.drafts,
             token_counts=content.token_counts,

@@ -340,7 +340,8 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
         time.sleep(0.02)
     assert waiting["status"] == "queued"
     assert waiting["error"] is None
-    assert f"until {tomorrow}T00:00:00Z" in waiting["warnings"][0]
+    assert f"until {tomorrow}T00:00:00Z" in waiting["warnings"][0]["message"]
+    assert waiting["warnings"][0]["code"] == "processing_postponed"
     assert tenant.admin.get("/v1/me").json()["used"]["embedding_tokens_per_day"] >= 1
 
     # Queries whose vectors are not known are looked for by their words.

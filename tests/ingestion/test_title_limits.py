@@ -11,14 +11,15 @@ from app.ingestion.parsers import NO_OCR, ParseOptions
 from app.ingestion.parsers.formats import markdown
 from app.ingestion.title_limits import (
     FREE_TITLE_CHARACTERS,
-    LONG_TITLE_WARNING,
     MAX_TITLE_CHARACTERS,
     MAX_TITLE_RATIO,
-    REPEATED_TITLES_WARNING,
+    SECTION_TITLES_OMITTED,
+    TITLE_SHORTENED,
 )
 from app.ingestion.tree import build_tree, walk_nodes
 from app.ingestion.types import Block, BlockKind, LineLayout, ParsedDocument
 from app.knowledge_bases.types import Chunking
+from app.warnings import ServiceWarning
 
 LONG = " ".join(f"word{number}" for number in range(2000))
 WORDS = ChunkTools(lambda texts: [len(text.split()) for text in texts], lambda texts: None, 256)  # type: ignore[arg-type,return-value]
@@ -42,7 +43,10 @@ def test_build_tree_long_heading_becomes_title_and_paragraph(place: dict[str, in
     assert LONG.startswith(titles[0] + " ")
     assert tree.text.split() == [*LONG.split(), "body"]
     assert tree.warnings == [
-        f"A heading has more than {MAX_TITLE_CHARACTERS} characters: the rest of each is a paragraph of the text."
+        ServiceWarning(
+            "headings_shortened",
+            f"A heading has more than {MAX_TITLE_CHARACTERS} characters: the rest of each is a paragraph of the text.",
+        )
     ]
 
 
@@ -69,7 +73,7 @@ def test_build_tree_long_title_loses_no_word() -> None:
     assert tree.root.title is not None
     assert len(tree.root.title) <= MAX_TITLE_CHARACTERS
     assert [*tree.root.title.split(), *tree.text.split()] == [*LONG.split(), "body"]
-    assert tree.warnings == [LONG_TITLE_WARNING]
+    assert tree.warnings == [TITLE_SHORTENED]
 
 
 def test_build_tree_title_that_is_the_first_heading_is_not_repeated() -> None:
@@ -100,7 +104,7 @@ def test_chunk_document_section_titles_are_linear_in_the_text() -> None:
     assert len(drafts) == 5000
     assert stored <= FREE_TITLE_CHARACTERS + MAX_TITLE_RATIO * len(tree.text)
     assert all(draft.section_titles[-1].startswith("s") for draft in drafts)
-    assert REPEATED_TITLES_WARNING in tree.warnings
+    assert SECTION_TITLES_OMITTED in tree.warnings
 
 
 def test_chunk_document_usual_headings_stay_whole() -> None:

@@ -444,7 +444,7 @@ async def test_a_job_is_postponed_and_resumed_with_all_its_attempts(queue: JobQu
         assert found is not None
         assert (found["state"], found["run_at"], found["worker"]) == ("ready", until, None)
         told = await owner.fetchrow("select status, warnings, error from document where id = $1", document)
-        assert tuple(told) == ("queued", json.dumps([LATER.message]), None)
+        assert tuple(told) == ("queued", json.dumps([{"code": "processing_postponed", "message": LATER.message}]), None)
         for other, code in ((stranger, LATER.code), (tenant, "another")):
             async with queue.database.transaction(other) as session:
                 await queue.resume_jobs(session, tenant_id=other, code=code)

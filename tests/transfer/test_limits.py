@@ -56,7 +56,15 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: archive(Doc(TEXTS, {"source_uri": "u" * (MAX_URI_LENGTH + 1)})),
         "document.json: source_uri",
     ),
-    "warning": (lambda: archive(Doc(TEXTS, {"warnings": ["w" * 3000]})), "document.json: warnings"),
+    "warning": (
+        lambda: archive(Doc(TEXTS, {"warnings": [{"code": "a_code", "message": "w" * 3000}]})),
+        "document.json: warnings.0.message",
+    ),
+    "warning code": (
+        lambda: archive(Doc(TEXTS, {"warnings": [{"code": "No code", "message": "w"}]})),
+        "document.json: warnings.0.code",
+    ),
+    "plain warning": (lambda: archive(Doc(TEXTS, {"warnings": ["w"]})), "document.json: warnings.0"),
     "source": (lambda: archive(Doc(TEXTS, {"source": "s" * 513})), "document.json: source"),
     "node title": (
         lambda: edited("nodes.jsonl", second(title="t" * (MAX_TITLE_CHARACTERS + 1))),

@@ -165,6 +165,18 @@ def test_pictures_come_along(service: Service) -> None:
     assert take(service.new_tenant("more pictures"), "default", again).json()["documents"] == 1
 
 
+def test_export_and_import_carry_warnings_of_documents(service: Service) -> None:
+    warnings = [{"code": "images_not_read", "message": "1 picture was not read."}]
+    tenant = service.new_tenant("warnings")
+    assert take(tenant, "default", archive_of(Doc(["A text."], {"warnings": warnings}))).json()["documents"] == 1
+    assert [document["warnings"] for document in documents(tenant.admin, "default").values()] == [warnings]
+    again = tenant.admin.get("/v1/knowledge-bases/default/export").content
+    with tarfile.open(fileobj=BytesIO(again)) as tar:
+        file = tar.extractfile("documents/0000001/document.json")
+        assert file is not None
+        assert json.load(file)["warnings"] == warnings
+
+
 def test_what_is_not_ready_is_left_out_and_named(service: Service) -> None:
     tenant = service.new_tenant("half")
     tenant.add_text("The tern.")

@@ -153,7 +153,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     status: Mapped[str] = mapped_column(server_default=text("'queued'"))
     progress: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     error: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    warnings: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
+    warnings: Mapped[list[dict[str, str]]] = mapped_column(JSONB, server_default=text("'[]'"))
     page_count: Mapped[int | None]
     chunk_count: Mapped[int] = mapped_column(server_default=text("0"))
     language: Mapped[str | None]

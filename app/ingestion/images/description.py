@@ -21,6 +21,7 @@ from app.ingestion.types import Block, ChunkDraft, DocumentTree, EncodedImage, N
 from app.logging import get_logger
 from app.object_store import ObjectMissing, ObjectStore
 from app.temp_files import create_temp_directory, create_temp_file
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -128,12 +129,12 @@ def _apply_description(block: Block, hashes: Sequence[bytes], descriptions: Mapp
     return replace(block, text=description) if description else None
 
 
-def _list_undescribed_warnings(count: int, failure: VisionFailure | None) -> list[str]:
-    """For the document's owner."""
+def _list_undescribed_warnings(count: int, failure: VisionFailure | None) -> list[ServiceWarning]:
     if not count:
         return []
     reason = failure.message if failure else "The vision model said nothing of them."
-    return [f"{count} {'pictures were' if count > 1 else 'picture was'} not described. {reason}"]
+    message = f"{count} {'pictures were' if count > 1 else 'picture was'} not described. {reason}"
+    return [ServiceWarning(WarningCode.IMAGES_NOT_DESCRIBED, message)]
 
 
 def find_draft_images(tree: DocumentTree, drafts: Sequence[ChunkDraft]) -> dict[int, int]:

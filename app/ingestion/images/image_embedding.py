@@ -14,6 +14,7 @@ from app.ingestion.images.description import MAX_FAILURES, hash_image
 from app.ingestion.progress import IngestionProgress
 from app.ingestion.types import EncodedImage
 from app.quotas.token_budget import TokenBudget
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_SLICE_IMAGES = 16
 MAX_SLICE_BYTES = 8 * 1024 * 1024
@@ -132,8 +133,8 @@ async def _return_image(image: EncodedImage) -> EncodedImage:
     return image
 
 
-def _list_rejection_warnings(rejected: int, total: int) -> list[str]:
-    """For the document's owner."""
+def _list_rejection_warnings(rejected: int, total: int) -> list[ServiceWarning]:
     if not rejected:
         return []
-    return [f"The embedding model did not take {rejected} of {total} pictures: they are found by their words alone."]
+    message = f"The embedding model did not take {rejected} of {total} pictures: they are found by their words alone."
+    return [ServiceWarning(WarningCode.IMAGES_NOT_EMBEDDED, message)]

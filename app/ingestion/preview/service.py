@@ -27,6 +27,7 @@ from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import Chunking
 from app.quotas.token_budget import TokenBudget
 from app.threads import run_in_thread
+from app.warnings import ServiceWarning
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 # Of a longer text only so much is cut into chunks: the API process, which answers searches, does it.
@@ -64,7 +65,7 @@ class Preview:
     media_type: str
     title: str | None
     page_count: int | None
-    warnings: Sequence[str]
+    warnings: Sequence[ServiceWarning]
     quality: ParseQuality
     tokens: int
     tree: DocumentTree

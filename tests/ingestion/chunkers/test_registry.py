@@ -12,6 +12,7 @@ from app.ingestion.chunking import chunk_document, parse_chunker_options
 from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, BlockKind, ChunkerFailed, DocumentTree, ParsedDocument
 from app.knowledge_bases.types import Chunking
+from app.warnings import ServiceWarning
 from tests.fixtures.plugins import Plugins, plugins
 from tests.ingestion.chunkers.chunk_texts import embed
 from tests.ingestion.documents import words
@@ -66,6 +67,13 @@ def test_a_plugin_s_chunker_is_chosen_by_its_name(plugins: Plugins) -> None:
     assert counts == [4]
 
 
+def test_chunk_document_plain_warning_of_a_plugin_gets_a_code(plugins: Plugins) -> None:
+    add(plugins, "c_warns", "tree.warnings.append('A plain string.') or ChunkerOutput(whole(tree))")
+    tree = document()
+    chunk_document(tree, Chunking("mine"), tools())
+    assert tree.warnings == [ServiceWarning("plugin_warning", "A plain string.")]
+
+
 @pytest.mark.parametrize(
     ("module", "expression", "told"),
     [
@@ -78,6 +86,7 @@ def test_a_plugin_s_chunker_is_chosen_by_its_name(plugins: Plugins) -> None:
         ("c_paths", "ChunkerOutput([ChunkDraft('Whales', 0, 6, node_path=5)])", "'mine' failed"),
         ("c_topics", "ChunkerOutput(whole(tree), topics=['x'])", "no chunk"),
         ("c_lost", "ChunkerOutput(whole(tree), topics=[TreeNode(NodeKind.TOPIC, 0, 0, 3, path=(9, 9))])", "no place"),
+        ("c_warning", "tree.warnings.append(1) or ChunkerOutput(whole(tree))", "'mine' failed"),
         ("c_other", "ChunkerOutput([ChunkDraft('whales', 0, 6)])", "another text"),
         ("c_long", "ChunkerOutput([ChunkDraft('Whales', 0, 600)])", "no range"),
     ],

@@ -9,13 +9,17 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.types import Block, BlockKind, ParsedDocument
+from app.warnings import ServiceWarning
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     command, _, argument = path.read_text().partition(" ")
+    if command == "warn":
+        return warn()
     actions: dict[str, Callable[[str], str]] = {
         "loop": loop,
         "sleep": partial(sleep, options),
@@ -32,6 +36,16 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         "process": process,
     }
     return ParsedDocument([Block(BlockKind.PARAGRAPH, actions[command](argument))])
+
+
+def warn() -> ParsedDocument:
+    """Give each kind of warning that a plugin may give: a plain string, a code of its own, and a malformed code."""
+    warnings: list[Any] = [
+        "A plain string.",
+        ServiceWarning("own_code", "Its own."),
+        ServiceWarning("No code", "Else."),
+    ]
+    return ParsedDocument([Block(BlockKind.PARAGRAPH, "text")], warnings=warnings)
 
 
 def loop(_: str) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.docx import docx_parser
+from app.warnings import ServiceWarning
 from tests.ingestion.parsers.word import box, cell, field, links, p, part, run, shown, style, t, table, text_of, write
 
 
@@ -37,7 +38,7 @@ def test_a_document_of_python_docx(path: Path, samples: Path, options: ParseOpti
     written.save(str(path))
     document = docx_parser.parse(path, options)
     assert (document.title, document.page_count) == ("Rental terms", None)
-    assert document.warnings == ["1 picture was not read."]
+    assert document.warnings == [ServiceWarning("images_not_read", "1 picture was not read.")]
     assert shown(document) == [
         ("paragraph", 0, "Northwind"),
         ("heading", 1, "Rental terms"),
@@ -216,7 +217,7 @@ def test_charts_and_diagrams_are_read_pictures_are_counted(path: Path, options: 
         ("list_item", "Drive"),
         ("table", "| | a |\n| --- | --- |\n| b | b |"),
     ]
-    assert document.warnings == ["3 pictures were not read."]
+    assert document.warnings == [ServiceWarning("images_not_read", "3 pictures were not read.")]
 
 
 def test_embedded_documents_are_read_or_counted(path: Path, options: ParseOptions) -> None:
@@ -225,4 +226,4 @@ def test_embedded_documents_are_read_or_counted(path: Path, options: ParseOption
     write(path, body, {"word/chunk.html": "<h2>In HTML</h2>", "word/chunk.rtf": "x"}, extra_links=targets)
     document = docx_parser.parse(path, options)
     assert text_of(document) == ["In HTML", "end"]
-    assert document.warnings == ["2 embedded documents were not read."]
+    assert document.warnings == [ServiceWarning("embedded_documents_not_read", "2 embedded documents were not read.")]

@@ -9,6 +9,7 @@ from app.ingestion.parsers import PARSERS, ParseOptions
 from app.ingestion.parsers.formats.docx import docx_parser
 from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, NoTextFound, TextTooLong
+from app.warnings import ServiceWarning
 from tests.ingestion.parsers.word import LINKS, STRICT_WORD, WORD, cell, links, p, run, style, table, text_of, write
 
 
@@ -56,12 +57,18 @@ def test_what_is_outside_the_package_is_never_asked_for(path: Path, options: Par
     body = p("text") + f"<w:p>{run('<c:chart r:id=' + chr(34) + 'c' + chr(34) + '/>')}</w:p>"
     body += '<w:sectPr><w:headerReference r:id="h"/><w:footerReference r:id="u"/></w:sectPr>'
     document = docx_parser.parse(write(path, body, extra_links=outside + up + missing), options)
-    assert (text_of(document), document.warnings) == (["text"], ["1 picture was not read."])
+    assert (text_of(document), document.warnings) == (
+        ["text"],
+        [ServiceWarning("images_not_read", "1 picture was not read.")],
+    )
 
 
 def test_damaged_parts_are_left_out(path: Path, options: ParseOptions) -> None:
     document = docx_parser.parse(write(path, p("text"), {"styles": "<w:styles", "numbering": ""}), options)
-    assert (text_of(document), document.warnings) == (["text"], ["2 damaged parts were not read."])
+    assert (text_of(document), document.warnings) == (
+        ["text"],
+        [ServiceWarning("damaged_parts_not_read", "2 damaged parts were not read.")],
+    )
 
 
 def test_entities_are_not_expanded(path: Path, options: ParseOptions) -> None:

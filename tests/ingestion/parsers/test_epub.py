@@ -9,6 +9,7 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import epub
 from app.ingestion.parsers.toolkit.archives import MAX_MEMBER_BYTES
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
+from app.warnings import ServiceWarning
 
 CONTAINER = """<?xml version="1.0"?><container xmlns="urn:oasis:names:tc:opendocument:xmlns:container" version="1.0">
 <rootfiles><rootfile full-path="OEBPS/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>"""
@@ -64,7 +65,7 @@ def test_a_book(tmp_path: Path, options: ParseOptions) -> None:
         (BlockKind.HEADING, 1, "The second chapter"),
         (BlockKind.PARAGRAPH, 0, "Nothing but text."),
     ]
-    assert document.warnings == ["2 pictures were not read."]
+    assert document.warnings == [ServiceWarning("images_not_read", "2 pictures were not read.")]
 
 
 def test_an_older_table_of_contents(tmp_path: Path, options: ParseOptions) -> None:
@@ -75,7 +76,7 @@ def test_an_older_table_of_contents(tmp_path: Path, options: ParseOptions) -> No
 def test_a_missing_chapter_leaves_the_others(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(tmp_path, options, {"OEBPS/text/one.xhtml": None})
     assert [block.text for block in document.blocks] == ["The second chapter", "Nothing but text."]
-    assert document.warnings[0] == "1 of 2 chapters are damaged and were not read."
+    assert document.warnings[0] == ServiceWarning("chapters_not_read", "1 of 2 chapters are damaged and were not read.")
 
 
 @pytest.mark.parametrize("algorithm", ["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"])

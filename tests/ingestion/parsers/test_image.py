@@ -14,6 +14,7 @@ from app.ingestion.parsers import PARSERS, LanguageData, ParseOptions
 from app.ingestion.parsers.formats import image
 from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import Block, BlockKind, CorruptFile, IngestionError, NoTextFound, TextTooLong, TooManyPages
+from app.warnings import ServiceWarning
 from tests.ingestion.parsers.conftest import LIMITS
 from tests.ingestion.parsers.images import NOWHERE, SENTENCE, png, reading, saved, text_picture
 
@@ -102,7 +103,7 @@ def test_each_page_of_a_tiff_has_its_number(options: ParseOptions, tmp_path: Pat
         (3, "The second page of three is this."),
     ]
     assert document.page_count == 3
-    assert document.warnings == ["Page 2 has no text that could be read."]
+    assert document.warnings == [ServiceWarning("pages_without_text", "Page 2 has no text that could be read.")]
 
 
 def test_a_damaged_page_of_a_tiff_leaves_the_others(options: ParseOptions, tmp_path: Path) -> None:
@@ -117,7 +118,9 @@ def test_a_damaged_page_of_a_tiff_leaves_the_others(options: ParseOptions, tmp_p
     path.write_bytes(data)
     document = image.parse(path, reading(options))
     assert [block.page for block in document.blocks] == [1]
-    assert document.warnings == ["Page 2 could not be read: the file is damaged."]
+    assert document.warnings == [
+        ServiceWarning("damaged_pages_not_read", "Page 2 could not be read: the file is damaged.")
+    ]
 
 
 @pytest.mark.parametrize("extension", ["gif", "webp", "png"])
@@ -126,7 +129,9 @@ def test_of_an_animation_the_first_picture_is_read(extension: str, options: Pars
     path = saved(text_picture(), tmp_path / f"x.{extension}", save_all=True, append_images=others, duration=100)
     document = image.parse(path, reading(options))
     assert [block.text for block in document.blocks] == [SENTENCE]
-    assert document.warnings == ["Only the first picture of the animation was read."]
+    assert document.warnings == [
+        ServiceWarning("animation_frames_not_read", "Only the first picture of the animation was read.")
+    ]
 
 
 TURNED = [
@@ -211,4 +216,6 @@ async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, 
     finally:
         await pool.close()
     assert [block.text for block in document.blocks] == [SENTENCE]
-    assert document.warnings == ["Pictures were read as eng alone: no OCR language data for xyz."]
+    assert document.warnings == [
+        ServiceWarning("ocr_languages_missing", "Pictures were read as eng alone: no OCR language data for xyz.")
+    ]

@@ -8,6 +8,7 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import mail
 from app.ingestion.parsers.formats.mail import MAX_DEPTH, MAX_PARTS
 from app.ingestion.types import CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
+from app.warnings import ServiceWarning
 
 LETTER = """\
 Received: from there by here; Mon, 1 Jan 2024 10:00:01 +0100
@@ -82,7 +83,9 @@ def test_a_letter(line_break: str, tmp_path: Path, options: ParseOptions) -> Non
         ("heading", "Hello"),
         ("paragraph", "there"),
     ]
-    assert document.warnings == ["2 attachments were not read: résumé.pdf, image/png."]
+    assert document.warnings == [
+        ServiceWarning("attachments_not_read", "2 attachments were not read: résumé.pdf, image/png.")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +133,8 @@ def test_headers_that_break_the_rules(header: str, shown: str, tmp_path: Path, o
 def test_many_attachments_are_counted(tmp_path: Path, options: ParseOptions) -> None:
     parts = "".join(f"--X\nContent-Type: image/png; name=p{number}.png\n\nx\n" for number in range(30))
     document = parsed(f"From: a\nContent-Type: multipart/mixed; boundary=X\n\n{parts}--X--", tmp_path, options)
-    assert document.warnings[0].startswith("30 attachments were not read: p0.png, p1.png, ")
-    assert document.warnings[0].endswith(", p19.png and 10 more.")
+    assert document.warnings[0].message.startswith("30 attachments were not read: p0.png, p1.png, ")
+    assert document.warnings[0].message.endswith(", p19.png and 10 more.")
 
 
 def test_messages_are_read_to_a_depth(tmp_path: Path, options: ParseOptions) -> None:
@@ -139,7 +142,7 @@ def test_messages_are_read_to_a_depth(tmp_path: Path, options: ParseOptions) -> 
     document = parsed(f"{inner}Subject: last\n\ntext", tmp_path, options)
     headings = [block.text for block in document.blocks if block.kind.value == "heading"]
     assert headings == [f"level {number}" for number in range(1, MAX_DEPTH + 1)]
-    assert document.warnings == ["1 attachment was not read: message/rfc822."]
+    assert document.warnings == [ServiceWarning("attachments_not_read", "1 attachment was not read: message/rfc822.")]
 
 
 @pytest.mark.parametrize(

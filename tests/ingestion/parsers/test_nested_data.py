@@ -9,6 +9,7 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import json_data, xml_data
 from app.ingestion.parsers.toolkit.nested_data import MAX_BLOCK_CHARACTERS
 from app.ingestion.types import CorruptFile, ParsedDocument, TextTooLong
+from app.warnings import ServiceWarning
 
 LONG = "It stands in every room on its own four legs, and never falls over, however hard it is pushed by anybody."
 ENTITIES = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd"><!ENTITY y "inside">]>'
@@ -98,7 +99,7 @@ def test_titles_of_json(content: str, title: str | None, tmp_path: Path, options
 def test_damaged_lines_are_counted(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed('{"a": 1}\n{"a": \n{"a": 3}\n', "json", tmp_path, options)
     assert [block.text for block in document.blocks] == ["a: 1", "a: 3"]
-    assert document.warnings == ["1 of 3 lines are damaged and were not read."]
+    assert document.warnings == [ServiceWarning("lines_not_read", "1 of 3 lines are damaged and were not read.")]
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from app.ingestion.parsers.formats.pdf.ocr import (
     TIME_LIMIT_REASON,
     OcrEngine,
     format_install_hint,
-    format_language_warning,
     format_page_ranges,
+    list_language_warnings,
 )
 from app.ingestion.parsers.toolkit.tessdata import find_language_data
+from app.warnings import ServiceWarning
 from tests.ingestion.parsers.images import NOWHERE, SENTENCE, reading, text_picture
 
 
@@ -90,12 +91,8 @@ def test_what_is_missing_is_named() -> None:
         "tesseract-ocr-eng tesseract-ocr-chi-sim)"
     )
     assert format_install_hint(NO_OCR).endswith("tesseract-ocr-eng)")
-    assert (
-        format_language_warning(LanguageData("x", ("eng",)))
-        == format_language_warning(LanguageData(missing=("eng",)))
-        == ""
-    )
-    assert (
-        format_language_warning(LanguageData("x", ("eng", "deu"), ("fra",)))
-        == "Pictures were read as eng, deu alone: no OCR language data for fra."
-    )
+    assert list_language_warnings(LanguageData("x", ("eng",))) == []
+    assert list_language_warnings(LanguageData(missing=("eng",))) == []
+    assert list_language_warnings(LanguageData("x", ("eng", "deu"), ("fra",))) == [
+        ServiceWarning("ocr_languages_missing", "Pictures were read as eng, deu alone: no OCR language data for fra.")
+    ]

@@ -45,7 +45,7 @@ def test_a_file_cut_off_later_keeps_what_can_be_read(demo: Path, tmp_path: Path,
     path = tmp_path / "cut.pdf"
     path.write_bytes(data[: len(data) - 400])
     document = pdf_parser.parse(path, options)
-    assert "damaged" in document.warnings[0]
+    assert document.warnings[0].code == "file_repaired"
     assert document.page_count == 8
 
 

@@ -10,6 +10,7 @@ from PIL import Image
 from app.ingestion.parsers import LanguageData, ParseOptions
 from app.ingestion.parsers.formats.pdf import pdf_parser
 from app.ingestion.types import BlockKind, NoTextFound
+from app.warnings import ServiceWarning
 from tests.ingestion.parsers.images import FITZ, NOWHERE, SENTENCE, png, reading, text_picture
 
 TEXT = "This page has a line of text."
@@ -66,14 +67,20 @@ def test_pages_that_look_like_scans_are_named(book: Book, options: ParseOptions,
         book.page("", SCAN) if is_scan else book.page()
     document = pdf_parser.parse(book.save(tmp_path), options)
     assert [block.page for block in document.blocks] == [1, 3, 7]
-    assert document.warnings == [f"Pages 2, 4-6 look like scans and were not read: {NOT_INSTALLED}."]
+    assert document.warnings == [
+        ServiceWarning("ocr_pages_not_read", f"Pages 2, 4-6 look like scans and were not read: {NOT_INSTALLED}.")
+    ]
 
 
 def test_one_page_that_looks_like_a_scan_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
     document = pdf_parser.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0))
-    assert document.warnings == ["Page 2 looks like a scan and was not read: the time for one file was used up."]
+    assert document.warnings == [
+        ServiceWarning(
+            "ocr_pages_not_read", "Page 2 looks like a scan and was not read: the time for one file was used up."
+        )
+    ]
 
 
 def test_scans_alone_say_what_to_install(book: Book, options: ParseOptions, tmp_path: Path) -> None:
@@ -94,7 +101,9 @@ def test_scans_are_read_among_other_pages(book: Book, options: ParseOptions, tmp
         (BlockKind.PARAGRAPH, 1, TEXT),
         (BlockKind.PARAGRAPH, 2, SENTENCE),
     ]
-    assert document.warnings == ["Page 3 has pictures alone, and no text was found in them."]
+    assert document.warnings == [
+        ServiceWarning("pages_without_text", "Page 3 has pictures alone, and no text was found in them.")
+    ]
 
 
 def test_a_scan_that_lies_sideways_in_its_page_is_read(book: Book, options: ParseOptions, tmp_path: Path) -> None:
@@ -130,7 +139,9 @@ def test_garbled_pages_are_counted(book: Book, options: ParseOptions, tmp_path: 
     book.pdf.new_page().insert_text((50, 50), TEXT, fontname="tiro")
     document = pdf_parser.parse(book.save(tmp_path), options)
     assert [(block.page, block.text) for block in document.blocks] == [(2, TEXT)]
-    assert document.warnings == ["1 of 2 pages have fonts whose characters cannot be read."]
+    assert document.warnings == [
+        ServiceWarning("fonts_not_readable", "1 of 2 pages have fonts whose characters cannot be read.")
+    ]
 
 
 PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
@@ -139,13 +150,17 @@ PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
 @pytest.mark.parametrize(
     ("pages", "warnings"),
     [
-        pytest.param([[(picture(1), PLACE)]], ["1 picture was not read."], id="one"),
+        pytest.param([[(picture(1), PLACE)]], [ServiceWarning("images_not_read", "1 picture was not read.")], id="one"),
         pytest.param(
             [[(picture(n), PLACE), (picture(9), LOGO_PLACE)] for n in range(4)],
-            ["4 pictures were not read."],
+            [ServiceWarning("images_not_read", "4 pictures were not read.")],
             id="four and a logo on every page",
         ),
-        pytest.param([[(picture(1), PLACE)], [(picture(1), PLACE)]], ["1 picture was not read."], id="one twice"),
+        pytest.param(
+            [[(picture(1), PLACE)], [(picture(1), PLACE)]],
+            [ServiceWarning("images_not_read", "1 picture was not read.")],
+            id="one twice",
+        ),
         pytest.param([[(picture(1, side=63), PLACE)]], [], id="an icon"),
         pytest.param([[(picture(1), (0.0, 0.0, 400.0, 400.0))]], [], id="the paper"),
         pytest.param([[]], [], id="none"),
@@ -153,7 +168,7 @@ PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
 )
 def test_pictures_beside_text_are_counted(
     pages: list[list[tuple[bytes, tuple[float, float, float, float]]]],
-    warnings: list[str],
+    warnings: list[ServiceWarning],
     book: Book,
     options: ParseOptions,
     tmp_path: Path,

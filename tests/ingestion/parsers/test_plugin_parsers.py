@@ -11,6 +11,7 @@ from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
 from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import CorruptFile, ParserOutOfMemory, ParserTimeout, UnsupportedFormat
+from app.warnings import ServiceWarning
 from tests.fixtures.plugins import Plugins, plugins
 from tests.ingestion.parsers.conftest import LIMITS
 
@@ -112,6 +113,16 @@ async def test_the_limits_are_the_same(
     (tmp_path / "file").write_text(command)
     with pytest.raises(error):
         await open_pool(wall_seconds=wall_seconds).parse(tmp_path / "file", "text/x-bad")
+
+
+async def test_parse_plugin_warnings_become_pairs_of_code_and_message(pool: ParserPool, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("warn")
+    document = await pool.parse(tmp_path / "file", "text/x-bad")
+    assert document.warnings == [
+        ServiceWarning("plugin_warning", "A plain string."),
+        ServiceWarning("own_code", "Its own."),
+        ServiceWarning("plugin_warning", "Else."),
+    ]
 
 
 async def test_one_that_the_child_cannot_import_stops_no_other(pool: ParserPool, tmp_path: Path) -> None:

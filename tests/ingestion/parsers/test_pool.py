@@ -87,6 +87,9 @@ async def test_a_broken_limit_is_a_clear_error_and_the_pool_works_on(
         ('raw {"blocks":[["paragraph","a",0,-1,null]]}', ParserCrashed),
         ('raw {"failed":{"error":"SystemExit","message":""},"resident_mb":1}', ParserCrashed),
         ('raw {"done":{"title":1,"page_count":1,"warnings":[]},"resident_mb":1}', ParserCrashed),
+        ('raw {"done":{"title":null,"page_count":1,"warnings":["plain"]},"resident_mb":1}', ParserCrashed),
+        ('raw {"done":{"title":null,"page_count":1,"warnings":[["No code","m"]]},"resident_mb":1}', ParserCrashed),
+        ('raw {"done":{"title":null,"page_count":1,"warnings":[["a_code",1]]},"resident_mb":1}', ParserCrashed),
     ],
 )
 async def test_a_child_out_of_order_is_a_clear_error_and_the_pool_works_on(

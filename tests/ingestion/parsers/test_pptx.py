@@ -8,6 +8,7 @@ import pytest
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import pptx
 from app.ingestion.types import BlockKind, CorruptFile, TextTooLong
+from app.warnings import ServiceWarning
 
 
 def test_the_product_tour(demo: Path, options: ParseOptions) -> None:
@@ -66,5 +67,7 @@ def test_a_damaged_slide_leaves_the_others(demo: Path, tmp_path: Path, options: 
             data = old.read(name)
             new.writestr(name, data.replace(b"c:plotArea", b"c:gone") if broken else data)
     document = pptx.parse(path, options)
-    assert document.warnings == ["1 of 6 slides are damaged and were read in part."]
+    assert document.warnings == [
+        ServiceWarning("slides_partly_read", "1 of 6 slides are damaged and were read in part.")
+    ]
     assert {block.slide for block in document.blocks} == {1, 2, 3, 4, 5, 6}

@@ -15,6 +15,7 @@ from pptx.util import Inches
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import pptx
 from app.ingestion.types import ParsedDocument
+from app.warnings import ServiceWarning
 
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
 DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
@@ -114,7 +115,9 @@ def test_pictures_and_other_graphics_are_counted(
     group = slide.shapes.add_group_shape()
     group.shapes.add_picture(str(samples / "photo.png"), Inches(1), Inches(1))
     insert(slide, frame("http://schemas.microsoft.com/office/drawing/2014/chartex"))
-    assert read(presentation, tmp_path, options).warnings == ["4 pictures were not read."]
+    assert read(presentation, tmp_path, options).warnings == [
+        ServiceWarning("images_not_read", "4 pictures were not read.")
+    ]
 
 
 def test_of_alternatives_one_is_read(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
@@ -136,7 +139,7 @@ def test_damaged_comments_leave_the_slide(
     document = read(presentation, tmp_path, options)
     assert (shown(document), document.warnings) == (
         [("heading", "Title", 1)],
-        ["1 of 1 slides are damaged and were read in part."],
+        [ServiceWarning("slides_partly_read", "1 of 1 slides are damaged and were read in part.")],
     )
 
 

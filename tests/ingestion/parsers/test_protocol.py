@@ -19,6 +19,7 @@ from app.ingestion.parsers.sandbox.protocol import (
     encode_error,
 )
 from app.ingestion.types import MAX_NODES, Block, BlockKind, CorruptFile, LineLayout, ParsedDocument, ParserCrashed
+from app.warnings import ServiceWarning
 
 PAGE = (6000, 8000)
 TEXT = "one two six"
@@ -118,10 +119,14 @@ def test_no_more_lines_than_any_document_has() -> None:
 
 
 def test_what_is_said_of_a_document_has_no_character_that_cannot_be_stored() -> None:
-    document = ParsedDocument([Block(BlockKind.PARAGRAPH, "x")], title="a\0b", warnings=["\0 sheets"])
+    document = ParsedDocument(
+        [Block(BlockKind.PARAGRAPH, "x")],
+        title="a\0b",
+        warnings=[ServiceWarning("damaged_sheets_not_read", "\0 sheets")],
+    )
     answered = received(document)
     assert answered is not None
-    assert (answered.title, answered.warnings) == ("ab", [" sheets"])
+    assert (answered.title, answered.warnings) == ("ab", [ServiceWarning("damaged_sheets_not_read", " sheets")])
     answer = ResponseDecoder(max_characters=100)
     answer.feed_line(encode_error(CorruptFile("no \0 table"), resident_mb=1))
     assert answer.error is not None

@@ -19,6 +19,7 @@ from app.ingestion.types import (
     ParserCrashed,
     TextTooLong,
 )
+from app.warnings import ServiceWarning
 from tests.ingestion.parsers.workbooks import DATE, DATE_TIME, DURATION, Value, cell, sheet, worksheet, write
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -47,7 +48,7 @@ def test_the_sheets_of_a_real_workbook(name: str, samples: Path, options: ParseO
         (RECORD, 4, "Question: Can I return late?\nAnswer: Yes, within 29 minutes."),
         (RECORD, 4, "Question: Muss ich Benzin bezahlen?\nAnswer: Only for what is missing: 汽油"),
     ]
-    assert document.warnings == ["1 hidden sheet was not read."]
+    assert document.warnings == [ServiceWarning("hidden_sheets_not_read", "1 hidden sheet was not read.")]
     assert (document.title, document.page_count) == (None, None)
 
 
@@ -93,7 +94,9 @@ def test_what_is_no_date_does_no_harm(number: str, style: int, tmp_path: Path, o
     sheets = {"Odd": worksheet(f'<sheetData><row r="1">{row}</row></sheetData>'), "Fine": sheet([["fine"]])}
     document = spreadsheets.parse(write(tmp_path / "book", sheets), options)
     assert [block.text for block in document.blocks][-2:] == ["Fine", "fine"]
-    assert len(document.blocks) == 4 or document.warnings == ["1 damaged sheet was not read."]
+    assert len(document.blocks) == 4 or document.warnings == [
+        ServiceWarning("damaged_sheets_not_read", "1 damaged sheet was not read.")
+    ]
 
 
 def test_hidden_and_empty_sheets_are_left_out_and_keep_their_number(tmp_path: Path, options: ParseOptions) -> None:
@@ -105,14 +108,14 @@ def test_hidden_and_empty_sheets_are_left_out_and_keep_their_number(tmp_path: Pa
         (HEADING, "last", 5),
         (PARAGRAPH, "last", 5),
     ]
-    assert document.warnings == ["2 hidden sheets were not read."]
+    assert document.warnings == [ServiceWarning("hidden_sheets_not_read", "2 hidden sheets were not read.")]
 
 
 def test_a_damaged_sheet_leaves_the_others(tmp_path: Path, options: ParseOptions) -> None:
     broken = worksheet('<sheetData><row r="1"><c r="A1" t="s"><v>7</v></c></row></sheetData>')
     document = spreadsheets.parse(write(tmp_path / "book", {"A": broken, "B": sheet([["fine"]])}), options)
     assert [block.text for block in document.blocks] == ["B", "fine"]
-    assert document.warnings == ["1 damaged sheet was not read."]
+    assert document.warnings == [ServiceWarning("damaged_sheets_not_read", "1 damaged sheet was not read.")]
     with pytest.raises(CorruptFile):
         spreadsheets.parse(write(tmp_path / "book", {"A": broken}), options)
 

@@ -10,6 +10,7 @@ from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
 from app.ingestion.types import CorruptFile
+from app.warnings import ServiceWarning
 
 GERMAN = "Der Mietvertrag für größere Fahrzeuge läuft über Österreich."
 RUSSIAN = "Однажды, в студеную зимнюю пору, я из лесу вышел; был сильный мороз."
@@ -24,12 +25,12 @@ JAPANESE = "ゾルゲと尾崎は日本にいた。これはテストです。"
         (
             "nul.txt",
             ["A line with aNUL in it, and enough other text around it.", "The end."],
-            ["NUL characters were removed."],
+            [ServiceWarning("nul_characters_removed", "NUL characters were removed.")],
         ),
     ],
 )
 def test_sample_texts(
-    name: str, paragraphs: list[str], warnings: list[str], samples: Path, options: ParseOptions
+    name: str, paragraphs: list[str], warnings: list[ServiceWarning], samples: Path, options: ParseOptions
 ) -> None:
     document = text.parse(samples / name, options)
     assert ([block.text for block in document.blocks], document.warnings) == (paragraphs, warnings)

@@ -19,6 +19,7 @@ from app.api.dependencies import (
 )
 from app.api.http.problems import PROBLEM_RESPONSE, create_problem_response
 from app.api.http.request_models import Text
+from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.documents.scopes import ScopeOut, ScopePromotionRequest
 from app.api.v1.schemas import Identifier, ListResponse, Metadata, ScopeId, StrictRequestModel, Time, Title, WebAddress
 from app.db.models.tenant_data import DocumentRow
@@ -30,6 +31,7 @@ from app.filters import compile_filter
 from app.ids import decode_id, encode_id
 from app.object_store.content_disposition import format_content_disposition
 from app.times import ProvidedTime
+from app.warnings import parse_stored_warnings
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
 MAX_RANGE_DIGITS = 18
@@ -72,7 +74,7 @@ class DocumentOut(BaseModel):
         "`object_store` or `retry`."
     )
     error: dict[str, Any] | None
-    warnings: list[str]
+    warnings: list[WarningOut]
     chunk_count: int
     page_count: int | None
     language: str | None
@@ -89,13 +91,14 @@ def to_document_out(document: DocumentRow, knowledge_base: str) -> DocumentOut:
     fields = {
         name: getattr(document, name)
         for name in DocumentOut.model_fields
-        if name not in ("id", "knowledge_base", "sha256", "metadata", "scope")
+        if name not in ("id", "knowledge_base", "sha256", "warnings", "metadata", "scope")
     }
     return DocumentOut(
         **fields,
         id=encode_id("doc", document.id),
         knowledge_base=knowledge_base,
         sha256=document.sha256.hex(),
+        warnings=to_warnings_out(parse_stored_warnings(document.warnings)),
         metadata=document.attributes,
         scope=ScopeOut(
             level=document.scope_level,

@@ -21,6 +21,7 @@ from app.api.http.streaming_body import (
     reject_oversized_body,
     validate_body,
 )
+from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.documents.nodes import MAX_DEPTH
 from app.api.v1.documents.upload_schemas import UploadForm
 from app.api.v1.knowledge_bases.knowledge_bases import ChunkingRequest
@@ -130,7 +131,7 @@ class PreviewOut(BaseModel):
     media_type: str
     title: str | None
     page_count: int | None
-    warnings: list[str]
+    warnings: list[WarningOut]
     quality: ParseQualityOut
     tree: PreviewNodeOut
     chunks: list[PreviewChunkOut]
@@ -180,7 +181,7 @@ def to_preview_out(result: Preview) -> PreviewOut:
         media_type=result.media_type,
         title=result.title,
         page_count=result.page_count,
-        warnings=list(result.warnings),
+        warnings=to_warnings_out(result.warnings),
         quality=ParseQualityOut(**asdict(result.quality), tokens=result.tokens),
         tree=tree,
         chunks=[

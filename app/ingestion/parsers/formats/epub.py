@@ -11,10 +11,11 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.html import add_fragment, close_empty_elements
 from app.ingestion.parsers.toolkit.archives import check_archive, read_member
 from app.ingestion.parsers.toolkit.blocks import BlockList
-from app.ingestion.parsers.toolkit.ooxml_drawings import format_image_warnings
+from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
 from app.ingestion.parsers.toolkit.safe_xml import Element, decode_xml, get_local_name, iter_texts, read_xml
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument
+from app.warnings import ServiceWarning, WarningCode
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 # Fonts are scrambled in books that anybody may read; their text is not.
@@ -55,9 +56,11 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
             _add_chapter(markup, titles.get(chapter.member), blocks, options)
     if unread == len(chapters):
         raise CorruptFile("No chapter of the book can be read.")
-    warnings = [f"{unread} of {len(chapters)} chapters are damaged and were not read."] if unread else []
     images = {item.member for item in items.values() if item.media_type.startswith("image/")}
-    warnings += format_image_warnings(len(images))
+    warnings = list_image_warnings(len(images))
+    if unread:
+        message = f"{unread} of {len(chapters)} chapters are damaged and were not read."
+        warnings.insert(0, ServiceWarning(WarningCode.CHAPTERS_NOT_READ, message))
     return ParsedDocument(blocks.blocks, title=_read_title(package) or blocks.find_first_heading(), warnings=warnings)
 
 

@@ -15,14 +15,15 @@ from app.ingestion.parsers.formats.pdf.ocr import (
     MAX_SIDE_PIXELS,
     OcrEngine,
     format_install_hint,
-    format_language_warning,
     format_page_ranges,
+    list_language_warnings,
 )
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import DAMAGED_ERRORS, FORMATS, ImageList, get_exif_rotation, to_8bit
-from app.ingestion.parsers.toolkit.ooxml_drawings import format_image_warnings
+from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocument, TextTooLong
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_MEGAPIXELS = 100
 """The largest picture that is decoded: 400 MB in memory."""
@@ -30,6 +31,9 @@ MAX_MEGAPIXELS = 100
 MAX_ENLARGED_PIXELS = MAX_PIXELS // 4
 """Pictures of so few pixels, as of screens, have letters that are read badly unless they are enlarged twice."""
 
+ONLY_FIRST_FRAME = ServiceWarning(
+    WarningCode.ANIMATION_FRAMES_NOT_READ, "Only the first picture of the animation was read."
+)
 _RESAMPLING = Image.Resampling.BICUBIC
 
 
@@ -87,8 +91,8 @@ def _parse_image(path: Path, image: Image.Image, options: ParseOptions) -> Parse
     if not blocks.blocks:
         raise _create_no_text_error(outcomes, options)
     count = pages if pages > 1 else None
-    messages = list(_iter_warnings(image, outcomes, options))
-    return ParsedDocument(blocks.blocks, page_count=count, warnings=messages, images=images.images)
+    warnings = list(_iter_warnings(image, outcomes, options))
+    return ParsedDocument(blocks.blocks, page_count=count, warnings=warnings, images=images.images)
 
 
 def _open_frame(path: Path, number: int) -> Image.Image:
@@ -162,17 +166,18 @@ def _create_no_text_error(outcomes: _PageOutcomes, options: ParseOptions) -> Cor
     return NoTextFound(f"The picture has no text that could be read{reason}{remedy}.")
 
 
-def _iter_warnings(image: Image.Image, outcomes: _PageOutcomes, options: ParseOptions) -> Iterator[str]:
+def _iter_warnings(image: Image.Image, outcomes: _PageOutcomes, options: ParseOptions) -> Iterator[ServiceWarning]:
     if outcomes.damaged_pages:
-        yield f"{format_page_ranges(outcomes.damaged_pages)} could not be read: the file is damaged."
+        message = f"{format_page_ranges(outcomes.damaged_pages)} could not be read: the file is damaged."
+        yield ServiceWarning(WarningCode.DAMAGED_PAGES_NOT_READ, message)
     if outcomes.pages_without_text:
         verb = "has" if len(outcomes.pages_without_text) == 1 else "have"
-        yield f"{format_page_ranges(outcomes.pages_without_text)} {verb} no text that could be read."
+        message = f"{format_page_ranges(outcomes.pages_without_text)} {verb} no text that could be read."
+        yield ServiceWarning(WarningCode.PAGES_WITHOUT_TEXT, message)
     if outcomes.unread_pages:
-        yield f"{format_page_ranges(outcomes.unread_pages)} could not be read: {outcomes.unavailable_reason}."
+        message = f"{format_page_ranges(outcomes.unread_pages)} could not be read: {outcomes.unavailable_reason}."
+        yield ServiceWarning(WarningCode.OCR_PAGES_NOT_READ, message)
     if image.format in ("GIF", "WEBP", "PNG") and getattr(image, "is_animated", False):
-        yield "Only the first picture of the animation was read."
-    if missing := format_language_warning(options.ocr):
-        yield missing
-    if outcomes.skipped_images:
-        yield from format_image_warnings(outcomes.skipped_images)
+        yield ONLY_FIRST_FRAME
+    yield from list_language_warnings(options.ocr)
+    yield from list_image_warnings(outcomes.skipped_images)

@@ -11,6 +11,7 @@ from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.nested_data import Members, Value, add_nested_data
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import CorruptFile, ParsedDocument
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_BAD_LINES = 1000
 _LINE = re.compile(r"[^\n]*[^\s][^\n]*")
@@ -25,7 +26,8 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     if text:
         value, bad, total = _read_values(text)
         if bad:
-            warnings.append(f"{bad} of {total} lines are damaged and were not read.")
+            message = f"{bad} of {total} lines are damaged and were not read."
+            warnings.append(ServiceWarning(WarningCode.LINES_NOT_READ, message))
         title = _find_title(value)
         add_nested_data(value, blocks, max_characters=options.max_characters)
     return ParsedDocument(blocks.blocks, title=title, warnings=warnings)

@@ -14,6 +14,7 @@ from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_LINES = 3_000_000
 MAX_HEADER_CHARACTERS = 2000
@@ -65,7 +66,7 @@ class _MailContent:
     blocks: BlockList
     encoding: str | None
     attachments: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[ServiceWarning] = field(default_factory=list)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -88,7 +89,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         raise EncryptedFile("The mail is encrypted; upload it as its receiver reads it.")
     mail = _MailContent(BlockList(options), options.encoding)
     _read_message(message, mail)
-    warnings = [*dict.fromkeys(mail.warnings), *_format_attachment_warnings(mail.attachments)]
+    warnings = [*dict.fromkeys(mail.warnings), *_list_attachment_warnings(mail.attachments)]
     return ParsedDocument(mail.blocks.blocks, title=clean_line(message.get("Subject", "")) or None, warnings=warnings)
 
 
@@ -168,9 +169,10 @@ def _read_filename(leaf: Message) -> str:
     return clean_line(name)[:100]
 
 
-def _format_attachment_warnings(names: list[str]) -> list[str]:
+def _list_attachment_warnings(names: list[str]) -> list[ServiceWarning]:
     if not names:
         return []
     others = f" and {len(names) - MAX_NAMED_ATTACHMENTS} more" if len(names) > MAX_NAMED_ATTACHMENTS else ""
     count = "1 attachment was" if len(names) == 1 else f"{len(names)} attachments were"
-    return [f"{count} not read: {', '.join(names[:MAX_NAMED_ATTACHMENTS])}{others}."]
+    message = f"{count} not read: {', '.join(names[:MAX_NAMED_ATTACHMENTS])}{others}."
+    return [ServiceWarning(WarningCode.ATTACHMENTS_NOT_READ, message)]

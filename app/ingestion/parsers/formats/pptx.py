@@ -19,6 +19,7 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.toolkit.archives import check_archive
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import ImageList
+from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
 from app.ingestion.parsers.toolkit.ooxml import (
     UNREADABLE_ERRORS,
     find_child,
@@ -28,10 +29,11 @@ from app.ingestion.parsers.toolkit.ooxml import (
     iter_texts,
     parse_xml,
 )
-from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, format_image_warnings, read_diagram_lines
+from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, read_diagram_lines
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import BlockKind, CorruptFile, ParsedDocument
+from app.warnings import ServiceWarning, WarningCode
 
 _DAMAGED_ERRORS = (PythonPptxError, *UNREADABLE_ERRORS, AttributeError, IndexError, TypeError, CorruptFile)
 """What python-pptx lets through on damaged or wrong packages, as it checks nothing itself; and our own word for it."""
@@ -64,8 +66,10 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
             damaged_count += 1
     if damaged_count and not blocks.blocks:
         raise CorruptFile
-    warnings = [f"{damaged_count} of {len(slides)} slides are damaged and were read in part."] if damaged_count else []
-    warnings += format_image_warnings(unread_images + images.skipped_count)
+    warnings = list_image_warnings(unread_images + images.skipped_count)
+    if damaged_count:
+        message = f"{damaged_count} of {len(slides)} slides are damaged and were read in part."
+        warnings.insert(0, ServiceWarning(WarningCode.SLIDES_PARTLY_READ, message))
     is_generic = _GENERIC_TITLE.fullmatch(title)
     return ParsedDocument(
         blocks.blocks,

@@ -19,6 +19,7 @@ from app.ingestion.parsers.toolkit.archives import check_archive
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.rows import add_rows
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_CELLS = 16 << 20
 """The area from a sheet's first cell to its last, which the library holds in 32 bytes a cell; all that XLS can have."""
@@ -65,15 +66,17 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     if damaged and not blocks.blocks:
         raise CorruptFile
     warnings = [
-        _format_unread_warning(count, condition)
-        for count, condition in ((hidden, "hidden"), (damaged, "damaged"))
-        if count
+        *_list_unread_warnings(hidden, "hidden", WarningCode.HIDDEN_SHEETS_NOT_READ),
+        *_list_unread_warnings(damaged, "damaged", WarningCode.DAMAGED_SHEETS_NOT_READ),
     ]
     return ParsedDocument(blocks.blocks, warnings=warnings)
 
 
-def _format_unread_warning(count: int, condition: str) -> str:
-    return f"1 {condition} sheet was not read." if count == 1 else f"{count} {condition} sheets were not read."
+def _list_unread_warnings(count: int, condition: str, code: WarningCode) -> list[ServiceWarning]:
+    if not count:
+        return []
+    message = f"1 {condition} sheet was not read." if count == 1 else f"{count} {condition} sheets were not read."
+    return [ServiceWarning(code, message)]
 
 
 def _check_unlocked(path: Path) -> None:

@@ -30,6 +30,7 @@ from app.ingestion.types import (
     TooManyPages,
     UnsupportedFormat,
 )
+from app.warnings import ServiceWarning, is_warning_code, normalize_warning
 
 BATCH_CHARACTERS = 32 * 1024
 MAX_WARNINGS = 50
@@ -89,8 +90,12 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
     yield _encode_blocks(batch)
     yield from (encode_message({"image": piece}) for piece in iter_image_pieces(document.images))
     done = {"title": document.title and document.title[:MAX_TITLE_CHARACTERS], "page_count": document.page_count}
-    warnings = [warning[:MAX_SENTENCE_CHARACTERS] for warning in document.warnings[:MAX_WARNINGS]]
+    warnings = [_encode_warning(normalize_warning(warning)) for warning in document.warnings[:MAX_WARNINGS]]
     yield encode_message({"done": {**done, "warnings": warnings}, "resident_mb": resident_mb})
+
+
+def _encode_warning(warning: ServiceWarning) -> list[str]:
+    return [warning.code, warning.message[:MAX_SENTENCE_CHARACTERS]]
 
 
 def _encode_layout(line_layout: LineLayout | None) -> list[int] | None:
@@ -194,7 +199,7 @@ class ResponseDecoder:
 
     def _decode_document(self, done: Any) -> ParsedDocument:
         title = None if done["title"] is None else _clean_sentence(done["title"])
-        warnings = [_clean_sentence(warning) for warning in done["warnings"][:MAX_WARNINGS]]
+        warnings = [_decode_warning(fields) for fields in done["warnings"][:MAX_WARNINGS]]
         images = self._images.build_images()
         if any(block.image_index is not None and block.image_index >= len(images) for block in self._blocks):
             raise ValueError("an image that does not exist")
@@ -212,6 +217,13 @@ def _check_text(value: Any) -> str:
         raise TypeError("not a text")
     value.encode()  # a lone surrogate raises UnicodeEncodeError, a ValueError: it could never be stored
     return value
+
+
+def _decode_warning(fields: Any) -> ServiceWarning:
+    code, message = fields
+    if not is_warning_code(code):
+        raise ValueError("not a warning code")
+    return ServiceWarning(code, _clean_sentence(message))
 
 
 def _clean_sentence(value: Any) -> str:

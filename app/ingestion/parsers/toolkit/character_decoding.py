@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from charset_normalizer import from_bytes
 
+from app.warnings import ServiceWarning, WarningCode
+
 SAMPLE_BYTES = 64 * 1024
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -25,11 +27,11 @@ _COMMON_WESTERN = frozenset("äöüßÄÖÜéèêëàâçîïôûùœæáíóú�
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """The text, the Python name of the encoding, and sentences for the document's owner."""
+    """The text, the Python name of the encoding, and warnings for the document's owner."""
 
     text: str
     encoding: str
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[ServiceWarning] = field(default_factory=list)
 
 
 def decode_text(data: bytes, *, encoding: str | None, declared_encoding: str | None = None) -> DecodedText:
@@ -46,7 +48,8 @@ def decode_text(data: bytes, *, encoding: str | None, declared_encoding: str | N
     if encoding is not None:
         if _is_encoding(encoding):
             return _decode_with_replacement(data, encoding)
-        warnings.append(f"The encoding {encoding[:40]!r} is not known; it was detected instead.")
+        message = f"The encoding {encoding[:40]!r} is not known; it was detected instead."
+        warnings.append(ServiceWarning(WarningCode.ENCODING_UNKNOWN, message))
     for candidate in (_detect_unmarked_utf16(data), declared_encoding, "utf-8"):
         if candidate is not None and _is_encoding(candidate):
             try:
@@ -70,7 +73,8 @@ def _decode_with_replacement(data: bytes, encoding: str) -> DecodedText:
         return DecodedText(data.decode(encoding).removeprefix("\ufeff"), encoding)
     except UnicodeError:
         text = data.decode(encoding, "replace").removeprefix("\ufeff")
-    return DecodedText(text, encoding, [f"Some characters are not valid {encoding} and were replaced."])
+    message = f"Some characters are not valid {encoding} and were replaced."
+    return DecodedText(text, encoding, [ServiceWarning(WarningCode.CHARACTERS_REPLACED, message)])
 
 
 def _detect_unmarked_utf16(data: bytes) -> str | None:

@@ -19,13 +19,6 @@ _LAYOUT_POINTS = frozenset({"pres", "parTrans", "sibTrans"})
 _NUMBER_TAGS = frozenset({"c:numCache", "c:numLit"})
 
 
-def format_image_warnings(count: int) -> list[str]:
-    """The sentence on pictures that nobody read; none without pictures."""
-    if not count:
-        return []
-    return [f"{count} pictures were not read." if count > 1 else "1 picture was not read."]
-
-
 def add_chart(root: Element, blocks: BlockList, *, slide: int | None = None) -> None:
     """The title of a chart part, then for each of its plots one row a category and one column a series.
 

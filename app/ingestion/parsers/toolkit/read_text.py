@@ -6,10 +6,12 @@ from pathlib import Path
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.toolkit.character_decoding import DecodedText, decode_text
 from app.ingestion.types import CorruptFile
+from app.warnings import ServiceWarning, WarningCode
 
 MIN_PRINTABLE_SHARE = 0.93
 """Random bytes read as any 8-bit encoding have a tenth of control characters; text has next to none."""
 
+NUL_CHARACTERS_REMOVED = ServiceWarning(WarningCode.NUL_CHARACTERS_REMOVED, "NUL characters were removed.")
 _LINE_BREAK = re.compile(r"\r\n?|[\f\x85\u2028\u2029]")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
 
@@ -21,5 +23,5 @@ def read_text(path: Path, options: ParseOptions) -> DecodedText:
     if text and len(_UNPRINTABLE.sub("", text)) < MIN_PRINTABLE_SHARE * len(text):
         raise CorruptFile("The file is not text.")
     if "\0" in text:
-        warnings.append("NUL characters were removed.")
+        warnings.append(NUL_CHARACTERS_REMOVED)
     return DecodedText(text, decoded.encoding, warnings)

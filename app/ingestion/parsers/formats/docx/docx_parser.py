@@ -14,6 +14,7 @@ from app.ingestion.parsers.toolkit.archives import check_archive
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.image_list import ImageList
+from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
 from app.ingestion.parsers.toolkit.ooxml import (
     Element,
     Package,
@@ -23,10 +24,11 @@ from app.ingestion.parsers.toolkit.ooxml import (
     get_tag,
     iter_children,
 )
-from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, format_image_warnings, read_diagram_lines
+from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, read_diagram_lines
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line, clean_text
 from app.ingestion.types import BlockKind, CorruptFile, EncodedImage, ParsedDocument, TextTooLong
+from app.warnings import ServiceWarning, WarningCode
 
 _GENERIC_TITLE = re.compile(
     r"|(microsoft )?word[ -]document|(document|dokument|untitled|unbenannt|title|titel) ?\d*|microsoft word - .*",
@@ -65,7 +67,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     blocks = reader.blocks
     if _GENERIC_TITLE.fullmatch(title):
         title = blocks.find_first_heading(level=1) or ""
-    return ParsedDocument(blocks.blocks, title=title or None, warnings=reader.format_warnings(), images=reader.images)
+    return ParsedDocument(blocks.blocks, title=title or None, warnings=reader.list_warnings(), images=reader.images)
 
 
 def _read_child_text(element: Element | None, tag: str) -> str:
@@ -121,16 +123,16 @@ class _DocxReader:
         """Those that were asked for."""
         return self._images.images
 
-    def format_warnings(self) -> list[str]:
-        """Sentences on what was not read."""
-        messages = format_image_warnings(self._unread_images + self._images.skipped_count)
+    def list_warnings(self) -> list[ServiceWarning]:
+        """Return warnings about the parts that were not read."""
+        warnings = list_image_warnings(self._unread_images + self._images.skipped_count)
         if self._unread_documents:
-            messages.append(
-                _format_count(self._unread_documents, "embedded document was", "embedded documents were") + " not read."
-            )
+            subject = _format_count(self._unread_documents, "embedded document was", "embedded documents were")
+            warnings.append(ServiceWarning(WarningCode.EMBEDDED_DOCUMENTS_NOT_READ, f"{subject} not read."))
         if damaged := self._package.damaged_count:
-            messages.append(_format_count(damaged, "damaged part was", "damaged parts were") + " not read.")
-        return messages
+            subject = _format_count(damaged, "damaged part was", "damaged parts were")
+            warnings.append(ServiceWarning(WarningCode.DAMAGED_PARTS_NOT_READ, f"{subject} not read."))
+        return warnings
 
     def _load_optional_part(self, kind: str) -> Element | None:
         return self._package.parse_optional_part(self._target_by_kind.get(kind))

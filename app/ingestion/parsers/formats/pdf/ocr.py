@@ -14,6 +14,7 @@ from app.ingestion.parsers import LanguageData, ParseOptions
 from app.ingestion.parsers.formats.pdf.layout import TextLine
 from app.ingestion.parsers.formats.pdf.mupdf_page import JSON_SCALE, TEXT_FLAGS, get_mupdf_page, iter_raw_lines
 from app.ingestion.types import CorruptFile, ParserOutOfMemory
+from app.warnings import ServiceWarning, WarningCode
 
 PIXELS_PER_POINT = 200 / 72
 MAX_PIXELS = 9_000_000
@@ -125,13 +126,13 @@ def format_install_hint(data: LanguageData) -> str:
     return f"install Tesseract's language data (Debian and Ubuntu: {packages or 'tesseract-ocr-eng'})"
 
 
-def format_language_warning(data: LanguageData) -> str:
-    """A warning where only some of the wanted languages are installed, else nothing."""
+def list_language_warnings(data: LanguageData) -> list[ServiceWarning]:
+    """Return the warning that OCR data is installed for only some of the configured languages, if that is so."""
     if not data.languages or not data.missing:
-        return ""
-    return (
-        f"Pictures were read as {', '.join(data.languages)} alone: no OCR language data for {', '.join(data.missing)}."
-    )
+        return []
+    languages, missing = ", ".join(data.languages), ", ".join(data.missing)
+    message = f"Pictures were read as {languages} alone: no OCR language data for {missing}."
+    return [ServiceWarning(WarningCode.OCR_LANGUAGES_MISSING, message)]
 
 
 def format_page_ranges(numbers: Iterable[int]) -> str:

@@ -14,17 +14,20 @@ from app.ingestion.parsers.formats.pdf.mupdf_page import PdfImage, iter_images, 
 from app.ingestion.parsers.formats.pdf.ocr import (
     OcrEngine,
     format_install_hint,
-    format_language_warning,
     format_page_ranges,
+    list_language_warnings,
 )
 from app.ingestion.parsers.formats.pdf.pdf_images import PdfImageExtractor, PdfImagePlacement, find_content_images
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import MIN_SIDE_PIXELS
+from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
 from app.ingestion.types import CorruptFile, NoTextFound, ParserOutOfMemory
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_UNREADABLE_SHARE = 0.4
 """A page with more unreadable characters has a font without a character map: what comes out is noise, not text."""
 
+FILE_REPAIRED = ServiceWarning(WarningCode.FILE_REPAIRED, "The file is damaged; what could be read of it was kept.")
 _UNREADABLE = re.compile(r"[\ufffd\x00-\x08\x0e-\x1f\ue000-\uf8ff]")
 _PAGE_ERRORS = (mupdf.FzErrorBase, RuntimeError, ValueError)
 
@@ -224,23 +227,26 @@ def _check_readable(document: Any, pages: PdfPages, options: ParseOptions) -> No
     raise NoTextFound
 
 
-def iter_warnings(document: Any, pages: PdfPages, options: ParseOptions) -> Iterator[str]:
-    """What the document's owner should know."""
+def iter_warnings(document: Any, pages: PdfPages, options: ParseOptions) -> Iterator[ServiceWarning]:
+    """Yield warnings about what was not read, for the document's owner."""
     count = len(pages.pages)
     if document.is_repaired:
-        yield "The file is damaged; what could be read of it was kept."
+        yield FILE_REPAIRED
     if broken := pages.list_page_numbers(PageIssue.BROKEN):
-        yield f"{len(broken)} of {count} pages are damaged and could not be read."
+        message = f"{len(broken)} of {count} pages are damaged and could not be read."
+        yield ServiceWarning(WarningCode.DAMAGED_PAGES_NOT_READ, message)
     if scans := pages.list_page_numbers(PageIssue.SCAN):
         predicate = "looks like a scan and was" if len(scans) == 1 else "look like scans and were"
-        yield f"{format_page_ranges(scans)} {predicate} not read: {pages.ocr_unavailable_reason}."
+        message = f"{format_page_ranges(scans)} {predicate} not read: {pages.ocr_unavailable_reason}."
+        yield ServiceWarning(WarningCode.OCR_PAGES_NOT_READ, message)
     if garbled := pages.list_page_numbers(PageIssue.GARBLED):
-        yield f"{len(garbled)} of {count} pages have fonts whose characters cannot be read."
+        message = f"{len(garbled)} of {count} pages have fonts whose characters cannot be read."
+        yield ServiceWarning(WarningCode.FONTS_NOT_READABLE, message)
     if without_text := pages.list_page_numbers(PageIssue.NO_TEXT):
         verb = "has" if len(without_text) == 1 else "have"
-        yield f"{format_page_ranges(without_text)} {verb} pictures alone, and no text was found in them."
-    if any(page.is_ocr for page in pages.pages) and (missing := format_language_warning(options.ocr)):
-        yield missing
+        message = f"{format_page_ranges(without_text)} {verb} pictures alone, and no text was found in them."
+        yield ServiceWarning(WarningCode.PAGES_WITHOUT_TEXT, message)
+    if any(page.is_ocr for page in pages.pages):
+        yield from list_language_warnings(options.ocr)
     extracted = {image.key for page in pages.pages for image in page.images if image.image_index is not None}
-    if unread_count := len(find_content_images([page.images for page in pages.pages]) - extracted):
-        yield "1 picture was not read." if unread_count == 1 else f"{unread_count} pictures were not read."
+    yield from list_image_warnings(len(find_content_images([page.images for page in pages.pages]) - extracted))

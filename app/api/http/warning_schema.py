@@ -1,0 +1,22 @@
+"""The schema of warnings, which every API shows alike."""
+
+from collections.abc import Sequence
+
+from pydantic import BaseModel, Field
+
+from app.warnings import ServiceWarning
+
+
+class WarningOut(BaseModel):
+    """Something that was left out or done otherwise."""
+
+    code: str = Field(
+        description="A stable word that programs can branch on; `docs/reference/errors.md` lists all codes.",
+        examples=["images_not_read"],
+    )
+    message: str = Field(description="One sentence for people.", examples=["2 pictures were not read."])
+
+
+def to_warnings_out(warnings: Sequence[ServiceWarning]) -> list[WarningOut]:
+    """Return the warnings as the APIs show them."""
+    return [WarningOut(code=warning.code, message=warning.message) for warning in warnings]
