@@ -16,7 +16,7 @@ from bm25s.tokenization import Tokenized
 from app.lexical.analyzer import get_analyzer
 from app.retrieval.types import SearchResult
 from benchmarks.scale_corpus import Floats, Question
-from benchmarks.scale_world import LANE_ROWS, Bare, Filter, Shelf
+from benchmarks.scale_world import RETRIEVER_CANDIDATES, Bare, Filter, Shelf
 from harness.loader import PER_DOCUMENT, Batch, TermTable
 from harness.processes import process_tree
 
@@ -211,12 +211,12 @@ async def lanes(
 
     async def brute(question: Question) -> None:
         scores = matrix @ question.vector
-        best = np.argpartition(scores, -LANE_ROWS)[-LANE_ROWS:]
+        best = np.argpartition(scores, -RETRIEVER_CANDIDATES)[-RETRIEVER_CANDIDATES:]
         best[np.argsort(-scores[best])]
 
     async def in_memory(question: Question) -> None:
         tokens = list(dict.fromkeys(analyzer.tokenize(question.text)))
-        model.retrieve([tokens], k=LANE_ROWS, show_progress=False)
+        model.retrieve([tokens], k=RETRIEVER_CANDIDATES, show_progress=False)
 
     def here() -> float:
         return time.process_time() * 1000

@@ -41,7 +41,7 @@ from harness.loader import Place
 from harness.processes import FAST_CLIENT, ROOT, answer_of, environment_without_settings, process_tree
 
 Filter = Mapping[str, Any] | None
-LANE_ROWS = 100
+RETRIEVER_CANDIDATES = 100
 HYBRID = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100, $10)"
 DENSE = "select chunk_id, score from dense_search($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 LEXICAL = "select chunk_id, score from bm25_search($1, $2, $3, $4, $5, $6, $7, $8, $9)"
@@ -102,7 +102,7 @@ def _values(place: Place, question: Question, lane: str, filter: Filter) -> tupl
     if lane == "both":
         return (*index, *vector, terms, keys, *where, lookups)
     asked = vector if lane == "dense" else (terms, keys)
-    return (*index, *asked, *where, LANE_ROWS, lookups)
+    return (*index, *asked, *where, RETRIEVER_CANDIDATES, lookups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class ScaleDatabase:
         )
 
         async def ask(question: Question) -> object:
-            return await best.fetch(HalfVector(question.vector), LANE_ROWS)
+            return await best.fetch(HalfVector(question.vector), RETRIEVER_CANDIDATES)
 
         yield ask
         await self.owner.execute("drop table vectors_alone")

@@ -96,9 +96,9 @@ def settings_for(data_dir: Path, **groups: dict[str, Any]) -> Settings:
     """Settings as the environment would give them; groups as in ``load_settings``."""
     server = {"CARREL_DATA_DIR": data_dir, "CARREL_OPERATOR_KEY": OPERATOR_KEY, **groups.pop("server", {})}
     # Tests that compare scores would not like to be re-weighed in between; those of maintenance call it themselves.
-    worker = {"CARREL_WORKER_MAINTENANCE_SECONDS": NEVER_SECONDS, **groups.pop("worker", {})}
+    worker = {"CARREL_WORKER_MAINTENANCE_INTERVAL_SECONDS": NEVER_SECONDS, **groups.pop("worker", {})}
     # All tests come from one address.
-    identity = {"CARREL_FAILED_SIGN_INS": 1_000_000, **groups.pop("identity", {})}
+    identity = {"CARREL_AUTH_FAILURES_PER_MINUTE": 1_000_000, **groups.pop("identity", {})}
     # Receivers of webhooks are on this machine.
     webhooks = {"CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8", **groups.pop("webhooks", {})}
     return load_settings(server=server, worker=worker, identity=identity, webhooks=webhooks, **groups)
@@ -198,7 +198,7 @@ def no_signals() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The embedded default: MiniLM, files on disk; tests keep apart by making tenants of their own."""
-    settings = settings_for(tmp_path_factory.mktemp("data"), publication={"CARREL_PUBLICATION": True})
+    settings = settings_for(tmp_path_factory.mktemp("data"), sql_views={"CARREL_SQL_VIEWS": True})
     with run_service(settings, make_database()) as running:
         yield running
 

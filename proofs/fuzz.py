@@ -216,9 +216,9 @@ def main() -> int:
     given = parser.parse_args()
     # Made-up keys are tried without end, and receivers of webhooks are on this machine.
     lenient = {
-        "CARREL_FAILED_SIGN_INS": "1000000",
+        "CARREL_AUTH_FAILURES_PER_MINUTE": "1000000",
         "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8",
-        "CARREL_PUBLICATION": "true",
+        "CARREL_SQL_VIEWS": "true",
     }
     with (
         ChatServer(reply=lambda _: "I do not know.") as chat,

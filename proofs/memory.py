@@ -162,7 +162,7 @@ def main(arguments: Sequence[str]) -> int:
     print(
         f"{len(rows)} inputs in {time.monotonic() - begun:.0f} s: {bad or 'none'} above its limit or without an answer"
     )
-    print(f"limits: API {API_MB} MB, worker {WORKER_MB} MB; children have CARREL_PARSER_MEMORY_MB")
+    print(f"limits: API {API_MB} MB, worker {WORKER_MB} MB; children have CARREL_PARSER_MAX_MEMORY_MB")
     return int(bad > 0)
 
 

@@ -125,7 +125,7 @@ def judge(seen: Attack, connections: int, folder: Path | None) -> bool:
         save(folder, wrong)
     copies = [end for end in seen.ends if end.sent.file.family == "mutation"]
     reached = sum(end.sent.document is not None for end in copies)
-    slots, memory = WorkerSettings().concurrency, ParserSettings().memory_mb
+    slots, memory = WorkerSettings().concurrency, ParserSettings().max_memory_mb
     waits, most = sorted(one.seconds for one in seen.visits), max(seen.ended, default=0)
     parser = seen.watch.peaks.get("parser", 0.0)
     print(f"\n{len(seen.ends)} files in {seen.seconds:.0f} s, {len(wrong)} ended as none may (reach: 0)")

@@ -103,7 +103,7 @@ class AnswerRun:
 
     async def compress_sources(self, sources: Sequence[AnswerSource]) -> Sequence[AnswerSource]:
         """The sources, shortened by the model."""
-        timeout_seconds = min(self.settings.digest_seconds, self.run.remaining_seconds)
+        timeout_seconds = min(self.settings.compression_timeout_seconds, self.run.remaining_seconds)
         with self.run.time_step("digest"):
             result = await compress_sources(
                 self.models.analysis_model,
@@ -126,7 +126,7 @@ class AnswerRun:
             self.search_result.reformulation,
             custom_prompt=self.search_result.answer_prompt.text if self.search_result.answer_prompt else None,
         )
-        first_token_timeout_seconds = self.settings.first_token_seconds
+        first_token_timeout_seconds = self.settings.first_token_timeout_seconds
         max_tokens, timeout_seconds = self.settings.max_tokens, self.run.remaining_seconds
         started, has_text = time.perf_counter(), False
         with self.run.time_step("answer"):
@@ -157,7 +157,7 @@ class AnswerRun:
                     build_citation_messages(self.question, answer, sources),
                     CitedSourceNumbers,
                     max_tokens=MAX_CITATION_TOKENS,
-                    timeout_seconds=self.settings.citation_seconds,
+                    timeout_seconds=self.settings.citation_timeout_seconds,
                 )
                 self.used_tokens.append(response.tokens)
                 citations = find_model_citations(response.value.numbers, sources)

@@ -249,7 +249,7 @@ class Resources:
                 transfer_slots=_open_transfer_slots(stack, settings),
                 tree_slots=create_tree_slots(),
                 sql_view_address=ConnectionAddress.from_settings(
-                    settings.publication, database_url, is_embedded=settings.database.url is None
+                    settings.sql_views, database_url, is_embedded=settings.database.url is None
                 ),
             )
 

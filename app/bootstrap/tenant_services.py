@@ -61,7 +61,7 @@ class TenantServices:
     @cached_property
     def reindexing(self) -> ReindexService:
         """Indexes that are built anew."""
-        rollback_period = timedelta(seconds=self.resources.settings.worker.reindex_undo_seconds)
+        rollback_period = timedelta(seconds=self.resources.settings.worker.reindex_rollback_seconds)
         return ReindexService(self.db, self.knowledge_bases, self.resources.queue, rollback_period)
 
     @cached_property
@@ -73,7 +73,7 @@ class TenantServices:
     def sql_views(self) -> SqlViewService:
         """Knowledge bases as views for others' agents."""
         resources = self.resources
-        is_allowed = resources.settings.publication.allowed
+        is_allowed = resources.settings.sql_views.enabled
         return SqlViewService(self.db, self.knowledge_bases, resources.queue, resources.sql_view_address, is_allowed)
 
     @cached_property
@@ -145,7 +145,7 @@ class TenantServices:
             resources.query_vector_cache,
             self.quotas,
             resources.http_sources,
-            resources.settings.server.lane_rows,
+            resources.settings.server.retriever_candidates,
             resources.reranker,
             resources.rewrite_model,
             resources.routing_profile_cache,

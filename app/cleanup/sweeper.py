@@ -43,12 +43,12 @@ TEMP_SWEEP_INTERVAL_SECONDS = 5.0
 def get_sweep_intervals(settings: WorkerSettings) -> dict[str, timedelta]:
     """The periodic jobs, and how often each runs."""
     return {
-        EXPIRED_JOB: timedelta(seconds=settings.expiry_seconds),
-        OBJECTS_JOB: timedelta(seconds=settings.sweep_seconds),
-        RECORDS_JOB: timedelta(seconds=settings.sweep_seconds),
-        EVENTS_JOB: timedelta(seconds=settings.sweep_seconds),
-        DELETIONS_JOB: timedelta(seconds=settings.expiry_seconds),
-        RETRY_JOB: timedelta(seconds=settings.expiry_seconds),
+        EXPIRED_JOB: timedelta(seconds=settings.expiry_interval_seconds),
+        OBJECTS_JOB: timedelta(seconds=settings.sweep_interval_seconds),
+        RECORDS_JOB: timedelta(seconds=settings.sweep_interval_seconds),
+        EVENTS_JOB: timedelta(seconds=settings.sweep_interval_seconds),
+        DELETIONS_JOB: timedelta(seconds=settings.expiry_interval_seconds),
+        RETRY_JOB: timedelta(seconds=settings.expiry_interval_seconds),
     }
 
 

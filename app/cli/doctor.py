@@ -136,7 +136,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[CheckResult]:
         yield _check_clock(examined)
         for check, state, detail in check_workers(await diagnose_queue(database)):
             yield CheckResult(check, state, detail)
-        if settings.publication.allowed:
+        if settings.sql_views.enabled:
             yield _check_sql_view_logins(examined)
     finally:
         await database.close()

@@ -265,15 +265,15 @@ class HttpServer(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_keep_alive=settings.keep_alive_seconds,
+            timeout_keep_alive=settings.keep_alive_timeout_seconds,
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
             lifespan="on",
             backlog=capacity.backlog,
         )
         proxies = TrustedProxies(config.forwarded_allow_ips)
-        config.connections = ConnectionLimiter(capacity.connections, settings.connections_per_address, proxies)
+        config.connections = ConnectionLimiter(capacity.connections, settings.max_connections_per_address, proxies)
         super().__init__(config)
-        self._client_timeout_seconds = settings.client_seconds
+        self._client_timeout_seconds = settings.client_timeout_seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Connections have their options from the socket that they come in by."""

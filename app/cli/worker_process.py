@@ -35,7 +35,7 @@ class WorkerProcess:
     def __init__(self, settings: Settings, ends: WorkerExitHistory, report: Callable[[str], None]) -> None:
         """Start the child. ``report`` shows a line to the person who runs ``serve``; the thread calls it."""
         self._environment = child_process.build_environment(settings)
-        self._silence_timeout_seconds = settings.worker.silent_seconds
+        self._heartbeat_timeout_seconds = settings.worker.heartbeat_timeout_seconds
         self._ends = ends
         self._report = report
         self._is_missing = False
@@ -79,7 +79,7 @@ class WorkerProcess:
         silent_ticks, max_silent_ticks, heartbeats = 0, MAX_START_TICKS, 0
         while self._child.poll() is None and not self._stop_event.is_set():
             if self._receive_heartbeat():
-                silent_ticks, max_silent_ticks, heartbeats = 0, self._silence_timeout_seconds, heartbeats + 1
+                silent_ticks, max_silent_ticks, heartbeats = 0, self._heartbeat_timeout_seconds, heartbeats + 1
                 self._report_return(heartbeats)
                 continue
             silent_ticks += 1
@@ -114,7 +114,7 @@ class WorkerProcess:
             self._report(f"The worker keeps ending: {self._ends.summary}. {start} The log has the cause.")
         elif was_silent:
             self._report(
-                f"The worker gave no sign of life for {self._silence_timeout_seconds} s, so Carrel ended it. {start}"
+                f"The worker gave no sign of life for {self._heartbeat_timeout_seconds} s, so Carrel ended it. {start}"
             )
         else:
             self._report(f"The worker ended: {reason}. {start}")

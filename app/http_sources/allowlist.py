@@ -24,7 +24,7 @@ class AllowedRequest:
     """What a binding lets through.
 
     ``headers`` have the secrets filled in. ``secrets`` are the values among them, which no reply may repeat.
-    ``private`` says whether the host's name may resolve to an address outside the public internet.
+    ``allows_private`` says whether the host's name may resolve to an address outside the public internet.
     """
 
     address: httpx2.URL
@@ -113,7 +113,7 @@ def _select_binding(
             refusal = refusal or exc
             continue
         secrets = [headers[name] for name, value in requested_headers.items() if not isinstance(value, str)]
-        return AllowedRequest(address, headers, secrets, binding.private)
+        return AllowedRequest(address, headers, secrets, binding.allow_private)
     assert refusal is not None  # there is at least one binding
     raise refusal
 

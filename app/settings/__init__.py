@@ -26,6 +26,7 @@ from app.settings.http_sources import HttpSourceSettings
 from app.settings.identity import IdentitySettings
 from app.settings.origins import check_secret_sources
 from app.settings.quotas import KeyLimits, QuotaLimits, QuotaSettings
+from app.settings.renames import explain_renamed_variables, find_new_key
 from app.settings.rerank import RerankSettings
 from app.settings.settings_group import (
     PREFIX,
@@ -89,11 +90,11 @@ class ServerSettings(SettingsGroup):
     log_level: Literal["debug", "info", "warning", "error"] = env_field("LOG_LEVEL", "info")
     operator_key: SecretStr | None = env_field("OPERATOR_KEY", None, min_length=32)
     cors_origins: Annotated[tuple[str, ...], NoDecode] = env_field("CORS_ORIGINS", ())
-    lane_rows: int = env_field("LANE_ROWS", 100, ge=1, le=1000)
+    retriever_candidates: int = env_field("RETRIEVER_CANDIDATES", 100, ge=1, le=1000)
     max_upload_bytes: int = env_field("MAX_UPLOAD_BYTES", 500 * 1024 * 1024, ge=1024)
-    client_seconds: int = env_field("CLIENT_SECONDS", 30, ge=1, le=3600)
-    keep_alive_seconds: int = env_field("KEEP_ALIVE_SECONDS", 5, ge=1, le=3600)
-    connections_per_address: int = env_field("CONNECTIONS_PER_ADDRESS", 1000, ge=1, le=1_000_000)
+    client_timeout_seconds: int = env_field("CLIENT_TIMEOUT_SECONDS", 30, ge=1, le=3600)
+    keep_alive_timeout_seconds: int = env_field("KEEP_ALIVE_TIMEOUT_SECONDS", 5, ge=1, le=3600)
+    max_connections_per_address: int = env_field("MAX_CONNECTIONS_PER_ADDRESS", 1000, ge=1, le=1_000_000)
 
     @field_validator("cors_origins", mode="before")
     @classmethod
@@ -164,9 +165,9 @@ class ParserSettings(SettingsGroup):
     """Limits of the processes that read untrusted files, and what they read pictures with."""
 
     processes: int = env_field("PARSER_PROCESSES", 0, ge=0, le=64)
-    memory_mb: int = env_field("PARSER_MEMORY_MB", 1500, ge=256)
-    cpu_seconds: int = env_field("PARSER_CPU_SECONDS", 120, ge=1)
-    wall_seconds: int = env_field("PARSER_WALL_SECONDS", 180, ge=1)
+    max_memory_mb: int = env_field("PARSER_MAX_MEMORY_MB", 1500, ge=256)
+    cpu_timeout_seconds: int = env_field("PARSER_CPU_TIMEOUT_SECONDS", 120, ge=1)
+    timeout_seconds: int = env_field("PARSER_TIMEOUT_SECONDS", 180, ge=1)
     max_pages: int = env_field("PARSER_MAX_PAGES", 5000, ge=1)
     max_characters: int = env_field("PARSER_MAX_CHARACTERS", 20_000_000, ge=1000)
     ocr_languages: Annotated[tuple[str, ...], NoDecode] = env_field("OCR_LANGUAGES", ("eng",))
@@ -193,15 +194,15 @@ class WorkerSettings(SettingsGroup):
     tenant_concurrency: int = env_field("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
     extra_jobs: int = env_field("WORKER_EXTRA_JOBS", 2, ge=0, le=64)
     webhook_concurrency: int = env_field("WORKER_WEBHOOK_CONCURRENCY", 4, ge=1, le=64)
-    silent_seconds: int = env_field("WORKER_SILENT_SECONDS", 60, ge=5, le=3600)
-    lease_seconds: int = env_field("WORKER_LEASE_SECONDS", 30, ge=2)
+    heartbeat_timeout_seconds: int = env_field("WORKER_HEARTBEAT_TIMEOUT_SECONDS", 60, ge=5, le=3600)
+    lease_timeout_seconds: int = env_field("WORKER_LEASE_TIMEOUT_SECONDS", 30, ge=2)
     max_attempts: int = env_field("WORKER_MAX_ATTEMPTS", 5, ge=1, le=50)
-    expiry_seconds: int = env_field("WORKER_EXPIRY_SECONDS", 60, ge=1, le=86_400)
-    sweep_seconds: int = env_field("WORKER_SWEEP_SECONDS", 3600, ge=1, le=604_800)
-    orphan_seconds: int = env_field("WORKER_ORPHAN_SECONDS", 3600, ge=1)
-    maintenance_seconds: int = env_field("WORKER_MAINTENANCE_SECONDS", 60, ge=1, le=86_400)
+    expiry_interval_seconds: int = env_field("WORKER_EXPIRY_INTERVAL_SECONDS", 60, ge=1, le=86_400)
+    sweep_interval_seconds: int = env_field("WORKER_SWEEP_INTERVAL_SECONDS", 3600, ge=1, le=604_800)
+    orphan_age_seconds: int = env_field("WORKER_ORPHAN_AGE_SECONDS", 3600, ge=1)
+    maintenance_interval_seconds: int = env_field("WORKER_MAINTENANCE_INTERVAL_SECONDS", 60, ge=1, le=86_400)
     hnsw_threshold: int = env_field("HNSW_THRESHOLD", 20_000, ge=1)
-    reindex_undo_seconds: int = env_field("REINDEX_UNDO_SECONDS", 86_400, ge=0, le=31_536_000)
+    reindex_rollback_seconds: int = env_field("REINDEX_ROLLBACK_SECONDS", 86_400, ge=0, le=31_536_000)
 
 
 class Settings(BaseModel):
@@ -218,7 +219,7 @@ class Settings(BaseModel):
     answers: AnswerSettings
     rerank: RerankSettings
     http_sources: HttpSourceSettings
-    publication: SqlViewSettings
+    sql_views: SqlViewSettings
     parser: ParserSettings
     worker: WorkerSettings
     quotas: QuotaSettings
@@ -229,8 +230,6 @@ class Settings(BaseModel):
 
 
 GROUPS: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
-# Settings of earlier versions, and the setting that took the place of each.
-REPLACED_VARIABLES = {PREFIX + "HTTP_SOURCE_HOSTS": "HTTP_SOURCES", PREFIX + "HTTP_SOURCE_SECRETS": "HTTP_SOURCES"}
 # In no group: which file is read, and what programs around the service read: evaluation data, client commands.
 EXTERNAL_VARIABLES = {ENV_FILE, PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "API_KEY"}
 
@@ -251,10 +250,8 @@ def load_settings(**overrides: dict[str, Any]) -> Settings:
     unknown = sorted(
         {name for name in values if name.startswith(PREFIX)} - list_variables() - EXTERNAL_VARIABLES - key_variables
     )
-    if unknown and unknown[0] in REPLACED_VARIABLES:
-        raise SettingsError(
-            f"{unknown[0]} was replaced by {PREFIX}{REPLACED_VARIABLES[unknown[0]]}; .env.example explains it"
-        )
+    if explanation := explain_renamed_variables(unknown):
+        raise SettingsError(explanation)
     if unknown:
         raise SettingsError(f"unknown setting {unknown[0]}; .env.example lists the known ones")
     check_secret_sources()
@@ -273,4 +270,6 @@ def _format_error(error: ValidationError, group: type[SettingsGroup]) -> str:
     if not first["loc"]:
         return message if message.startswith(PREFIX) else f"{group.__name__}: {message}"
     location = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden" and (new_key := find_new_key(str(first["loc"][0]), str(first["loc"][-1]))):
+        return f"{location} is called {new_key} now."
     return f"{location}: {message[0].lower()}{message[1:]}"

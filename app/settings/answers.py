@@ -6,8 +6,8 @@ from app.settings.settings_group import SettingsGroup, env_field
 class AnswerSettings(SettingsGroup):
     """``CARREL_CHAT_TIMEOUT_SECONDS`` limits the whole."""
 
-    first_token_seconds: float = env_field("ANSWER_FIRST_TOKEN_SECONDS", 20.0, gt=0, le=600)
-    citation_seconds: float = env_field("ANSWER_CITATION_SECONDS", 10.0, gt=0, le=600)
-    digest_seconds: float = env_field("ANSWER_DIGEST_SECONDS", 20.0, gt=0, le=600)
+    first_token_timeout_seconds: float = env_field("ANSWER_FIRST_TOKEN_TIMEOUT_SECONDS", 20.0, gt=0, le=600)
+    citation_timeout_seconds: float = env_field("ANSWER_CITATION_TIMEOUT_SECONDS", 10.0, gt=0, le=600)
+    compression_timeout_seconds: float = env_field("ANSWER_COMPRESSION_TIMEOUT_SECONDS", 20.0, gt=0, le=600)
     max_tokens: int = env_field("ANSWER_MAX_TOKENS", 1000, ge=16, le=32_000)
     abstention: str = env_field("ANSWER_ABSTENTION", "I found nothing about that in the documents.", max_length=500)

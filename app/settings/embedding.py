@@ -33,7 +33,7 @@ class AdditionalEmbeddingModel(BaseModel):
     max_tokens: int = Field(8191, ge=32)
     query_prefix: str = ""
     document_prefix: str = ""
-    pictures: Literal["input", "messages"] | None = None
+    images: Literal["input", "messages"] | None = None
     timeout_seconds: float = Field(30.0, gt=0, le=600)
     requests_per_minute: int | None = Field(None, ge=1, le=10_000_000)
     tokens_per_minute: int | None = Field(None, ge=1, le=1_000_000_000)
@@ -84,7 +84,7 @@ class EmbeddingSettings(SettingsGroup):
     max_tokens: int = env_field("EMBEDDING_MAX_TOKENS", 8191, ge=32)
     query_prefix: str = env_field("EMBEDDING_QUERY_PREFIX", "")
     document_prefix: str = env_field("EMBEDDING_DOCUMENT_PREFIX", "")
-    pictures: Literal["input", "messages"] | None = env_field("EMBEDDING_PICTURES", None)
+    images: Literal["input", "messages"] | None = env_field("EMBEDDING_IMAGES", None)
     timeout_seconds: float = env_field("EMBEDDING_TIMEOUT_SECONDS", 30.0, gt=0, le=600)
     requests_per_minute: int | None = env_field("EMBEDDING_REQUESTS_PER_MINUTE", None, ge=1, le=10_000_000)
     tokens_per_minute: int | None = env_field("EMBEDDING_TOKENS_PER_MINUTE", None, ge=1, le=1_000_000_000)
@@ -104,7 +104,7 @@ class EmbeddingSettings(SettingsGroup):
     def _check_provider(self) -> Self:
         if self.provider is not None:  # a plugin makes of the others what it likes
             return self
-        endpoint_values = {"MODEL": self.model != EMBEDDED_MODEL, "API_KEY": self.api_key, "PICTURES": self.pictures}
+        endpoint_values = {"MODEL": self.model != EMBEDDED_MODEL, "API_KEY": self.api_key, "IMAGES": self.images}
         for name, value in endpoint_values.items():
             if self.base_url is None and value:
                 raise ValueError(f"{PREFIX}EMBEDDING_{name} needs {PREFIX}EMBEDDING_BASE_URL")

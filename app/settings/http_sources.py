@@ -99,8 +99,9 @@ class SourceBinding(BaseModel):
     """One permission of the operator: these tenants may ask this address in these ways.
 
     A ``url`` that ends with ``/`` allows every path below it; any other allows exactly this path. ``headers`` are the
-    names that tenants may set. ``params`` are the query parameters that tenants may set, None for any. ``private``
-    allows the host's name to resolve to addresses outside the public internet; a literal IP address needs no such word.
+    names that tenants may set. ``params`` are the query parameters that tenants may set, None for any.
+    ``allow_private`` allows the host's name to resolve to addresses outside the public internet. A literal IP address
+    needs no ``allow_private``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -111,7 +112,7 @@ class SourceBinding(BaseModel):
     headers: tuple[Annotated[str, AfterValidator(_check_open_header_name)], ...] = ()
     params: tuple[str, ...] | None = None
     secrets: dict[Annotated[str, Field(min_length=1, max_length=100)], SourceSecret] = Field(default_factory=dict)
-    private: bool = Field(False, strict=True)
+    allow_private: bool = Field(False, strict=True)
 
 
 class HttpSourceSettings(SettingsGroup):

@@ -23,7 +23,7 @@ class IdentitySettings(SettingsGroup):
     """API keys always; tokens as well where an issuer is named."""
 
     required_together = ("oidc_issuer", "oidc_audience")
-    failed_sign_ins: int = env_field("FAILED_SIGN_INS", 20, ge=1, le=1_000_000)
+    auth_failures_per_minute: int = env_field("AUTH_FAILURES_PER_MINUTE", 20, ge=1, le=1_000_000)
     oidc_issuer: Annotated[str, AfterValidator(_check_issuer)] | None = env_field("OIDC_ISSUER", None)
     oidc_audience: str | None = env_field("OIDC_AUDIENCE", None)
     oidc_jwks_url: HttpUrl | None = env_field("OIDC_JWKS_URL", None)

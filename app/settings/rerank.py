@@ -16,7 +16,7 @@ class RerankSettings(SettingsGroup):
     url: HttpUrl | None = env_field("RERANK_URL", None)
     api_key: SecretStr | None = env_field("RERANK_API_KEY", None)
     model: str | None = env_field("RERANK_MODEL", None)
-    style: RerankApi = env_field("RERANK_STYLE", "cohere")
+    api: RerankApi = env_field("RERANK_API", "cohere")
     max_documents: int | None = env_field("RERANK_MAX_DOCUMENTS", None, ge=1, le=1000)
     max_characters: int = env_field("RERANK_MAX_CHARACTERS", 4000, ge=100, le=100_000)
 

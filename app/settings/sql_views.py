@@ -10,8 +10,8 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 class SqlViewSettings(SettingsGroup):
     """What is not set is as in the URL that the service itself uses."""
 
-    allowed: bool = env_field("PUBLICATION", False)
-    host: str | None = env_field("PUBLICATION_HOST", None)
-    port: int | None = env_field("PUBLICATION_PORT", None, ge=1, le=65535)
-    database: str | None = env_field("PUBLICATION_DATABASE", None)
-    sslmode: SslMode | None = env_field("PUBLICATION_SSLMODE", None)
+    enabled: bool = env_field("SQL_VIEWS", False)
+    host: str | None = env_field("SQL_VIEW_HOST", None)
+    port: int | None = env_field("SQL_VIEW_PORT", None, ge=1, le=65535)
+    database: str | None = env_field("SQL_VIEW_DATABASE", None)
+    sslmode: SslMode | None = env_field("SQL_VIEW_SSLMODE", None)

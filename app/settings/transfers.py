@@ -10,4 +10,4 @@ class TransferSettings(SettingsGroup):
     max_tenant_exports: int = env_field("MAX_TENANT_EXPORTS", 2, ge=1, le=64)
     max_imports: int = env_field("MAX_IMPORTS", 4, ge=1, le=64)
     max_tenant_imports: int = env_field("MAX_TENANT_IMPORTS", 2, ge=1, le=64)
-    wait_seconds: float = env_field("TRANSFER_WAIT_SECONDS", 10.0, ge=0, le=300)
+    wait_timeout_seconds: float = env_field("TRANSFER_WAIT_TIMEOUT_SECONDS", 10.0, ge=0, le=300)

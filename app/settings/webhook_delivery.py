@@ -15,7 +15,7 @@ class WebhookSettings(SettingsGroup):
     allow_private: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = env_field("WEBHOOK_ALLOW_PRIVATE", ())
     timeout_seconds: float = env_field("WEBHOOK_TIMEOUT_SECONDS", 10.0, gt=0, le=60)
     max_attempts: int = env_field("WEBHOOK_MAX_ATTEMPTS", 16, ge=1, le=100)
-    disable_after: int = env_field("WEBHOOK_DISABLE_AFTER", 100, ge=1, le=100_000)
+    max_consecutive_failures: int = env_field("WEBHOOK_MAX_CONSECUTIVE_FAILURES", 100, ge=1, le=100_000)
 
     @field_validator("allow_private", mode="before")
     @classmethod

@@ -44,7 +44,7 @@ class TransferSlots:
     @classmethod
     def from_settings(cls, settings: TransferSettings) -> "TransferSlots":
         """Create them as the settings say."""
-        wait_timeout_seconds = settings.wait_seconds
+        wait_timeout_seconds = settings.wait_timeout_seconds
         return cls(
             _create_slots(settings.max_exports, settings.max_tenant_exports, wait_timeout_seconds),
             _create_slots(settings.max_imports, settings.max_tenant_imports, wait_timeout_seconds),

@@ -65,7 +65,7 @@ class WebhookDeliverer:
             failures = await repository.record_failure(due.webhook_id, pause_seconds=outcome.retry_after)
             is_final = is_last or due.delivery.attempts + 1 >= self.settings.max_attempts
             if failures is not None and (
-                outcome.reason is WebhookFailureReason.GONE or failures >= self.settings.disable_after
+                outcome.reason is WebhookFailureReason.GONE or failures >= self.settings.max_consecutive_failures
             ):
                 reason = (
                     WebhookFailureReason.GONE

@@ -80,7 +80,7 @@ class JobContext:
                 retention=timedelta(days=resources.settings.audit.retention_days),
                 limit=EVENT_BATCH_SIZE,
             ),
-            timedelta(seconds=resources.settings.worker.orphan_seconds),
+            timedelta(seconds=resources.settings.worker.orphan_age_seconds),
         )
 
     @property
@@ -100,7 +100,7 @@ class JobContext:
     def index_dropper(self) -> IndexDropper:
         """What removes search indexes that nobody goes back to."""
         resources = self.resources
-        rollback_period = timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
+        rollback_period = timedelta(seconds=resources.settings.worker.reindex_rollback_seconds)
         find_expired = partial(
             resources.control_plane.find_expired_indexes, rollback_period=rollback_period, limit=CHANGE_BATCH_SIZE
         )

@@ -85,7 +85,7 @@ class Worker:
     @property
     def lease(self) -> timedelta:
         """How long a job is ours without a sign of life."""
-        return timedelta(seconds=self.resources.settings.worker.lease_seconds)
+        return timedelta(seconds=self.resources.settings.worker.lease_timeout_seconds)
 
     def stop(self, *, immediately: bool = False) -> None:
         """Claim nothing more; ``run`` returns when what is running has ended, or is handed back after the grace time.
@@ -288,7 +288,7 @@ class Worker:
         settings = self.resources.settings.worker
         pending = {
             **get_sweep_intervals(settings),
-            MAINTAIN_INDEXES_JOB: timedelta(seconds=settings.maintenance_seconds),
+            MAINTAIN_INDEXES_JOB: timedelta(seconds=settings.maintenance_interval_seconds),
         }
         while pending:
             kind = next(iter(pending))

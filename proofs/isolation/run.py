@@ -177,7 +177,7 @@ def main() -> int:
     begun = time.monotonic()
     local = {
         "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8",
-        "CARREL_PUBLICATION": "true",
+        "CARREL_SQL_VIEWS": "true",
     }  # where the cases' receivers would be
     with (
         ChatServer(reply=lambda _: "I do not know.") as chat,

@@ -111,7 +111,7 @@ async def _sweep(service: Service, connection: asyncpg.Connection, tally: Tally)
     before = stored_keys(service.store)
     print(f"before the last sweep: {len(before)} objects, {len(before - rows)} of them without a row", flush=True)
     service.stop()
-    service.environment |= {"CARREL_WORKER_SWEEP_SECONDS": "1", "CARREL_WORKER_ORPHAN_SECONDS": "1"}
+    service.environment |= {"CARREL_WORKER_SWEEP_INTERVAL_SECONDS": "1", "CARREL_WORKER_ORPHAN_AGE_SECONDS": "1"}
     service.start_all()
     end = time.monotonic() + SWEPT_SECONDS
     while (stored_keys(service.store) != rows or halves(service.store)) and time.monotonic() < end:

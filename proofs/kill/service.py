@@ -29,14 +29,14 @@ START_SECONDS = 60.0
 # In the log of a worker, and of an API.
 UP = (b'"worker.started"', b"Application startup complete")
 SETTINGS = {
-    "CARREL_WORKER_LEASE_SECONDS": "2",
+    "CARREL_WORKER_LEASE_TIMEOUT_SECONDS": "2",
     # A document that is under way at every kill must not be given up for that.
     "CARREL_WORKER_MAX_ATTEMPTS": "50",
     "CARREL_WORKER_TENANT_CONCURRENCY": "4",
     "CARREL_PARSER_PROCESSES": "2",
-    "CARREL_WORKER_SWEEP_SECONDS": "10",
-    "CARREL_WORKER_ORPHAN_SECONDS": "180",
-    "CARREL_WORKER_EXPIRY_SECONDS": "5",
+    "CARREL_WORKER_SWEEP_INTERVAL_SECONDS": "10",
+    "CARREL_WORKER_ORPHAN_AGE_SECONDS": "180",
+    "CARREL_WORKER_EXPIRY_INTERVAL_SECONDS": "5",
 }
 
 

@@ -50,7 +50,7 @@ def answering(
             rerank={"CARREL_RERANK_URL": reranker.url},
             answers={
                 "CARREL_ANSWER_ABSTENTION": ABSTENTION,
-                "CARREL_ANSWER_FIRST_TOKEN_SECONDS": 300,
+                "CARREL_ANSWER_FIRST_TOKEN_TIMEOUT_SECONDS": 300,
                 "CARREL_ANSWER_MAX_TOKENS": 77,
             },
         )

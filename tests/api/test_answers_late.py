@@ -34,9 +34,9 @@ def tenant(
             "CARREL_CHAT_TIMEOUT_SECONDS": 5,
         },
         answers={
-            "CARREL_ANSWER_FIRST_TOKEN_SECONDS": 3,
-            "CARREL_ANSWER_CITATION_SECONDS": 1,
-            "CARREL_ANSWER_DIGEST_SECONDS": 1,
+            "CARREL_ANSWER_FIRST_TOKEN_TIMEOUT_SECONDS": 3,
+            "CARREL_ANSWER_CITATION_TIMEOUT_SECONDS": 1,
+            "CARREL_ANSWER_COMPRESSION_TIMEOUT_SECONDS": 1,
         },
     )
     with run_service(settings, make_database()) as running:

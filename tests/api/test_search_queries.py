@@ -39,7 +39,7 @@ def seeing(
             "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
             "CARREL_EMBEDDING_MODEL": "test-model",
             "CARREL_EMBEDDING_DIMENSIONS": 64,
-            "CARREL_EMBEDDING_PICTURES": "input",
+            "CARREL_EMBEDDING_IMAGES": "input",
         },
     )
     with run_service(settings, make_database()) as service:

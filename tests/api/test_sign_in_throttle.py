@@ -15,7 +15,7 @@ LIMIT = 5
 
 @pytest.fixture(scope="module")
 def strict(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    settings = settings_for(tmp_path_factory.mktemp("strict"), identity={"CARREL_FAILED_SIGN_INS": LIMIT})
+    settings = settings_for(tmp_path_factory.mktemp("strict"), identity={"CARREL_AUTH_FAILURES_PER_MINUTE": LIMIT})
     with run_service(settings, make_database(), worker=False) as running:
         yield running
 

@@ -26,7 +26,7 @@ REPOSITORY = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "app.cli"]
 LAST_LINE = "Ctrl-C stops it."
 WIDE = {"COLUMNS": "400", "TERM": "dumb", "CARREL_DATA_DIR": "/nowhere"}
-SETTINGS = {"CARREL_WORKER_LEASE_SECONDS": "2", "CARREL_PARSER_PROCESSES": "1"}
+SETTINGS = {"CARREL_WORKER_LEASE_TIMEOUT_SECONDS": "2", "CARREL_PARSER_PROCESSES": "1"}
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:

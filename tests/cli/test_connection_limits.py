@@ -144,7 +144,7 @@ def test_half_open_connections_shut_nobody_out() -> None:
 
 def test_address_with_too_many_busy_connections_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "192.0.2.1")
-    with running(4096, CARREL_CONNECTIONS_PER_ADDRESS="2") as world, ExitStack() as open_:
+    with running(4096, CARREL_MAX_CONNECTIONS_PER_ADDRESS="2") as world, ExitStack() as open_:
         for _ in range(2):
             one = open_.enter_context(socket.create_connection(("127.0.0.1", world.port), timeout=30))
             one.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")

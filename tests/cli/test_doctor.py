@@ -155,7 +155,7 @@ def test_doctor_names_what_logins_of_sql_views_may_call_if_the_service_has_them(
     with EmbeddingServer() as embedding:
         settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
         assert "logins of SQL views" not in look(settings, tmp_path, monkeypatch)[1]
-        settings["CARREL_PUBLICATION"] = "true"
+        settings["CARREL_SQL_VIEWS"] = "true"
         _, found = look(settings, tmp_path, monkeypatch)
         assert found["logins of SQL views"] == ["ok: they can make no large objects and take no advisory locks"]
         details = []

@@ -223,7 +223,7 @@ def test_what_kill_9_interrupts_is_finished_once(
 
 def test_a_frozen_worker_is_replaced(home: Path, key: str, settings: dict[str, str]) -> None:
     """Its event loop writes a sign of life every second; what freezes it, stops that."""
-    with serving(home, **settings, CARREL_WORKER_SILENT_SECONDS="5") as service, service.client() as client:
+    with serving(home, **settings, CARREL_WORKER_HEARTBEAT_TIMEOUT_SECONDS="5") as service, service.client() as client:
         assert service.key == key
         service.wait_for("worker.started")
         wait_until(lambda: client.get("/readyz").json()["status"] == "ok")

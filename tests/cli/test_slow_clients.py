@@ -23,8 +23,8 @@ from harness.running_service import no_signals
 PIECE = b"x" * 65_536
 GUARD_SECONDS = 60
 # What callers get: long enough for those that are fair not to be late on a busy machine.
-CLIENT_SECONDS = 3
-THINKING_SECONDS = 1.5 * CLIENT_SECONDS
+CLIENT_TIMEOUT_SECONDS = 3
+THINKING_SECONDS = 1.5 * CLIENT_TIMEOUT_SECONDS
 FAIR_PIECES = 24
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
@@ -92,7 +92,9 @@ class World:
 def world() -> Iterator[World]:
     """Served for callers that get a few seconds."""
     world = World()
-    settings = load_settings(server={"CARREL_CLIENT_SECONDS": CLIENT_SECONDS, "CARREL_KEEP_ALIVE_SECONDS": 1}).server
+    settings = load_settings(
+        server={"CARREL_CLIENT_TIMEOUT_SECONDS": CLIENT_TIMEOUT_SECONDS, "CARREL_KEEP_ALIVE_TIMEOUT_SECONDS": 1}
+    ).server
     server = HttpServer(world, settings)
     server.capture_signals = no_signals  # type: ignore[method-assign]  # signals belong to the main thread
     with socket.create_server(("127.0.0.1", 0)) as listening:

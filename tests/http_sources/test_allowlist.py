@@ -206,11 +206,11 @@ async def resolving(
 @pytest.mark.parametrize(
     ("addresses", "changes", "arrives"),
     [
-        (["127.0.0.1"], {"private": True}, True),
+        (["127.0.0.1"], {"allow_private": True}, True),
         (["127.0.0.1"], {}, False),
         (["1.1.1.1", "127.0.0.1"], {}, False),
         (["::ffff:127.0.0.1"], {}, False),
-        (["127.0.0.9", "127.0.0.1"], {"private": True}, True),
+        (["127.0.0.9", "127.0.0.1"], {"allow_private": True}, True),
     ],
 )
 async def test_ask_name_of_private_address_needs_the_operators_word(

@@ -27,7 +27,7 @@ LONG = " ".join(f"Sentence number {number} of many." for number in range(60))
 @pytest.fixture(scope="module")
 async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
     """The embedding model takes pictures; nobody describes them."""
-    embedding = {"CARREL_EMBEDDING_PICTURES": "input"}
+    embedding = {"CARREL_EMBEDDING_IMAGES": "input"}
     async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
         opened.endpoint.picture_form = "input"
         yield opened
@@ -44,7 +44,7 @@ async def talkative(
     database: DatabaseUrls, chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
     """It does, and they are described besides."""
-    embedding = {"CARREL_EMBEDDING_PICTURES": "messages"}
+    embedding = {"CARREL_EMBEDDING_IMAGES": "messages"}
     data_dir = tmp_path_factory.mktemp("data")
     async with open_workshop(database, data_dir, models=chat.as_vision, embedding=embedding) as opened:
         opened.endpoint.picture_form = "messages"

@@ -43,7 +43,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 async def workshop(database: DatabaseUrls, data_dir: Path) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, data_dir, lease_seconds=2) as opened:
+    async with open_workshop(database, data_dir, lease_timeout_seconds=2) as opened:
         yield opened
 
 

@@ -57,7 +57,7 @@ def further(seeing: EmbeddingServer, blind: EmbeddingServer) -> str:
         {"model": name, "base_url": server.base_url, "dimensions": server.dimensions, "max_tokens": 64}
         for name, server in (("seeing", seeing), ("blind", blind))
     ]
-    return json.dumps([{**made[0], "pictures": "messages"}, made[1]])
+    return json.dumps([{**made[0], "images": "messages"}, made[1]])
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ async def seen(
     database: DatabaseUrls, further: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
     """The first model takes pictures, and nobody describes them."""
-    embedding = {"CARREL_EMBEDDING_PICTURES": "input", "CARREL_EMBEDDING_MODELS": further}
+    embedding = {"CARREL_EMBEDDING_IMAGES": "input", "CARREL_EMBEDDING_MODELS": further}
     async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
         opened.endpoint.picture_form = "input"
         yield opened

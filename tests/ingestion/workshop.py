@@ -158,7 +158,7 @@ async def open_workshop(
     embedding: Mapping[str, str] | None = None,
     **worker: int,
 ) -> AsyncIterator[Workshop]:
-    """Settings of the worker as keywords, for example ``lease_seconds=2``."""
+    """Settings of the worker as keywords, for example ``lease_timeout_seconds=2``."""
     async with AsyncExitStack() as stack:
         endpoint = stack.enter_context(EmbeddingServer())
         settings = settings_for(

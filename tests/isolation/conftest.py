@@ -68,9 +68,7 @@ def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
     """The embedded default with a chat model, which says the same to everything."""
     with ChatServer(reply=lambda _: "I do not know.") as chat:
         models = {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
-        settings = settings_for(
-            tmp_path_factory.mktemp("walls"), models=models, publication={"CARREL_PUBLICATION": True}
-        )
+        settings = settings_for(tmp_path_factory.mktemp("walls"), models=models, sql_views={"CARREL_SQL_VIEWS": True})
         with run_service(settings, make_database()) as running:
             yield running
 

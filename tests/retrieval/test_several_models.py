@@ -62,7 +62,7 @@ def settings(data: Path, default: EmbeddingServer, *others: dict[str, Any]) -> S
 
 def endpoint(server: EmbeddingServer) -> dict[str, Any]:
     made = {"model": f"words-{server.dimensions}", "base_url": server.base_url, "dimensions": server.dimensions}
-    return made if server.picture_form is None else {**made, "max_tokens": 256, "pictures": server.picture_form}
+    return made if server.picture_form is None else {**made, "max_tokens": 256, "images": server.picture_form}
 
 
 def small_endpoint(server: EmbeddingServer) -> dict[str, Any]:

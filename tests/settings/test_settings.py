@@ -20,6 +20,7 @@ from app.settings import (
     load_settings,
 )
 from app.settings.origins import ADDRESS_BY_SECRET
+from app.settings.renames import RENAMED_VARIABLES, REPLACED_VARIABLES
 
 EXAMPLE = Path(__file__).parents[2] / ".env.example"
 S3 = {
@@ -117,11 +118,11 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({**ENDPOINT, "CARREL_EMBEDDING_DIMENSIONS": "4001"}, "CARREL_EMBEDDING_DIMENSIONS: input should be less"),
         ({"CARREL_EMBEDDING_PRECISION": "fp8"}, "CARREL_EMBEDDING_PRECISION"),
         ({"CARREL_EMBEDDING_TIMEOUT_SECONDS": "0"}, "CARREL_EMBEDDING_TIMEOUT_SECONDS"),
-        ({"CARREL_PARSER_MEMORY_MB": "10"}, "CARREL_PARSER_MEMORY_MB"),
+        ({"CARREL_PARSER_MAX_MEMORY_MB": "10"}, "CARREL_PARSER_MAX_MEMORY_MB"),
         ({"CARREL_OCR_LANGUAGES": "en"}, "CARREL_OCR_LANGUAGES"),
         ({"CARREL_OCR_LANGUAGES": "eng,../deu"}, "CARREL_OCR_LANGUAGES"),
         ({"CARREL_OCR_LANGUAGES": "eng,,deu"}, "CARREL_OCR_LANGUAGES"),
-        ({"CARREL_WORKER_LEASE_SECONDS": "-1"}, "CARREL_WORKER_LEASE_SECONDS"),
+        ({"CARREL_WORKER_LEASE_TIMEOUT_SECONDS": "-1"}, "CARREL_WORKER_LEASE_TIMEOUT_SECONDS"),
         # unknown
         ({"CARREL_PROT": "8000"}, "CARREL_PROT"),
         ({"carrel_s3_buket": "x"}, "CARREL_S3_BUKET"),
@@ -137,8 +138,8 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_EMBEDDING_DIMENSIONS": "8"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_MODEL": "another"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_API_KEY": "hidden"}, "CARREL_EMBEDDING_BASE_URL"),
-        ({"CARREL_EMBEDDING_PICTURES": "input"}, "CARREL_EMBEDDING_BASE_URL"),
-        ({**ENDPOINT, "CARREL_EMBEDDING_PICTURES": "true"}, "CARREL_EMBEDDING_PICTURES"),
+        ({"CARREL_EMBEDDING_IMAGES": "input"}, "CARREL_EMBEDDING_BASE_URL"),
+        ({**ENDPOINT, "CARREL_EMBEDDING_IMAGES": "true"}, "CARREL_EMBEDDING_IMAGES"),
         # HTTP sources
         (
             {"CARREL_HTTP_SOURCE_HOSTS": "hidden.example"},
@@ -161,7 +162,7 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         (binding(methods=[]), "CARREL_HTTP_SOURCES.0.methods"),
         (binding(headers=["Host"]), "CARREL_HTTP_SOURCES.0.headers.0: takes the name of a header"),
         (binding(headers=["Authorization"]), "CARREL_HTTP_SOURCES.0.headers.0: credentials are sent as a secret"),
-        (binding(private="yes"), "CARREL_HTTP_SOURCES.0.private"),
+        (binding(allow_private="yes"), "CARREL_HTTP_SOURCES.0.allow_private"),
         (binding(hosts=["hidden"]), "CARREL_HTTP_SOURCES.0.hosts: extra inputs are not permitted"),
         (
             binding(secrets={"ONE": {**SECRET, "value": "hidden\nX: y"}}),
@@ -196,14 +197,14 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_REWRITE_MODEL": "writer"}, "CARREL_CHAT_BASE_URL"),
         ({"CARREL_CHAT_TIMEOUT_SECONDS": "0"}, "CARREL_CHAT_TIMEOUT_SECONDS"),
         ({"CARREL_ANSWER_MAX_TOKENS": "0"}, "CARREL_ANSWER_MAX_TOKENS"),
-        ({"CARREL_ANSWER_FIRST_TOKEN_SECONDS": "soon"}, "CARREL_ANSWER_FIRST_TOKEN_SECONDS"),
+        ({"CARREL_ANSWER_FIRST_TOKEN_TIMEOUT_SECONDS": "soon"}, "CARREL_ANSWER_FIRST_TOKEN_TIMEOUT_SECONDS"),
         # quotas
         ({"CARREL_DEFAULT_QUOTAS": "hidden"}, "CARREL_DEFAULT_QUOTAS: must be a JSON object of quotas"),
         ({"CARREL_DEFAULT_QUOTAS": "3"}, "CARREL_DEFAULT_QUOTAS: input should be"),
         ({"CARREL_DEFAULT_QUOTAS": '{"wishes": 3}'}, "CARREL_DEFAULT_QUOTAS.wishes: extra inputs are not permitted"),
         ({"CARREL_DEFAULT_QUOTAS": '{"documents": -1}'}, "CARREL_DEFAULT_QUOTAS.documents: input should be"),
         # tokens
-        ({"CARREL_FAILED_SIGN_INS": "0"}, "CARREL_FAILED_SIGN_INS"),
+        ({"CARREL_AUTH_FAILURES_PER_MINUTE": "0"}, "CARREL_AUTH_FAILURES_PER_MINUTE"),
         ({"CARREL_OIDC_ISSUER": "https://login.example"}, "CARREL_OIDC_AUDIENCE"),
         ({"CARREL_OIDC_AUDIENCE": "carrel"}, "CARREL_OIDC_ISSUER"),
         ({**OIDC, "CARREL_OIDC_ISSUER": "login.example"}, "CARREL_OIDC_ISSUER"),
@@ -292,7 +293,7 @@ def test_settings_key_and_address_from_different_places_are_refused(
 
 
 def test_settings_every_secret_has_its_address_beside_it() -> None:
-    """A new secret joins ``ADDRESS_OF``, or holds its address in the same variable, or is sent to nobody."""
+    """A new secret joins ``ADDRESS_BY_SECRET``, or holds its address in the same variable, or is sent to nobody."""
     alone = {"CARREL_OPERATOR_KEY", "CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
     secrets = {
         get_variable_name(field)
@@ -338,6 +339,69 @@ def test_settings_file_that_is_no_file_is_refused_at_once(
     make(environment.file)
     with pytest.raises(SettingsError, match="it is not a regular file"):
         environment.load({})
+
+
+def test_load_settings_old_variable_names_the_new_one(environment: Environment) -> None:
+    with pytest.raises(SettingsError) as caught:
+        environment.load({"CARREL_LANE_ROWS": "100"})
+    assert str(caught.value) == "CARREL_LANE_ROWS is called CARREL_RETRIEVER_CANDIDATES now."
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED_VARIABLES.items())
+def test_load_settings_old_variable_in_file_names_the_new_one(environment: Environment, old: str, new: str) -> None:
+    assert f"CARREL_{new}" in list_variables()
+    assert f"CARREL_{old}" not in list_variables()
+    environment.file.write_text(f"CARREL_{old.lower()}=hidden\n")
+    with pytest.raises(SettingsError) as caught:
+        environment.load({})
+    assert str(caught.value) == f"CARREL_{old} is called CARREL_{new} now."
+
+
+def test_load_settings_several_old_variables_names_all_in_one_line(environment: Environment) -> None:
+    old = {"CARREL_PUBLICATION": "true", "CARREL_CLIENT_SECONDS": "30", "CARREL_AAA": "unknown"}
+    with pytest.raises(SettingsError) as caught:
+        environment.load(old)
+    assert str(caught.value) == (
+        "CARREL_CLIENT_SECONDS is called CARREL_CLIENT_TIMEOUT_SECONDS now; "
+        "CARREL_PUBLICATION is called CARREL_SQL_VIEWS now."
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        (models({**FURTHER, "pictures": "input"}), "CARREL_EMBEDDING_MODELS.0.pictures is called images now."),
+        (binding(private=True), "CARREL_HTTP_SOURCES.0.private is called allow_private now."),
+    ],
+)
+def test_load_settings_old_json_key_names_the_new_one(
+    environment: Environment, variables: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        environment.load(variables)
+    assert str(caught.value) == message
+
+
+def test_list_variables_durations_end_in_timeout_or_interval() -> None:
+    # The age of an object and the period of a rollback are neither a timeout nor an interval.
+    others = {"CARREL_WORKER_ORPHAN_AGE_SECONDS", "CARREL_REINDEX_ROLLBACK_SECONDS"}
+    endings = ("_TIMEOUT_SECONDS", "_INTERVAL_SECONDS")
+    assert {name for name in list_variables() if name.endswith("_SECONDS") and not name.endswith(endings)} == others
+
+
+def test_documents_name_only_variables_that_exist() -> None:
+    known = list_variables() | EXTERNAL_VARIABLES | {f"CARREL_{name}" for name in REPLACED_VARIABLES}
+    root = EXAMPLE.parent
+    pages = [*root.glob("docs/*.md"), *root.glob("*.md"), *root.glob("deploy/*"), root / "Makefile", EXAMPLE]
+    pages.append(root / "docker-compose.yml")
+    unknown = {
+        (page.name, name)
+        for page in pages
+        if page.name != "CHANGELOG.md"
+        for name in re.findall(r"\bCARREL_[A-Z0-9_]*[A-Z0-9]\b(?!_?[*…])", page.read_text())
+        if name not in known
+    }
+    assert unknown == set()
 
 
 def test_an_issuer_is_kept_to_the_letter(environment: Environment) -> None:

@@ -10,6 +10,6 @@ from harness.running_service import Service, run_service, settings_for
 
 @pytest.fixture(scope="package")
 def publishing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    settings = settings_for(tmp_path_factory.mktemp("publishing"), publication={"CARREL_PUBLICATION": True})
+    settings = settings_for(tmp_path_factory.mktemp("publishing"), sql_views={"CARREL_SQL_VIEWS": True})
     with run_service(settings, make_database(), owner=True) as service:
         yield service

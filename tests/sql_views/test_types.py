@@ -33,10 +33,10 @@ def test_a_name_becomes_an_identifier(name: str, collection: str) -> None:
         ({}, "postgresql://u:p@127.0.0.1:4000/carrel", True, ("127.0.0.1", 4000, "carrel", "disable")),
         (
             {
-                "CARREL_PUBLICATION_HOST": "pool.example.com",
-                "CARREL_PUBLICATION_PORT": 6432,
-                "CARREL_PUBLICATION_DATABASE": "read",
-                "CARREL_PUBLICATION_SSLMODE": "verify-full",
+                "CARREL_SQL_VIEW_HOST": "pool.example.com",
+                "CARREL_SQL_VIEW_PORT": 6432,
+                "CARREL_SQL_VIEW_DATABASE": "read",
+                "CARREL_SQL_VIEW_SSLMODE": "verify-full",
             },
             "postgresql://u:p@db.local/carrel",
             False,

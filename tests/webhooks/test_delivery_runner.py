@@ -197,7 +197,9 @@ async def test_it_is_given_up_in_the_end(
     assert len(receiver.received) == sent
 
 
-@pytest.mark.parametrize(("status", "settings", "reason"), [(500, {"disable_after": 1}, "failures"), (410, {}, "gone")])
+@pytest.mark.parametrize(
+    ("status", "settings", "reason"), [(500, {"max_consecutive_failures": 1}, "failures"), (410, {}, "gone")]
+)
 async def test_a_webhook_is_disabled(
     workshop: Workshop,
     services: TenantServices,

@@ -36,7 +36,7 @@ MISBEHAVING = {**PARSERS, "text/plain": ParserSpec("text/plain", ("txt",), "test
 
 @pytest.fixture(scope="module")
 async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data"), lease_seconds=LEASE_SECONDS) as opened:
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), lease_timeout_seconds=LEASE_SECONDS) as opened:
         yield opened
 
 
@@ -98,7 +98,7 @@ async def no_jobs(workshop: Workshop) -> bool:
 
 async def test_a_long_job_is_kept(workshop: Workshop) -> None:
     settings = workshop.resources.settings
-    short = settings.worker.model_copy(update={"lease_seconds": SHORT_LEASE_SECONDS})
+    short = settings.worker.model_copy(update={"lease_timeout_seconds": SHORT_LEASE_SECONDS})
     resources = replace(workshop.resources, settings=settings.model_copy(update={"worker": short}))
     hasty = replace(workshop, resources=resources)
     document = await add_text(await workshop.new_tenant(), "A slow one.")
@@ -308,7 +308,9 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
         "retry_failed_documents": 60,
         "maintain_indexes": NEVER_SECONDS,
     }
-    async with open_workshop(database, tmp_path_factory.mktemp("data"), expiry_seconds=1, sweep_seconds=1) as hasty:
+    async with open_workshop(
+        database, tmp_path_factory.mktemp("data"), expiry_interval_seconds=1, sweep_interval_seconds=1
+    ) as hasty:
         document = await add_text(await hasty.new_tenant(), "Soon over.")
         await hasty.owner.execute("update document set expires_at = now()")
         async with hasty.working():

@@ -66,7 +66,7 @@ def update(
 ) -> None:
     """Another name, other quotas (null lifts one), or whether it may have SQL views.
 
-    --no-sql-views empties the views that exist at once. The service needs CARREL_PUBLICATION=true too.
+    --no-sql-views empties the views that exist at once. The service needs CARREL_SQL_VIEWS=true too.
 
     Example: carrel tenants update ten_… --sql-views
     """

@@ -84,7 +84,7 @@ def _create_own_embedder(
             document_prefix=settings.document_prefix,
             timeout_seconds=settings.timeout_seconds,
             format_setting_name=settings.format_setting_name,
-            image_format=settings.pictures,
+            image_format=settings.images,
             rate_limiter=_create_rate_limiter(settings, settings.base_url, rate_limit_store),
         )
     try:

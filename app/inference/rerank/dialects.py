@@ -1,4 +1,4 @@
-"""The families of rerank endpoints, by the name that CARREL_RERANK_STYLE has for them."""
+"""The families of rerank endpoints, by the name that CARREL_RERANK_API has for them."""
 
 from collections.abc import Mapping
 

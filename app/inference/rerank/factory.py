@@ -20,7 +20,7 @@ def create_reranker(settings: RerankSettings) -> Reranker | None:
     return HttpReranker(
         settings.url,
         settings.api_key.get_secret_value() if settings.api_key else None,
-        DIALECTS[settings.style],
+        DIALECTS[settings.api],
         model=settings.model,
         max_documents=settings.max_documents,
         max_characters=settings.max_characters,

@@ -172,7 +172,7 @@ def _create_failure(reply: httpx2.Response) -> EndpointFailed | RerankUnavailabl
         401: "check CARREL_RERANK_API_KEY",
         403: "check what CARREL_RERANK_API_KEY may do",
         404: "check CARREL_RERANK_URL and CARREL_RERANK_MODEL",
-    }.get(status, "check CARREL_RERANK_URL and CARREL_RERANK_STYLE")
+    }.get(status, "check CARREL_RERANK_URL and CARREL_RERANK_API")
     return RerankUnavailable(f"The reranker refuses (HTTP {status}): {hint}.", reason="refused")
 
 

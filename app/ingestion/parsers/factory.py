@@ -28,8 +28,8 @@ async def create_parser_pool(
 def create_preview_pool(settings: ParserSettings, *, processes: int, timeout_seconds: int) -> ParserPool:
     """Less time, and a process for each file: none waits in the API process's memory."""
     timeouts = {
-        "cpu_seconds": min(settings.cpu_seconds, timeout_seconds),
-        "wall_seconds": min(settings.wall_seconds, timeout_seconds),
+        "cpu_timeout_seconds": min(settings.cpu_timeout_seconds, timeout_seconds),
+        "timeout_seconds": min(settings.timeout_seconds, timeout_seconds),
     }
     return _build_pool(settings.model_copy(update=timeouts), processes=processes, recycle_after_calls=1)
 
@@ -44,9 +44,9 @@ def _build_pool(
     return ParserPool(
         processes=processes,
         spare_processes=spare_processes,
-        memory_mb=settings.memory_mb,
-        cpu_timeout_seconds=settings.cpu_seconds,
-        wall_clock_timeout_seconds=settings.wall_seconds,
+        memory_mb=settings.max_memory_mb,
+        cpu_timeout_seconds=settings.cpu_timeout_seconds,
+        wall_clock_timeout_seconds=settings.timeout_seconds,
         max_pages=settings.max_pages,
         max_characters=settings.max_characters,
         ocr=find_language_data(settings.ocr_languages, settings.tessdata_dir),

@@ -19,7 +19,7 @@ def create_authenticator(settings: IdentitySettings, database: Database, operato
         credential_cache=CredentialCache(ControlPlaneDatabase(database)),
         operator_key_hash=hash_key(operator_key),
         usage_recorder=KeyUsageRecorder(database),
-        sign_in_throttle=SignInThrottle(settings.failed_sign_ins),
+        sign_in_throttle=SignInThrottle(settings.auth_failures_per_minute),
         token_reader=create_token_reader(settings),
     )
 

@@ -19,11 +19,11 @@ def test_none_is_the_default() -> None:
     assert create_reranker(settings()) is None
 
 
-@pytest.mark.parametrize("style", [None, "tei", "jina", "vllm"])
-async def test_an_endpoint(style: str | None) -> None:
-    with RerankServer("cohere" if style is None else style, api_key="a-key") as server:  # type: ignore[arg-type]
+@pytest.mark.parametrize("api", [None, "tei", "jina", "vllm"])
+async def test_an_endpoint(api: str | None) -> None:
+    with RerankServer("cohere" if api is None else api, api_key="a-key") as server:  # type: ignore[arg-type]
         given = {"url": server.url, "api_key": "a-key", "max_documents": 2, "max_characters": 100}
-        configured = settings(**given, **({"style": style} if style else {}))
+        configured = settings(**given, **({"api": api} if api else {}))
         assert configured.is_configured
         reranker = create_reranker(configured)
         assert reranker is not None
@@ -41,7 +41,7 @@ async def test_an_endpoint(style: str | None) -> None:
         ({"api_key": "hidden"}, "CARREL_RERANK_API_KEY needs CARREL_RERANK_URL"),
         ({"max_documents": 5}, "CARREL_RERANK_MAX_DOCUMENTS needs CARREL_RERANK_URL"),
         ({"url": "tei:8080"}, "http or https"),
-        ({"url": "http://tei", "style": "guess"}, "'tei', 'cohere', 'jina' or 'vllm'"),
+        ({"url": "http://tei", "api": "guess"}, "'tei', 'cohere', 'jina' or 'vllm'"),
         ({"url": "http://tei", "max_documents": 0}, "CARREL_RERANK_MAX_DOCUMENTS"),
         ({"max_characters": 10}, "CARREL_RERANK_MAX_CHARACTERS"),
     ],

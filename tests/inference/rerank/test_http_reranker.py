@@ -193,7 +193,7 @@ async def test_garbage(server: RerankServer, how: Failing, told: str) -> None:
         (500, None, "failed", "HTTP 500", 2.0),
         (503, "0", "failed", "HTTP 503", 2.0),
         (424, None, "failed", "HTTP 424", 2.0),
-        (400, None, "refused", "CARREL_RERANK_STYLE", 2.0),
+        (400, None, "refused", "CARREL_RERANK_API", 2.0),
         (401, None, "refused", "CARREL_RERANK_API_KEY", 2.0),
         (404, None, "refused", "CARREL_RERANK_URL", 2.0),
         ("redirect", None, "refused", "HTTP 307", 2.0),

@@ -75,5 +75,5 @@ def get_rollback_deadline(view: KnowledgeBaseView, resources: Resources) -> date
     """When the one before is forgotten."""
     if view.retired_at is None:
         return None
-    deadline = view.retired_at + timedelta(seconds=resources.settings.worker.reindex_undo_seconds)
+    deadline = view.retired_at + timedelta(seconds=resources.settings.worker.reindex_rollback_seconds)
     return deadline if deadline > datetime.now(UTC) else None

@@ -46,7 +46,7 @@ def main() -> None:
     modules |= _import_plugins(setup["plugins"])
     channel.write(encode_message({"ready": True, "resident_mb": get_resident_mb()}))
     for request, descriptors in channel.iter_requests():
-        _limit_cpu_time(setup["cpu_seconds"])
+        _limit_cpu_time(setup["cpu_timeout_seconds"])
         path = f"/proc/self/fd/{descriptors[0]}" if descriptors else request["path"]
         _handle_request(_ParseRequest(Path(path), request, setup, confined_process), modules, channel)
 
@@ -127,8 +127,8 @@ def _build_options(request: _ParseRequest, channel: Channel) -> ParseOptions:
         ocr=LanguageData(
             request.confined_process.resolve_path(ocr["directory"]), tuple(ocr["languages"]), tuple(ocr["missing"])
         ),
-        cpu_timeout_seconds=setup["cpu_seconds"],
-        wall_clock_timeout_seconds=setup["wall_seconds"],
+        cpu_timeout_seconds=setup["cpu_timeout_seconds"],
+        wall_clock_timeout_seconds=setup["wall_clock_timeout_seconds"],
         on_progress=report,
         needs_images=request.message["needs_images"],
     )

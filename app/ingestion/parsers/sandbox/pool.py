@@ -77,8 +77,8 @@ class ParserPool:
         self._recycle_after_requests = recycle_after_requests
         self._setup = {
             "memory_mb": memory_mb,
-            "cpu_seconds": cpu_timeout_seconds,
-            "wall_seconds": wall_clock_timeout_seconds,
+            "cpu_timeout_seconds": cpu_timeout_seconds,
+            "wall_clock_timeout_seconds": wall_clock_timeout_seconds,
             "max_pages": max_pages,
             "max_characters": max_characters,
             "ocr": asdict(ocr),
