@@ -10,7 +10,7 @@ from typeid.core.errors import TypeIDException
 
 # "dlv" is a delivery to a webhook.
 PREFIXES = (
-    "ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "dlv", "pub", "file", "vsfb"
+    "ten", "key", "kb", "doc", "job", "del", "evt", "whk", "chk", "nod", "req", "bnd", "dlv", "sqlv", "file", "vsfb"
 )  # fmt: skip
 
 

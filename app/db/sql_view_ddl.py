@@ -115,7 +115,7 @@ class SqlViewManager:
                 await self._driver.execute("set local lock_timeout = '5s'")
                 await self._drop_schema_and_role(names)
         except (asyncpg.PostgresError, MaintenanceFailed) as exc:
-            logger.warning("publication.role_left", role=names.login, error=type(exc).__name__)
+            logger.warning("sql_view.role_drop_failed", role=names.login, error=type(exc).__name__)
             return False
         return True
 

@@ -30,7 +30,7 @@ select format('create database %I owner carrel_owner', :'database')
 """
 _CREATE_EXTENSION = "create extension if not exists vector;"
 # Rights that every login has until a superuser takes them away. Neither a SQL view's login nor the service needs them.
-# docs/publication.md has the same statements for other servers.
+# docs/sql-views.md has the same statements for other servers.
 _CLOSE_TO_LOGINS = r"""
 revoke connect on database postgres, template1 from public;
 grant set on parameter temp_file_limit to carrel_owner;

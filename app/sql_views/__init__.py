@@ -1,1 +1,1 @@
-"""Publications: a knowledge base as a view that an agent platform reads, with a login that sees nothing else."""
+"""SQL views: a knowledge base as a view that an agent platform reads, with a login that sees nothing else."""

@@ -1,4 +1,4 @@
-"""What the jobs do for publications: make them, have them follow the live search index, and take them away."""
+"""Jobs of SQL views: create them, point them to the live search index, and drop them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,26 +20,26 @@ NO_OWNER = "no_owner"
 
 @dataclass(frozen=True, slots=True)
 class SqlViewReconciler:
-    """What the jobs call. Without ``owner`` nothing is published, and each publication says why."""
+    """What the jobs call. Without ``owner_database`` no SQL view is created, and each says why."""
 
     database: Database
     queue: JobQueue
     owner_database: OwnerDatabase | None
 
     async def reconcile(self, tenant_id: UUID, kb_id: UUID, sql_view_id: UUID) -> None:
-        """Do what one publication wants; doing it again changes nothing. Raises MaintenanceFailed."""
+        """Create, update or drop one SQL view; doing it again changes nothing. Raises MaintenanceFailed."""
         if self.owner_database is None:
             await self._record_missing_owner(tenant_id, kb_id, sql_view_id)
             return
         async with self.owner_database.connect() as connection:
             is_removed = await SqlViewManager(connection, self.owner_database).apply(tenant_id, sql_view_id)
-        logger.info("publication.settled", publication=str(sql_view_id), gone=is_removed)
+        logger.info("sql_view.reconciled", sql_view=str(sql_view_id), removed=is_removed)
 
     async def drop_all(self, tenant_id: UUID, kb_id: UUID) -> list[UUID]:
-        """Take away all publications of a knowledge base that was withdrawn.
+        """Drop all SQL views of a deleted knowledge base.
 
         Returns:
-            The publications whose view or role could not be dropped yet. They show nothing: ``release`` their rows, so
+            The SQL views whose view or role could not be dropped yet. They show nothing: ``release`` their rows, so
             that the deletion goes on, and try again with ``remove_released``.
         """
         async with self.database.transaction(tenant_id) as session:
@@ -51,12 +51,12 @@ class SqlViewReconciler:
             try:
                 await self.reconcile(tenant_id, kb_id, sql_view_id)
             except MaintenanceFailed as exc:
-                logger.warning("publication.left", publication=str(sql_view_id), error=type(exc.__cause__).__name__)
+                logger.warning("sql_view.drop_failed", sql_view=str(sql_view_id), error=type(exc.__cause__).__name__)
                 remaining.append(sql_view_id)
         return remaining
 
     async def delete_revoked(self, tenant_id: UUID, kb_id: UUID, sql_view_ids: Sequence[UUID]) -> None:
-        """Remove the rows of revoked publications. Without its row a view is empty, whatever its login does."""
+        """Remove the rows of revoked SQL views. Without its row a view is empty, whatever its login does."""
         async with self.database.transaction(tenant_id) as session:
             await SqlViewRepository(session, tenant_id, kb_id).delete_revoked(sql_view_ids)
 
@@ -74,13 +74,13 @@ class SqlViewReconciler:
             return await count_roles(session, [SqlViewNames(view_id).login for view_id in sql_view_ids])
 
     async def terminate_overdue_sessions(self) -> None:
-        """End the sessions of publications' logins that overstep their limits. Raises MaintenanceFailed."""
+        """End the sessions of SQL views' logins that overstep their limits. Raises MaintenanceFailed."""
         if self.owner_database is None:
             return
         async with self.owner_database.connect() as connection:
             terminated_count = await SqlViewManager(connection, self.owner_database).terminate_overdue_sessions()
         if terminated_count:
-            logger.warning("publication.sessions_ended", sessions=terminated_count)
+            logger.warning("sql_view.sessions_terminated", sessions=terminated_count)
 
     async def scan(self) -> None:
         """Give each that wants something a job, and drop what belongs to none. Raises MaintenanceFailed."""
@@ -91,7 +91,7 @@ class SqlViewReconciler:
             manager = SqlViewManager(connection, self.owner_database)
             due = await manager.find_due()
             if orphans := await manager.drop_orphans():
-                logger.info("publication.strays_dropped", publications=orphans)
+                logger.info("sql_view.orphans_dropped", sql_views=orphans)
         for tenant_id, kb_id, sql_view_id in due:
             async with self.database.transaction(tenant_id) as session:
                 await request_reconcile(session, self.queue, tenant_id, sql_view_id, kb_id)
@@ -104,4 +104,4 @@ class SqlViewReconciler:
                 return
             sql_view = await repository.find()
         if sql_view is None or sql_view.id != sql_view_id:
-            raise MaintenanceFailed("CARREL_ADMIN_DATABASE_URL is needed to take a publication away.")
+            raise MaintenanceFailed("CARREL_ADMIN_DATABASE_URL is needed to drop a SQL view.")

@@ -1,4 +1,4 @@
-"""Queries about publications, as the plain role in one tenant."""
+"""Queries about SQL views, as the plain role in one tenant."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from app.sql_views.types import StoredSqlView
 
 
 class SqlViewRepository:
-    """What is published of one knowledge base."""
+    """SQL views of one knowledge base."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
         self.session = session
         self._params: dict[str, Any] = {"tenant": tenant_id, "kb": kb_id}
 
     async def add(self, sql_view_id: UUID, *, collection: str, content_key: str, verifier: str) -> bool:
-        """False where it is published already."""
+        """Return False if the knowledge base has a SQL view already."""
         values = {"id": sql_view_id, "collection": collection, "content_key": content_key, "verifier": verifier}
         return await self.session.fetch_row(_ADD, {**self._params, **values}) is not None
 
@@ -48,7 +48,7 @@ class SqlViewRepository:
         await self.session.fetch_rows(_DELETE_REVOKED, {**self._params, "ids": list(sql_view_ids)})
 
     async def is_allowed(self) -> bool:
-        """Whether the operator allows the tenant to publish."""
+        """Return whether the operator allows the tenant to create SQL views."""
         return await self.session.fetch_row(_IS_ALLOWED, {"tenant": self._params["tenant"]}) is not None
 
     async def remove_uncreated(self, sql_view_id: UUID) -> bool:
@@ -74,7 +74,7 @@ insert into publication (tenant_id, id, kb_id, collection, content_key, verifier
 values (:tenant, :id, :kb, :collection, :content_key, :verifier)
 on conflict (tenant_id, kb_id) where removed_at is null do nothing returning 1""")
 _FIND = parse_statement("""
-select id, kb_id, collection, content_key, index_id is not null as is_shown, held_back, created_at
+select id, kb_id, collection, content_key, index_id is not null as is_ready, held_back as blocked_reason, created_at
   from publication where tenant_id = :tenant and kb_id = :kb and removed_at is null""")
 _REVOKE = parse_statement("""
 update publication set removed_at = now(), updated_at = now()

@@ -1,4 +1,4 @@
-"""Publish a knowledge base: a view and a login for an agent platform, made by a job of the tables' owner."""
+"""Create SQL views: a view and a login for an agent platform, made by a job with the rights of the tables' owner."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -27,14 +27,14 @@ from app.sql_views.types import (
     build_default_view_name,
 )
 
-RECONCILE_SQL_VIEW_JOB = "settle_publication"
+RECONCILE_SQL_VIEW_JOB = "reconcile_sql_view"
 
 
 @dataclass(frozen=True, slots=True)
 class SqlViewService:
     """What a tenant's admin can do.
 
-    Nothing new is published unless it is ``allowed`` on this service, and to this tenant by the operator.
+    A SQL view can be created only if the service and, for this tenant, the operator allow it.
     """
 
     db: TenantDatabase
@@ -44,10 +44,10 @@ class SqlViewService:
     is_allowed: bool
 
     async def create(self, reference: str, *, collection: str | None, content_key: str) -> tuple[SqlViewDetails, str]:
-        """Publish a knowledge base; a job makes the view. With the password, which nobody can tell again.
+        """Create a SQL view, which a job makes. Return it with its password, which is not stored.
 
-        Raises KnowledgeBaseNotFound, PublicationOff, PublicationExists, NotPublishable, HoldsNoDocuments, InvalidInput,
-        Forbidden.
+        Raises KnowledgeBaseNotFound, SqlViewsDisabled, SqlViewExists, SqlViewUnsupported, NoDocumentStore,
+        InvalidInput, Forbidden.
         """
         self.knowledge_bases.require_unrestricted_key()
         if not self.is_allowed:
@@ -78,7 +78,7 @@ class SqlViewService:
             return self._to_details(_require_sql_view(await repository.find()), kb), password
 
     async def get(self, reference: str) -> SqlViewDetails:
-        """Raises KnowledgeBaseNotFound, PublicationNotFound, Forbidden."""
+        """Raises KnowledgeBaseNotFound, SqlViewNotFound, Forbidden."""
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -110,13 +110,13 @@ class SqlViewService:
 
 
 async def request_reconcile(session: Session, queue: JobQueue, tenant_id: UUID, sql_view_id: UUID, kb_id: UUID) -> None:
-    """Have a job do what a publication wants, once this transaction is committed."""
-    payload = {"publication": str(sql_view_id), "knowledge_base": str(kb_id)}
+    """Enqueue a job that reconciles a SQL view, once this transaction is committed."""
+    payload = {"sql_view": str(sql_view_id), "knowledge_base": str(kb_id)}
     await queue.enqueue(session, RECONCILE_SQL_VIEW_JOB, tenant_id=tenant_id, payload=payload, priority=INTERACTIVE)
 
 
 async def reconcile_after_swap(session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID) -> None:
-    """Have the publication of a knowledge base follow its live search index, which has just become another."""
+    """Enqueue a job that points the SQL view of a knowledge base to its new live search index."""
     sql_view = await SqlViewRepository(session, tenant_id, kb_id).find()
     if sql_view is not None:
         await request_reconcile(session, queue, tenant_id, sql_view.id, kb_id)

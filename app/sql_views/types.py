@@ -1,4 +1,4 @@
-"""The nouns of publications: how one is asked for, what it is, and what its readers must know."""
+"""Types of SQL views: stored rows, connection details, warnings and errors."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,27 +21,27 @@ MAX_NAME_LENGTH = 63
 
 
 class SqlViewsDisabled(ConflictError):
-    """The operator does not allow this tenant to publish knowledge bases."""
+    """The operator does not allow this tenant to create SQL views."""
 
-    code = "publication_off"
+    code = "sql_views_disabled"
 
 
 class SqlViewExists(ConflictError):
-    """The knowledge base is published already; revoke that first: its password is told once."""
+    """The knowledge base has a SQL view already; delete it first: its password is shown once."""
 
-    code = "publication_exists"
+    code = "sql_view_exists"
 
 
 class SqlViewNotFound(NotFoundError):
-    """The knowledge base is not published."""
+    """The knowledge base has no SQL view."""
 
-    code = "publication_not_found"
+    code = "sql_view_not_found"
 
 
 class SqlViewUnsupported(ConflictError):
-    """Shared knowledge bases cannot be published."""
+    """Shared knowledge bases cannot have a SQL view."""
 
-    code = "not_publishable"
+    code = "sql_view_unsupported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class ConnectionAddress:
 
 @dataclass(frozen=True, slots=True)
 class StoredSqlView:
-    """A publication as it is stored; ``is_shown`` once the view is there, or why it is ``held_back``."""
+    """A SQL view as it is stored; ``is_ready`` once the view exists, else ``blocked_reason`` may say why not."""
 
     id: UUID
     kb_id: UUID
     collection: str
     content_key: str
-    is_shown: bool
-    held_back: str | None
+    is_ready: bool
+    blocked_reason: str | None
     created_at: datetime
 
 
@@ -89,7 +89,7 @@ class SqlViewWarning:
 
 @dataclass(frozen=True, slots=True)
 class SqlViewDetails:
-    """A publication, and what an agent platform is told to read it."""
+    """A SQL view with the connection details that an agent platform needs to read it."""
 
     stored: StoredSqlView
     login: str

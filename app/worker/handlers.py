@@ -121,7 +121,7 @@ class JobContext:
 
     @property
     def sql_view_reconciler(self) -> SqlViewReconciler:
-        """What makes publications and takes them away."""
+        """The reconciler of SQL views."""
         return SqlViewReconciler(self.resources.database, self.resources.queue, self.owner_database)
 
     @property
@@ -298,8 +298,8 @@ async def send_webhook(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def reconcile_sql_view(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``publication``, ``knowledge_base``."""
-    ids = (UUID(job.payload[name]) for name in ("knowledge_base", "publication"))
+    """Payload: ``sql_view``, ``knowledge_base``."""
+    ids = (UUID(job.payload[name]) for name in ("knowledge_base", "sql_view"))
     await context.sql_view_reconciler.reconcile(job.tenant_id, *ids)
 
 

@@ -192,7 +192,7 @@ def _attacker(name: str, tenant: Tenant, role: str, narrowed: Sequence[str]) -> 
 
 def real(tenant: Tenant, text: str) -> dict[str, str]:
     """Everything that a tenant can have; whom a document is promoted to is there too. The operator has no users."""
-    fields = set(EVERYTHING) - ({"user_id", "chat_id", "publication"} if tenant.id == SYSTEM_ID else set())
+    fields = set(EVERYTHING) - ({"user_id", "chat_id", "sql_view"} if tenant.id == SYSTEM_ID else set())
     ids = own(tenant, text, fields=fields, form="id")
     return {**ids, "taken": ids["kb_name"], "promoted_user": ids["user_id"], "promoted_chat": ids["chat_id"]}
 

@@ -96,13 +96,13 @@ def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) 
 
 
 def _add_outlets(tenant: Tenant, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
-    """Ways out of the service: a webhook with a delivery, and a publication."""
+    """Ways out of the service: a webhook with a delivery, and a SQL view."""
     if wanted & {"webhook", "delivery"}:
         ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
-    if "publication" in wanted:
+    if "sql_view" in wanted:
         allowed = {"sql_views": True}
         tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json=allowed).raise_for_status()
-        tenant.admin.post(f"/v1/knowledge-bases/{kb}/publication").raise_for_status()
+        tenant.admin.post(f"/v1/knowledge-bases/{kb}/sql-view").raise_for_status()
 
 
 def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
@@ -157,7 +157,7 @@ EVERYTHING = (
     "file",
     "attached",
     "batch",
-    "publication",
+    "sql_view",
 )
 
 

@@ -78,7 +78,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp
         (["search", "x", "--filter", '{"name": "\\ud800"}'], 2, "--filter takes a JSON object"),
         (["search", "x", "--strategy", "none"], 1, "422"),
         (["kb", "show", "none"], 1, "404"),
-        (["kb", "publication", "default"], 1, "404"),
+        (["kb", "sql-view", "show", "default"], 1, "404"),
         (["documents", "show", "doc_none"], 1, "404"),
         (["tenants", "list"], 1, "403"),
         (["search", "x", "--top-k", "0"], 2, "top-k"),

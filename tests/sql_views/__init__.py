@@ -1,1 +1,1 @@
-"""Publications."""
+"""SQL views."""

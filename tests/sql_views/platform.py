@@ -1,4 +1,4 @@
-"""An agent platform that reads a published knowledge base itself, as its manifest says, with a plain driver."""
+"""An agent platform that reads a SQL view with a plain driver, by the connection details of the API."""
 
 import json
 import time
@@ -11,28 +11,28 @@ import asyncpg
 
 from harness.running_service import Tenant
 
-# What a reader may meet where a publication has ended, on a session that was open or on a new one.
+# What a reader may meet where a SQL view was deleted, on a session that was open or on a new one.
 ENDED = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
 
 @dataclass(frozen=True)
 class Published:
-    """What the reply to a publication held."""
+    """The reply that created a SQL view."""
 
-    manifest: dict[str, Any]
+    connection: dict[str, Any]
     password: str
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[asyncpg.Connection]:
-        """As the publication's role."""
-        manifest = self.manifest
+        """A connection with the SQL view's role."""
+        details = self.connection
         connection = await asyncpg.connect(
-            host=manifest["hostname"],
-            port=manifest["port"],
-            user=manifest["user"],
+            host=details["hostname"],
+            port=details["port"],
+            user=details["user"],
             password=self.password,
-            database=manifest["dbname"],
-            ssl=manifest["sslmode"],
+            database=details["dbname"],
+            ssl=details["sslmode"],
         )
         try:
             yield connection
@@ -42,7 +42,7 @@ class Published:
     async def texts(self, **contains: Any) -> set[str]:
         """All that the view holds of rows with this metadata."""
         async with self.connected() as reader:
-            return await texts(reader, self.manifest, **contains)
+            return await texts(reader, self.connection, **contains)
 
     async def shows_nothing(self) -> bool:
         """Whether nothing is left to be read: by a role that is gone or fails, by a session that was ended."""
@@ -52,26 +52,26 @@ class Published:
             return True
 
 
-async def texts(reader: asyncpg.Connection, manifest: dict[str, Any], **contains: Any) -> set[str]:
+async def texts(reader: asyncpg.Connection, details: dict[str, Any], **contains: Any) -> set[str]:
     """All texts, on a connection that is open."""
-    sql = f"select metadata ->> $1 from {manifest['collection']} where metadata @> $2::jsonb"
-    return {row[0] for row in await reader.fetch(sql, manifest["content_key"], json.dumps(contains))}
+    sql = f"select metadata ->> $1 from {details['collection']} where metadata @> $2::jsonb"
+    return {row[0] for row in await reader.fetch(sql, details["content_key"], json.dumps(contains))}
 
 
 def allow(tenant: Tenant, *, sql_views: bool = True) -> Tenant:
-    """Let the operator allow the tenant to publish, or forbid it."""
+    """Let the operator allow the tenant to create SQL views, or forbid it."""
     body = {"sql_views": sql_views}
     tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json=body).raise_for_status()
     return tenant
 
 
 def publish(tenant: Tenant, kb: str = "default", **wishes: str) -> Published:
-    """Publish, and wait until the view is there."""
-    path = f"/v1/knowledge-bases/{kb}/publication"
+    """Create a SQL view and wait until it is ready."""
+    path = f"/v1/knowledge-bases/{kb}/sql-view"
     reply = tenant.admin.post(path, json=wishes)
     assert reply.status_code == 202, reply.text
     eventually(lambda: tenant.admin.get(path).json()["state"] == "ready")
-    return Published(reply.json()["manifest"], reply.json()["password"])
+    return Published(reply.json()["connection"], reply.json()["password"])
 
 
 def eventually(holds: Callable[[], bool]) -> None:

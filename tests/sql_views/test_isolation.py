@@ -1,4 +1,4 @@
-"""What a publication's role can do: read its view, and nothing else, whatever it writes into its queries."""
+"""What the role of a SQL view can do: read its view, and nothing else, whatever it writes into its queries."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ select c.oid::regclass::text as name, a.attname from pg_class c
 
 @pytest.fixture(scope="module")
 def world(publishing: Service) -> tuple[Published, Published]:
-    """A publication, and another tenant's."""
+    """A SQL view, and another tenant's."""
     mine, other = allow(publishing.new_tenant()), allow(publishing.new_tenant())
     mine.add_text(MINE)
     mine.add_text(USERS, user_id="u")
@@ -48,7 +48,7 @@ async def refused(reader: asyncpg.Connection, sql: str) -> bool:
 async def test_it_reads_its_view_and_nothing_else(world: tuple[Published, Published]) -> None:
     async with world[0].connected() as reader:
         columns = await reader.fetch(TABLES)
-        schema = world[0].manifest["user"].replace("carrel_pub_", "pub_")
+        schema = world[0].connection["user"].replace("carrel_pub_", "pub_")
         tables = {row["name"] for row in columns}
         assert {"mine", "document", "chunk", "chunk_embedding_384", "api_key", "alembic_version"} <= tables
         assert any(name.endswith(".others") for name in tables)
@@ -80,9 +80,9 @@ async def test_it_reads_its_view_and_nothing_else(world: tuple[Published, Publis
             await reader.execute("set default_transaction_read_only = off")
             assert await refused(reader, statement), statement
         # Postgres only warns that nothing was granted.
-        await reader.execute(f"grant select on mine to {world[1].manifest['user']}")
+        await reader.execute(f"grant select on mine to {world[1].connection['user']}")
         shared = "select has_table_privilege($1, 'mine'::regclass, 'select')"
-        assert not await reader.fetchval(shared, world[1].manifest["user"])
+        assert not await reader.fetchval(shared, world[1].connection["user"])
 
 
 async def test_none_of_our_functions_answers_it(world: tuple[Published, Published]) -> None:
@@ -133,9 +133,9 @@ async def test_no_function_in_a_query_is_shown_other_rows(
 async def test_the_policies_hold_where_the_view_says_nothing(
     world: tuple[Published, Published], publishing: Service
 ) -> None:
-    """A view of whole tables, made by the views' owner, shows a login what its own publication is made of."""
+    """A view of whole tables, made by the views' owner, shows a login what its own SQL view is made of."""
     owner = await asyncpg.connect(publishing.urls.owner)
-    logins = ", ".join(published.manifest["user"] for published in world)
+    logins = ", ".join(published.connection["user"] for published in world)
     try:
         await owner.execute(
             "create schema bare; grant usage, create on schema bare to carrel_publication; set role carrel_publication;"
@@ -153,7 +153,7 @@ async def test_the_policies_hold_where_the_view_says_nothing(
                 for view in ("vectors", "documents", "bases"):
                     assert await reader.fetchval(f"select count(*) from bare.{view}") == 1
         assert found == [[MINE], [OTHERS]]
-        # Who is no publication's login sees nothing at all, not even the views' owner itself.
+        # Who is not the login of a SQL view sees nothing at all, not even the views' owner itself.
         await owner.execute("set role carrel_publication")
         assert await owner.fetchval("select count(*) from bare.texts") == 0
     finally:
@@ -193,7 +193,7 @@ async def test_a_search_walks_the_index_of_its_rows(world: tuple[Published, Publ
     owner = await asyncpg.connect(publishing.urls.owner)
     index = await owner.fetchrow(
         "select p.tenant_id, p.index_id from publication p where 'carrel_pub_' || replace(p.id::text, '-', '') = $1",
-        world[0].manifest["user"],
+        world[0].connection["user"],
     )
     await owner.close()
     async with OwnerDatabase(publishing.urls.owner).connect() as connection:

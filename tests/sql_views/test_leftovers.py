@@ -15,7 +15,7 @@ from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 from tests.sql_views.platform import ENDED, Published, allow, eventually, publish
 
-PATH = "/v1/knowledge-bases/default/publication"
+PATH = "/v1/knowledge-bases/default/sql-view"
 OPEN = ("lo_from_bytea(oid, bytea)", "pg_advisory_lock(bigint)", "pg_try_advisory_lock_shared(bigint)")
 HERON = "The heron fishes at dawn."
 # Everything that a plain login can own in a database in which it may create nothing.
@@ -65,7 +65,7 @@ async def value(url: str, sql: str, *arguments: object) -> object:
 
 def role_exists(service: Service, published: Published) -> bool:
     sql = "select exists (select from pg_roles where rolname = $1)"
-    return bool(asyncio.run(value(service.urls.owner, sql, published.manifest["user"])))
+    return bool(asyncio.run(value(service.urls.owner, sql, published.connection["user"])))
 
 
 def test_revoke_login_with_leavings_is_dropped(publishing: Service, tenant: Tenant) -> None:
@@ -103,7 +103,7 @@ def test_delete_tenant_role_that_cannot_go_keeps_no_data(
     """The role owns something in a database that nobody of ours reaches: rows and originals do not wait for it."""
     tenant.add_text(HERON)
     published = publish(tenant)
-    login, there = published.manifest["user"], postgres_server.build_url(unreachable)
+    login, there = published.connection["user"], postgres_server.build_url(unreachable)
     asyncio.run(value(there, "select lo_from_bytea(0, 'abc')"))
     asyncio.run(value(there, _GIVE.format(login=login)))
     reply = publishing.operator.delete(f"/v1/tenants/{tenant.id}")
@@ -143,7 +143,7 @@ end $$"""
 def test_create_tenant_without_permission_is_refused(publishing: Service) -> None:
     tenant = publishing.new_tenant()
     assert publishing.operator.get(f"/v1/tenants/{tenant.id}").json()["sql_views"] is False
-    problem(tenant.admin.post(PATH), 409, "publication_off")
+    problem(tenant.admin.post(PATH), 409, "sql_views_disabled")
     problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"sql_views": True}), 403, "forbidden")
     allow(tenant)
     tenant.add_text(HERON)
@@ -184,7 +184,7 @@ def test_end_overdue_session_that_lifts_its_limits_is_ended(
     async def overstep() -> None:
         async with published.connected() as reader:
             running = asyncio.create_task(reader.execute("; ".join(statements)))
-            while await asyncio.to_thread(lambda: asyncio.run(end_overdue(publishing, published.manifest["user"]))):
+            while await asyncio.to_thread(lambda: asyncio.run(end_overdue(publishing, published.connection["user"]))):
                 await asyncio.sleep(0.1)
             await asyncio.gather(running, return_exceptions=True)
             async with asyncio.timeout(30):
@@ -200,7 +200,7 @@ async def test_end_overdue_quiet_session_stays(publishing: Service, tenant: Tena
     published = await asyncio.to_thread(publish, tenant)
     async with published.connected() as reader:
         await reader.fetchval("select 1")
-        assert await end_overdue(publishing, published.manifest["user"]) == 1
+        assert await end_overdue(publishing, published.connection["user"]) == 1
         assert await reader.fetchval("select 1") == 1
 
 

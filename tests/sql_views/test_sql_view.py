@@ -12,7 +12,7 @@ from tests.api.problems import problem
 from tests.sql_views.platform import ENDED, Published, allow, eventually, publish, texts
 
 KB = "/v1/knowledge-bases/default"
-PATH = f"{KB}/publication"
+PATH = f"{KB}/sql-view"
 DOCUMENTS = f"{KB}/documents"
 HERON, OTTER = "The heron fishes at dawn.", "The otter sleeps by day."
 
@@ -23,14 +23,14 @@ def tenant(publishing: Service) -> Tenant:
 
 
 async def left(service: Service, published: Published) -> int:
-    """How much of a publication the database still has."""
+    """How much of a SQL view the database still has."""
     connection = await asyncpg.connect(service.urls.owner)
     try:
         found: int = await connection.fetchval(
             "select (select count(*) from pg_roles where rolname = $1)"
             " + (select count(*) from pg_namespace where nspname = replace($1, 'carrel_pub_', 'pub_'))"
             " + (select count(*) from publication where 'carrel_pub_' || replace(id::text, '-', '') = $1)",
-            published.manifest["user"],
+            published.connection["user"],
         )
         return found
     finally:
@@ -57,8 +57,8 @@ def test_the_platforms_retriever_finds_what_is_near(tenant: Tenant) -> None:
         return kind, bodies[0], bodies[1]
 
     assert asyncio.run(retrieve()) == ("halfvec(384)", [OTTER, HERON], [HERON])
-    assert published.manifest == {
-        **published.manifest, "type": "pgvector", "collection": "animals", "content_key": "content",
+    assert published.connection == {
+        **published.connection, "type": "pgvector", "collection": "animals", "content_key": "content",
         "embedding_dimensions": 384, "sslmode": "disable", "hostname": "127.0.0.1",
     }  # fmt: skip
 
@@ -68,8 +68,8 @@ def test_the_reply_warns_and_the_password_is_told_once(tenant: Tenant) -> None:
     assert {one["code"] for one in made["warnings"]} == {"embedded_model", "no_tls"}
     read = tenant.admin.get(PATH)
     assert made["password"] not in read.text
-    assert read.json()["manifest"] == {**made["manifest"], "collection": "kb_default", "content_key": "body"}
-    problem(tenant.admin.post(PATH), 409, "publication_exists")
+    assert read.json()["connection"] == {**made["connection"], "collection": "kb_default", "content_key": "body"}
+    problem(tenant.admin.post(PATH), 409, "sql_view_exists")
 
 
 def test_the_password_is_not_kept_for_a_retry(tenant: Tenant) -> None:
@@ -133,10 +133,10 @@ def test_a_revoked_one_shows_nothing_at_once_and_is_gone_soon(publishing: Servic
 
     async def revoke() -> set[str]:
         async with published.connected() as reader:
-            assert await texts(reader, published.manifest) == {HERON}
+            assert await texts(reader, published.connection) == {HERON}
             await asyncio.to_thread(lambda: tenant.admin.delete(PATH).raise_for_status())
             try:
-                return await texts(reader, published.manifest)
+                return await texts(reader, published.connection)
             except ENDED:
                 return set()  # the session was ended already
 
@@ -144,7 +144,7 @@ def test_a_revoked_one_shows_nothing_at_once_and_is_gone_soon(publishing: Servic
     eventually(lambda: asyncio.run(left(publishing, published)) == 0)
     with pytest.raises(asyncpg.InvalidPasswordError):
         asyncio.run(published.texts())
-    problem(tenant.admin.get(PATH), 404, "publication_not_found")
+    problem(tenant.admin.get(PATH), 404, "sql_view_not_found")
     assert tenant.admin.delete(PATH).status_code == 204
     assert asyncio.run(publish(tenant).texts()) == {HERON}
 

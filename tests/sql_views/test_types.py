@@ -1,4 +1,4 @@
-"""Names and addresses of publications."""
+"""Names and addresses of SQL views."""
 
 from typing import Any
 

@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from app.cli.client import sql_view
 from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
 from app.cli.client.output import print_item, print_list
 
 app = typer.Typer(help="Knowledge bases.", no_args_is_help=True)
+app.add_typer(sql_view.app, name="sql-view")
 Name = Annotated[str, typer.Argument(help="Its name, or its id.")]
 Settings = Annotated[str | None, typer.Option(help="Further settings, as JSON.")]
 
@@ -80,48 +82,6 @@ def reindex(name: Name, settings: Settings = None, as_json: AsJson = False, url:
     with open_client(url, key) as client:
         result = client.knowledge_bases.reindex(name, **parse_json_object("--settings", settings))
     print_item(result, as_json=as_json)
-
-
-@app.command()
-def publish(
-    name: Name,
-    collection: Annotated[str | None, typer.Option(help="The view's name; by default the knowledge base's.")] = None,
-    content_key: Annotated[str | None, typer.Option(help="Where the text stands in its metadata.")] = None,
-    as_json: AsJson = False,
-    url: Url = None,
-    key: Key = None,
-) -> None:
-    """Publish it as a pgvector table, for a platform that reads one itself; its password is printed this once.
-
-    Example: carrel kb publish handbook --collection handbook
-    """
-    with open_client(url, key) as client:
-        result = client.knowledge_bases.publish(name, collection=collection, content_key=content_key)
-    print_item(result, as_json=as_json)
-    typer.echo("The password is told this once, and stored nowhere.", err=True)
-
-
-@app.command()
-def publication(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """How it is published; `ready` is what can be read.
-
-    Example: carrel kb publication handbook --json
-    """
-    with open_client(url, key) as client:
-        result = client.knowledge_bases.publication(name)
-    print_item(result, as_json=as_json)
-
-
-@app.command()
-def unpublish(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Nobody reads it from now on; its view and its role are dropped.
-
-    Example: carrel kb unpublish handbook --yes
-    """
-    confirm(f"End the publication of {name}?", yes)
-    with open_client(url, key) as client:
-        client.knowledge_bases.unpublish(name)
-    print_item({"unpublished": name}, as_json=as_json)
 
 
 @app.command()

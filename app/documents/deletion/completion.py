@@ -56,7 +56,7 @@ async def complete_knowledge_base_deletion(
 ) -> None:
     """For the job that has removed a knowledge base; its documents are settled by those of their originals.
 
-    ``roles`` counts the database roles of its publications that are still there.
+    ``roles`` counts the database roles of its SQL views that are still there.
 
     Raises SomethingLeft.
     """

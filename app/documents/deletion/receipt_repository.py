@@ -51,7 +51,7 @@ class ReceiptRepository:
             )
 
     async def record_sql_views(self, deletion_id: UUID, sql_view_ids: Sequence[UUID]) -> None:
-        """Keep the ids of publications whose database roles have to go before the receipt is closed."""
+        """Keep the ids of SQL views whose database roles have to go before the receipt is closed."""
         values = {"t": self.tenant_id, "id": deletion_id, "publications": list(sql_view_ids)}
         await self.session.fetch_rows(_RECORD_SQL_VIEWS, values)
 

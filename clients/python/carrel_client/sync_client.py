@@ -25,12 +25,12 @@ from carrel_client.types import (
     Me,
     Message,
     NewApiKey,
-    NewPublication,
+    NewSqlView,
     NewTenant,
-    Publication,
     Receipt,
     Role,
     SearchOptions,
+    SqlView,
     Tenant,
     TextOptions,
 )
@@ -223,21 +223,21 @@ class KnowledgeBases:
         requesting.answer(found)
         return found.headers["Carrel-Deletion-Id"]
 
-    def publish(
+    def create_sql_view(
         self, knowledge_base: str, *, collection: str | None = None, content_key: str | None = None
-    ) -> NewPublication:
-        """Make a view and a database role for a platform that reads a pgvector table itself."""
+    ) -> NewSqlView:
+        """Create a view and a database role for a platform that reads a pgvector table itself."""
         body = requesting.compact({"collection": collection, "content_key": content_key})
-        found = self._client.post("knowledge-bases", knowledge_base, "publication", body=body)
-        return cast(NewPublication, found)
+        view = self._client.post("knowledge-bases", knowledge_base, "sql-view", body=body)
+        return cast(NewSqlView, view)
 
-    def publication(self, knowledge_base: str) -> Publication:
-        """How it is published."""
-        return cast(Publication, self._client.get("knowledge-bases", knowledge_base, "publication"))
+    def get_sql_view(self, knowledge_base: str) -> SqlView:
+        """Return the SQL view of a knowledge base, without the password."""
+        return cast(SqlView, self._client.get("knowledge-bases", knowledge_base, "sql-view"))
 
-    def unpublish(self, knowledge_base: str) -> None:
-        """The view is empty at once, and goes with its role; nothing where it is not published."""
-        self._client.send(Request("DELETE", path_of("knowledge-bases", knowledge_base, "publication")))
+    def delete_sql_view(self, knowledge_base: str) -> None:
+        """Delete the SQL view and its role, if there is one. The view is empty immediately."""
+        self._client.send(Request("DELETE", path_of("knowledge-bases", knowledge_base, "sql-view")))
 
     def export(self, knowledge_base: str, target: Path | str) -> int:
         """Write all of it to a file, as an archive; returns how many bytes."""

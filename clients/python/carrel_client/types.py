@@ -224,19 +224,19 @@ class KnowledgeBase(TypedDict):
     language: str
 
 
-class Publication(TypedDict):
-    """How a knowledge base is published: ``manifest`` is the block for the platform that reads it."""
+class SqlView(TypedDict):
+    """The SQL view of a knowledge base; ``connection`` is the block for the platform that reads it."""
 
     id: str
     state: Literal["preparing", "ready"]
-    held_back: str | None
-    manifest: dict[str, Any]
+    blocked_reason: str | None
+    connection: dict[str, Any]
     warnings: list[dict[str, str]]
     created_at: str
 
 
-class NewPublication(Publication):
-    """One that was just made; ``password`` is told this once."""
+class NewSqlView(SqlView):
+    """A SQL view that was just created; ``password`` is shown only in this reply."""
 
     password: str
 

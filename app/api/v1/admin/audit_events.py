@@ -33,7 +33,7 @@ JSON_LINES = "application/x-ndjson"
 # The prefixes of the ids of what something is done to, by the word before the dot of the action.
 OBJECT_ID_PREFIXES = {
     "tenant": "ten", "key": "key", "sign_in": "key", "knowledge_base": "kb", "document": "doc", "agent": "bnd",
-    "webhook": "whk", "file": "file", "file_batch": "vsfb", "publication": "pub",
+    "webhook": "whk", "file": "file", "file_batch": "vsfb", "sql_view": "sqlv",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from app.api.v1.schemas import StrictRequestModel, Time
 from app.ids import encode_id
 from app.sql_views.types import COLLECTION_PATTERN, CONTENT_KEY_PATTERN, SqlViewDetails
 
-router = APIRouter(prefix="/knowledge-bases/{kb}/publication", tags=["publications"], route_class=AuthenticatedRoute)
+router = APIRouter(prefix="/knowledge-bases/{kb}/sql-view", tags=["sql views"], route_class=AuthenticatedRoute)
 
 
 class SqlViewCreate(StrictRequestModel):
@@ -44,12 +44,12 @@ class SqlViewWarningOut(BaseModel):
 
 
 class SqlViewOut(BaseModel):
-    """``preparing`` until a job has made the view; ``held_back`` says why none does."""
+    """``preparing`` until a job has made the view; ``blocked_reason`` says why no job makes it."""
 
     id: str
     state: Literal["preparing", "ready"]
-    held_back: str | None = Field(description="`no_owner`: the workers have no CARREL_ADMIN_DATABASE_URL")
-    manifest: ConnectionInfoOut
+    blocked_reason: str | None = Field(description="`no_owner`: the workers have no CARREL_ADMIN_DATABASE_URL")
+    connection: ConnectionInfoOut
     warnings: list[SqlViewWarningOut]
     created_at: Time
 
@@ -63,10 +63,10 @@ class NewSqlViewOut(SqlViewOut):
 def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
     stored = view.stored
     return {
-        "id": encode_id("pub", stored.id),
-        "state": "ready" if stored.is_shown else "preparing",
-        "held_back": stored.held_back,
-        "manifest": view.connection_info,
+        "id": encode_id("sqlv", stored.id),
+        "state": "ready" if stored.is_ready else "preparing",
+        "blocked_reason": stored.blocked_reason,
+        "connection": view.connection_info,
         "warnings": [{"code": warning.code, "message": warning.message} for warning in view.warnings],
         "created_at": stored.created_at,
     }
@@ -76,7 +76,12 @@ def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
     "",
     status_code=202,
     response_model=NewSqlViewOut,
-    responses={409: {"description": "Published already, not allowed here, or of kind http", **PROBLEM_RESPONSE}},
+    responses={
+        409: {
+            "description": "A SQL view exists, is not allowed, or the kind is http",
+            **PROBLEM_RESPONSE,
+        }
+    },
 )
 async def create_sql_view(kb: str, tenant: CurrentAdmin, body: SqlViewCreate | None = None) -> dict[str, Any]:
     """Make a read-only view with `id`, `vec` and `metadata`, and a database role that sees it and nothing else.
@@ -91,7 +96,7 @@ async def create_sql_view(kb: str, tenant: CurrentAdmin, body: SqlViewCreate | N
 
 @router.get("", response_model=SqlViewOut)
 async def get_sql_view(kb: str, tenant: CurrentAdmin) -> dict[str, Any]:
-    """How it is published, without the password."""
+    """Return the SQL view of a knowledge base, without the password."""
     return _to_sql_view_out(await tenant.sql_views.get(kb))
 
 
