@@ -25,7 +25,7 @@ from app.ids import generate_id
 from app.index_maintenance.index_drop import IndexDropper
 from app.sql_views.reconciler import SqlViewReconciler
 from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
-from benchmarks.scale_world import ScaleDatabase, Shelf, running_api, running_postgres
+from benchmarks.scale_database import ScaleDatabase, ScaleTenant, running_api, running_postgres
 from harness.loader import Loader
 from harness.processes import embedding_endpoint, end_as_usual
 
@@ -70,7 +70,7 @@ async def searches(client: httpx2.Client, questions: Sequence[Question], until: 
     return times
 
 
-async def delete(database: ScaleDatabase, going: Shelf) -> float:
+async def delete(database: ScaleDatabase, going: ScaleTenant) -> float:
     """What the operator's DELETE and the job after it do; seconds. Raises RuntimeError where something is left."""
     resources, tenant_id = database.resources, going.place.tenant_id
     undo = partial(resources.control_plane.find_expired_indexes, rollback_period=timedelta(days=1), limit=1)
@@ -90,7 +90,9 @@ async def delete(database: ScaleDatabase, going: Shelf) -> float:
     return took
 
 
-async def run(database: ScaleDatabase, client: httpx2.Client, going: Shelf, questions: Sequence[Question]) -> None:
+async def run(
+    database: ScaleDatabase, client: httpx2.Client, going: ScaleTenant, questions: Sequence[Question]
+) -> None:
     """Idle, then beside the deletion."""
     for question in questions:  # whatever is slow once
         await asyncio.to_thread(search, client, question)

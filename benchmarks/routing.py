@@ -26,7 +26,7 @@ from app.retrieval.routes import RoutingOptions
 from app.retrieval.routing.router import Router
 from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Query, SearchRequest
-from benchmarks.scale_world import ScaleDatabase, Shelf, running_postgres
+from benchmarks.scale_database import ScaleDatabase, ScaleTenant, running_postgres
 from harness.embedding_endpoint import DIMENSIONS
 from harness.processes import embedding_endpoint, end_as_usual, process_tree
 
@@ -57,7 +57,7 @@ class Directions:
         return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
-async def load(database: ScaleDatabase, shelf: Shelf, count: int, directions: Directions) -> list[np.ndarray]:
+async def load(database: ScaleDatabase, shelf: ScaleTenant, count: int, directions: Directions) -> list[np.ndarray]:
     """The topics of ``count`` new knowledge bases that look as if maintenance had just been there."""
     embedder = database.resources.embedders.default
     identity = json.dumps({**asdict(embedder.identity), "analyzer": "english-1", "k1": 1.2, "b": 0.75})
@@ -91,7 +91,7 @@ async def load(database: ScaleDatabase, shelf: Shelf, count: int, directions: Di
     return topics
 
 
-def router_of(database: ScaleDatabase, shelf: Shelf) -> Router:
+def router_of(database: ScaleDatabase, shelf: ScaleTenant) -> Router:
     retrieval = TenantServices(shelf.principal, database.resources).retrieval
     course = SearchRun.from_timeout(60)
     vectors = QueryEmbedder(retrieval.query_vector_cache, retrieval.quotas, course)
@@ -127,7 +127,7 @@ def _cpu_of(pid: int) -> float:
 class Tried:
     """One tenant with its knowledge bases, and a question near the topic of each."""
 
-    shelf: Shelf
+    shelf: ScaleTenant
     router: Router
     queries: Sequence[Query]
     right: int = 0

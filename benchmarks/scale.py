@@ -26,9 +26,10 @@ from app.embedded_postgres import EmbeddedPostgres
 from app.settings import Settings
 from benchmarks.scale_corpus import MEAN, Floats, MadeUp, Question, Real, read_real, shares
 from benchmarks.scale_curve import Point, curve_svg, curve_table, panels
+from benchmarks.scale_database import Bare, ScaleDatabase, ScaleTenant, proportional_mb, running_api, running_postgres
 from benchmarks.scale_measures import (
     CASES,
-    Case,
+    FilterCase,
     by_filter,
     complete,
     lanes,
@@ -39,7 +40,6 @@ from benchmarks.scale_measures import (
     timed,
     unit,
 )
-from benchmarks.scale_world import Bare, ScaleDatabase, Shelf, proportional_mb, running_api, running_postgres
 from harness.loader import PER_DOCUMENT, Batch, Loader
 from harness.processes import ROOT, embedding_endpoint, end_as_usual
 
@@ -99,7 +99,7 @@ class Run:
             await self.real(self.options.real)
         self.show_curve()
 
-    async def load(self, database: ScaleDatabase, sizes: Sequence[tuple[str, int, int]]) -> list[Shelf]:
+    async def load(self, database: ScaleDatabase, sizes: Sequence[tuple[str, int, int]]) -> list[ScaleTenant]:
         """Shelves by name, number of chunks and seed."""
         shelves = [await database.new_shelf(name) for name, _, _ in sizes]
         async with Loader.open(database.superuser_url) as loader, loader.bulk():
@@ -170,11 +170,15 @@ class Run:
             await database.maintain(shelf.place, threshold=min(THRESHOLD, chunks))
             self.tell(f"\n{chunks} passages of the evaluation sets, {len(real.questions)} of their questions:")
             own = np.array(real.sets)[::PER_DOCUMENT]
-            sets = [Case(f"of {name}", {"set": name}, partial(_is, own, name)) for name in dict.fromkeys(real.sets)]
+            sets = [
+                FilterCase(f"of {name}", {"set": name}, partial(_is, own, name)) for name in dict.fromkeys(real.sets)
+            ]
             worst = await self.show_recall(shelf, unit(real.vectors), real.questions, [*CASES[:5], *sets])
             self.tell(f"\nrecall@10 on real embeddings: {worst:.3f} in the worst case (reach: {LEAST_RECALL})")
 
-    async def show_lanes(self, database: ScaleDatabase, shelf: Shelf, bare: Bare, batches: Sequence[Batch]) -> None:
+    async def show_lanes(
+        self, database: ScaleDatabase, shelf: ScaleTenant, bare: Bare, batches: Sequence[Batch]
+    ) -> None:
         questions, pid = self.made.questions(self.options.queries), self.postgres.pid
         async with database.vectors_alone(bare.connection) as alone:
             found = await lanes(shelf, bare, questions, batches, self.made.terms, postgres=pid, alone=alone)
@@ -188,7 +192,7 @@ class Run:
                 f" | {one.sql_cpu:.2f} | {one.rival_cpu:.2f} | {one.sql_cpu / one.rival_cpu:.1f}x | {reach} |"
             )
 
-    async def show_filters(self, shelf: Shelf, bare: Bare) -> None:
+    async def show_filters(self, shelf: ScaleTenant, bare: Bare) -> None:
         questions = self.made.questions(5 * self.options.queries // 2)
         found = await by_filter(shelf, bare, questions, postgres=self.postgres.pid)
         self.tell(f"\nhybrid search, {HUNDRED} chunks, ms a search:\n")
@@ -203,14 +207,14 @@ class Run:
         self.tell(f"\nslowest: {worst.p50:.1f} ms with {worst.case.name} (reach: 20)")
         await self.show_complete(shelf, questions[:3], HUNDRED)
 
-    async def show_complete(self, shelf: Shelf, questions: Sequence[Question], chunks: int) -> None:
+    async def show_complete(self, shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> None:
         right, asked = await complete(shelf, questions, chunks)
         self.tell(f"`top_k` results, or all there are: {right} of {asked} searches (reach: all)")
         if right < asked:
             self.missed.append(f"top_k results: {right} of {asked} searches")
 
     async def show_recall(
-        self, shelf: Shelf, matrix: Floats, questions: Sequence[Question], cases: Sequence[Case]
+        self, shelf: ScaleTenant, matrix: Floats, questions: Sequence[Question], cases: Sequence[FilterCase]
     ) -> float:
         """Returns the worst."""
         self.tell("\n| filter | plan (dense, lexical) | recall@10 |\n| --- | --- | --- |")
@@ -223,14 +227,14 @@ class Run:
                 self.missed.append(f"recall@10 of {share:.3f}, filter: {case.name}")
         return worst
 
-    async def show_http(self, database: ScaleDatabase, shelf: Shelf) -> None:
+    async def show_http(self, database: ScaleDatabase, shelf: ScaleTenant) -> None:
         questions = self.made.questions(self.options.queries)
         with running_api(database.urls, self.settings, shelf.key) as client:
             plain = await asyncio.to_thread(over_http, client, questions, None)
             filtered = await asyncio.to_thread(over_http, client, questions, {"number": {"lt": 1000}})
         self.tell(f"\nthe same over HTTP, p50 ms: {plain:.1f} without a filter, {filtered:.1f} with a range of 10 %")
 
-    async def add_point(self, database: ScaleDatabase, shelf: Shelf, bare: Bare, chunks: int) -> None:
+    async def add_point(self, database: ScaleDatabase, shelf: ScaleTenant, bare: Bare, chunks: int) -> None:
         """Of a knowledge base that is by far the largest of its database."""
         questions, place = self.made.questions(self.options.queries), shelf.place
 

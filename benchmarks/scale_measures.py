@@ -16,7 +16,7 @@ from bm25s.tokenization import Tokenized
 from app.lexical.analyzer import get_analyzer
 from app.retrieval.types import SearchResult
 from benchmarks.scale_corpus import Floats, Question
-from benchmarks.scale_world import RETRIEVER_CANDIDATES, Bare, Filter, Shelf
+from benchmarks.scale_database import RETRIEVER_CANDIDATES, Bare, Filter, ScaleTenant
 from harness.loader import PER_DOCUMENT, Batch, TermTable
 from harness.processes import process_tree
 
@@ -27,7 +27,7 @@ Ask = Callable[[Question], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FilterCase:
     """A filter over ``shares``, and which documents pass it."""
 
     name: str
@@ -40,16 +40,16 @@ class Case:
 
 
 CASES = (
-    Case("none", None, lambda n: n >= 0),
-    Case("100 %, containment", {"all": True}, lambda n: n >= 0),
-    Case("33 %, containment", {"third": 0}, lambda n: n % 3 == 0),
-    Case("10 %, containment", {"tenth": 1}, lambda n: n % 10 == 1),
-    Case("10 %, range", {"number": {"lt": 1000}}, lambda n: n * 7919 % 10_000 < 1000),
-    Case("5 %, range", {"number": {"lt": 500}}, lambda n: n * 7919 % 10_000 < 500),
-    Case("1 %, range", {"number": {"lt": 100}}, lambda n: n * 7919 % 10_000 < 100),
-    Case("1 %, containment", {"hundredth": 2}, lambda n: n % 100 == 2),
-    Case("0.1 %, containment", {"thousandth": 3}, lambda n: n % 1000 == 3),
-    Case("0.01 %, containment", {"number": 0}, lambda n: n * 7919 % 10_000 == 0),
+    FilterCase("none", None, lambda n: n >= 0),
+    FilterCase("100 %, containment", {"all": True}, lambda n: n >= 0),
+    FilterCase("33 %, containment", {"third": 0}, lambda n: n % 3 == 0),
+    FilterCase("10 %, containment", {"tenth": 1}, lambda n: n % 10 == 1),
+    FilterCase("10 %, range", {"number": {"lt": 1000}}, lambda n: n * 7919 % 10_000 < 1000),
+    FilterCase("5 %, range", {"number": {"lt": 500}}, lambda n: n * 7919 % 10_000 < 500),
+    FilterCase("1 %, range", {"number": {"lt": 100}}, lambda n: n * 7919 % 10_000 < 100),
+    FilterCase("1 %, containment", {"hundredth": 2}, lambda n: n % 100 == 2),
+    FilterCase("0.1 %, containment", {"thousandth": 3}, lambda n: n % 1000 == 3),
+    FilterCase("0.01 %, containment", {"number": 0}, lambda n: n * 7919 % 10_000 == 0),
 )
 
 
@@ -57,7 +57,7 @@ CASES = (
 class CaseFigures:
     """Milliseconds: p50 and p95 of searches, CPU of Postgres a search, p50 of the bare SQL; and the plans."""
 
-    case: Case
+    case: FilterCase
     p50: float
     p95: float
     cpu: float
@@ -82,7 +82,7 @@ def postgres_cpu(pid: int) -> float:
 
 
 async def by_filter(
-    shelf: Shelf, bare: Bare, questions: Sequence[Question], *, postgres: int, cases: Sequence[Case] = CASES
+    shelf: ScaleTenant, bare: Bare, questions: Sequence[Question], *, postgres: int, cases: Sequence[FilterCase] = CASES
 ) -> list[CaseFigures]:
     """Every filter in every round, the service first in one and the bare SQL first in the next."""
     found: dict[str, list[tuple[list[float], list[float], float]]] = {case.name: [] for case in cases}
@@ -90,10 +90,10 @@ async def by_filter(
     for number, part in enumerate(parts):
         for case in cases:
 
-            async def search(question: Question, case: Case = case) -> None:
+            async def search(question: Question, case: FilterCase = case) -> None:
                 await shelf.search(question, filter=case.filter)
 
-            async def statement(question: Question, case: Case = case) -> None:
+            async def statement(question: Question, case: FilterCase = case) -> None:
                 await bare.run(shelf.place, question, filter=case.filter)
 
             before = await timed(statement, part) if number % 2 else []
@@ -106,7 +106,7 @@ async def by_filter(
 
 
 async def _figures(
-    shelf: Shelf, question: Question, case: Case, rounds: Sequence[tuple[list[float], list[float], float]]
+    shelf: ScaleTenant, question: Question, case: FilterCase, rounds: Sequence[tuple[list[float], list[float], float]]
 ) -> CaseFigures:
     times, bare = [each for one in rounds for each in one[0]], [each for one in rounds for each in one[1]]
     cpu = statistics.median(one[2] for one in rounds)
@@ -124,7 +124,7 @@ def _p95(times: Sequence[float]) -> float:
     return statistics.quantiles(times, n=20, method="inclusive")[-1]
 
 
-async def plan(shelf: Shelf, question: Question, filter: Filter) -> str:
+async def plan(shelf: ScaleTenant, question: Question, filter: Filter) -> str:
     """How both lanes are searched, as a search explains it."""
     result = await shelf.search(question, filter=filter, explain=True)
     assert result.explanation is not None
@@ -132,7 +132,7 @@ async def plan(shelf: Shelf, question: Question, filter: Filter) -> str:
     return "?" if taken is None else f"{taken.dense}, {taken.lexical}"
 
 
-async def complete(shelf: Shelf, questions: Sequence[Question], chunks: int) -> tuple[int, int]:
+async def complete(shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> tuple[int, int]:
     """How many searches of every kind returned ``top_k`` results, or all there are; and how many were asked."""
     right = asked = 0
     for case in CASES:
@@ -147,7 +147,9 @@ async def complete(shelf: Shelf, questions: Sequence[Question], chunks: int) -> 
     return right, asked
 
 
-async def recall(shelf: Shelf, matrix: Floats, questions: Sequence[Question], filter: Filter, passing: Flags) -> float:
+async def recall(
+    shelf: ScaleTenant, matrix: Floats, questions: Sequence[Question], filter: Filter, passing: Flags
+) -> float:
     """Of the ten nearest that pass, by brute force, the share that a dense search returns; equals are as good."""
     rows = np.flatnonzero(passing)
     own, shares = matrix[rows], []
@@ -190,7 +192,7 @@ class LaneFigures:
 
 
 async def lanes(
-    shelf: Shelf,
+    shelf: ScaleTenant,
     bare: Bare,
     questions: Sequence[Question],
     batches: Sequence[Batch],
@@ -256,7 +258,7 @@ def bm25s_index(batches: Sequence[Batch], table: TermTable) -> bm25s.BM25:
     return model
 
 
-async def side_by_side(first: Shelf, second: Shelf, questions: Sequence[Question]) -> tuple[float, float]:
+async def side_by_side(first: ScaleTenant, second: ScaleTenant, questions: Sequence[Question]) -> tuple[float, float]:
     """Medians of the same questions, asked of both in turn."""
     times: tuple[list[float], list[float]] = ([], [])
     for number, question in enumerate(questions):

@@ -23,7 +23,7 @@ from app.retrieval.service import RetrievalService
 from app.retrieval.types import Query, SearchRequest
 from app.settings import load_settings
 from benchmarks.scale_corpus import Question
-from benchmarks.scale_world import Bare
+from benchmarks.scale_database import Bare
 from benchmarks.search import Vocabulary, fill, place_of
 from harness.embedding_endpoint import DIMENSIONS, direction
 from harness.loader import Place

@@ -23,7 +23,7 @@ import httpx2
 from app.documents.types import build_node_id, build_object_key
 from app.ids import derive_id
 from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
-from benchmarks.scale_world import ScaleDatabase, running_api, running_postgres
+from benchmarks.scale_database import ScaleDatabase, running_api, running_postgres
 from harness.loader import PER_DOCUMENT, Batch, Loader, Place
 from harness.processes import ROOT, Cpu, embedding_endpoint, end_as_usual, process_tree
 

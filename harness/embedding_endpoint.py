@@ -22,7 +22,7 @@ def direction(text: str) -> bytes:
     return (vector / np.linalg.norm(vector)).astype("<f4").tobytes()
 
 
-class Handler(BaseHTTPRequestHandler):
+class RandomEmbeddingHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     disable_nagle_algorithm = True
@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RandomEmbeddingHandler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_address[1], flush=True)

@@ -28,7 +28,7 @@ FAST_CLIENT = MappingProxyType({"CARREL_TENANT_SEARCHES_PER_SECOND": "100000"})
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ProcessUsage:
     """One process: seconds of CPU, its own and of the children it has waited for; its peak memory in MB."""
 
     pid: int
@@ -87,19 +87,19 @@ class RunningService:
         return found
 
 
-def read_process(pid: int) -> Process:
+def read_process(pid: int) -> ProcessUsage:
     """Raises OSError where it has ended."""
     directory = Path("/proc") / str(pid)
     head, _, rest = (directory / "stat").read_text().rpartition(")")
     fields = rest.split()
     status = (directory / "status").read_text().splitlines()
     peak = next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM:")), 0.0)
-    return Process(pid, int(fields[1]), head.partition("(")[2], sum(map(int, fields[11:15])) / TICK, peak)
+    return ProcessUsage(pid, int(fields[1]), head.partition("(")[2], sum(map(int, fields[11:15])) / TICK, peak)
 
 
-def process_tree(root: int) -> list[Process]:
+def process_tree(root: int) -> list[ProcessUsage]:
     """A process and everything below it."""
-    everything: list[Process] = []
+    everything: list[ProcessUsage] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:

@@ -17,16 +17,16 @@ from typing import Any
 import httpx2
 
 from harness.processes import end_as_usual
-from proofs.deadline_services import BUDGETS, World, talk
+from proofs.deadline_services import BUDGETS, DeadlineServices, talk
 
 SIDE_BY_SIDE, WAVES, REACH = 40, 2, 0.9
 # Between the beginnings of two searches: what is broken is to be measured, and not what a crowd waits for two cores.
 APART_SECONDS = 0.1
-Breaking = Callable[[World, ExitStack], None]
+Breaking = Callable[[DeadlineServices, ExitStack], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class OutageCase:
     """What is broken; ``answers`` where a lane still works. An ``agent`` of these knowledge bases asks, or with
     ``rerank`` a search by the same conversation.
     """
@@ -38,7 +38,7 @@ class Case:
     answers: bool = True
 
 
-def _nothing(_world: World, _stack: ExitStack) -> None:
+def _nothing(_world: DeadlineServices, _stack: ExitStack) -> None:
     pass
 
 
@@ -46,7 +46,7 @@ def _late(seconds: float) -> Breaking:
     return lambda world, _: setattr(world.chat, "late_seconds", seconds)
 
 
-def _never(world: World, _stack: ExitStack) -> None:
+def _never(world: DeadlineServices, _stack: ExitStack) -> None:
     world.chat.fail("slow", times=10_000)
 
 
@@ -66,19 +66,19 @@ def _delayed(seconds: float) -> Breaking:
     return lambda world, _: setattr(world.link, "delay_seconds", seconds)
 
 
-def _stalled(world: World, _stack: ExitStack) -> None:
+def _stalled(world: DeadlineServices, _stack: ExitStack) -> None:
     world.link.stall()
 
 
 def _locked(table: str) -> Breaking:
-    def lock(world: World, stack: ExitStack) -> None:
+    def lock(world: DeadlineServices, stack: ExitStack) -> None:
         stack.enter_context(world.locked(table))
 
     return lock
 
 
 def _all(*all_of_them: Breaking) -> Breaking:
-    def break_all(world: World, stack: ExitStack) -> None:
+    def break_all(world: DeadlineServices, stack: ExitStack) -> None:
         for one in all_of_them:
             one(world, stack)
 
@@ -86,29 +86,29 @@ def _all(*all_of_them: Breaking) -> Breaking:
 
 
 CASES = [
-    Case("nothing is broken", _nothing),
-    Case("chat model in 0.1 s", _late(0.1)),
-    Case("chat model in 1 s", _late(1.0)),
-    Case("chat model in 4 s", _late(4.0)),
-    Case("chat model in 30 s", _late(30.0)),
-    Case("chat model never", _never),
-    Case("embedder down", _embedder("disconnect")),
-    Case("embedder in 30 s", _embedder("slow")),
-    Case("reranker garbage", _reranker("not_json"), rerank=True),
-    Case("reranker never", _reranker("never"), rerank=True),
-    Case("chat model and reranker never", _all(_never, _reranker("never")), rerank=True),
-    Case("database 50 ms an answer", _delayed(0.05)),
-    Case("dense lane locked", _locked("chunk_embedding")),
-    Case("lexical lane locked", _locked("chunk_lexical")),
-    Case("database stalls", _stalled, answers=False),
-    Case("HTTP source never", _site("never"), agent="both"),
-    Case(
+    OutageCase("nothing is broken", _nothing),
+    OutageCase("chat model in 0.1 s", _late(0.1)),
+    OutageCase("chat model in 1 s", _late(1.0)),
+    OutageCase("chat model in 4 s", _late(4.0)),
+    OutageCase("chat model in 30 s", _late(30.0)),
+    OutageCase("chat model never", _never),
+    OutageCase("embedder down", _embedder("disconnect")),
+    OutageCase("embedder in 30 s", _embedder("slow")),
+    OutageCase("reranker garbage", _reranker("not_json"), rerank=True),
+    OutageCase("reranker never", _reranker("never"), rerank=True),
+    OutageCase("chat model and reranker never", _all(_never, _reranker("never")), rerank=True),
+    OutageCase("database 50 ms an answer", _delayed(0.05)),
+    OutageCase("dense lane locked", _locked("chunk_embedding")),
+    OutageCase("lexical lane locked", _locked("chunk_lexical")),
+    OutageCase("database stalls", _stalled, answers=False),
+    OutageCase("HTTP source never", _site("never"), agent="both"),
+    OutageCase(
         "HTTP source never, database stalls",
         _all(_site("never"), _stalled),
         agent="both",
         answers=False,
     ),
-    Case(
+    OutageCase(
         "model, embedder, source never; database slow",
         _all(_never, _embedder("slow"), _site("never"), _delayed(0.02)),
         agent="both",
@@ -127,7 +127,7 @@ class Search:
     problem: str
 
 
-def ask(client: httpx2.Client, case: Case, budget: float) -> Search:
+def ask(client: httpx2.Client, case: OutageCase, budget: float) -> Search:
     """As an agent platform does it."""
     if case.rerank:
         path = "/v1/knowledge-bases/default/search"
@@ -145,17 +145,17 @@ def ask(client: httpx2.Client, case: Case, budget: float) -> Search:
     return Search(seconds, reply.status_code, not found, dropped, problem)
 
 
-def after(place: int, client: httpx2.Client, case: Case, budget: float) -> Search:
+def after(place: int, client: httpx2.Client, case: OutageCase, budget: float) -> Search:
     """A search at its turn."""
     time.sleep(place * APART_SECONDS)
     return ask(client, case, budget)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OutageOutcome:
     """The waves of one case with one budget."""
 
-    case: Case
+    case: OutageCase
     budget: float
     waves: Sequence[Sequence[Search]]
 
@@ -191,7 +191,7 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def measure(world: World, case: Case, budget: float, *, number: int) -> Outcome:
+def measure(world: DeadlineServices, case: OutageCase, budget: float, *, number: int) -> OutageOutcome:
     """So many side by side, and once more when the breakers know."""
     with ExitStack() as stack, ThreadPoolExecutor(number) as threads, world.client() as client:
         list(threads.map(lambda _: ask(client, CASES[0], budget), range(number)))  # a full pool, keys, plans
@@ -199,7 +199,7 @@ def measure(world: World, case: Case, budget: float, *, number: int) -> Outcome:
         waves = [
             list(threads.map(lambda place: after(place, client, case, budget), range(number))) for _ in range(WAVES)
         ]
-    return Outcome(case, budget, waves)
+    return OutageOutcome(case, budget, waves)
 
 
 def main() -> int:
@@ -208,7 +208,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose names hold this")
     given = parser.parse_args()
     missed = []
-    with World.open() as world:
+    with DeadlineServices.open() as world:
         world.fill()
         print(f"{given.number} searches side by side, twice; seconds")
         print("| what is broken | budget | p50, first wave | p50, second wave | p99 | answers | dropped |")

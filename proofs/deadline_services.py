@@ -46,7 +46,7 @@ def understands(talk: Talk) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DeadlineServices:
     """The service, and everything that it leans on."""
 
     url: str

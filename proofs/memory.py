@@ -99,7 +99,7 @@ def _field(file: Path, name: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MemoryRow:
     """One line of the table."""
 
     name: str
@@ -109,7 +109,7 @@ class Row:
     faults: list[str]
 
 
-def attack(target: Target, each: Input, sampler: Sampler) -> Row:
+def attack(target: Target, each: Input, sampler: Sampler) -> MemoryRow:
     """Send one input as often at a time as it says, and wait until nothing of it is being worked on."""
     sampler.take()
     begun = time.monotonic()
@@ -125,7 +125,7 @@ def attack(target: Target, each: Input, sampler: Sampler) -> Row:
     faults += [each for each in sorted(set(told)) if each.startswith(("500", "no answer"))]
     faults += ["the worker died"] if len(peaks.workers) > 1 else []
     summary = ", ".join(f"{told.count(one)} x {one}" if told.count(one) > 1 else one for one in sorted(set(told)))
-    return Row(each.name, time.monotonic() - begun, peaks, summary, faults)
+    return MemoryRow(each.name, time.monotonic() - begun, peaks, summary, faults)
 
 
 def _told(send: Callable[[Target, int], str], target: Target, number: int) -> str:

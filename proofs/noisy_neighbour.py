@@ -73,7 +73,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Row:
+class AttackRow:
     """One line of the table."""
 
     name: str
@@ -151,7 +151,7 @@ class Victim:
                 time.sleep(0.05)
 
 
-class Attacker:
+class NoisyTenant:
     """Tenant A, with valid keys; its preparations are no part of any attack."""
 
     def __init__(self, service: RunningService, key: str, tenant: str) -> None:
@@ -291,7 +291,7 @@ def _uuid(public: str) -> Any:
     return decode_id("doc", public)
 
 
-def judged(name: str, window: Window, told: str, limit: float) -> Row:
+def judged(name: str, window: Window, told: str, limit: float) -> AttackRow:
     """Compare a window with what is promised."""
     reasons = []
     if window.p95 > limit:
@@ -300,10 +300,10 @@ def judged(name: str, window: Window, told: str, limit: float) -> Row:
         reasons.append("the document was not ready in time")
     if window.failed:
         reasons.append(f"{window.failed} searches failed")
-    return Row(name, window, told, reasons)
+    return AttackRow(name, window, told, reasons)
 
 
-def prove(service: RunningService, only: str | None) -> list[Row]:
+def prove(service: RunningService, only: str | None) -> list[AttackRow]:
     """Prepare both tenants, then measure V without and with each attack."""
     attacker, victim = _tenants(service)
     victim.begin()
@@ -339,7 +339,7 @@ def prove(service: RunningService, only: str | None) -> list[Row]:
     return rows
 
 
-def line(row: Row) -> str:
+def line(row: AttackRow) -> str:
     """One line of the table."""
     window = row.window
     ready = "-" if window.ready is None else f"{window.ready:.1f} s"
@@ -349,7 +349,7 @@ def line(row: Row) -> str:
     return f"{row.name:<46} {felt}  attacker {row.told}  {verdict}"
 
 
-def _tenants(service: RunningService) -> tuple[Attacker, Victim]:
+def _tenants(service: RunningService) -> tuple[NoisyTenant, Victim]:
     operator = {"Authorization": f"Bearer {(service.data_dir / 'operator-key').read_text().strip()}"}
     made = {}
     for name in ("attacker", "victim"):
@@ -357,7 +357,7 @@ def _tenants(service: RunningService) -> tuple[Attacker, Victim]:
         reply.raise_for_status()
         made[name] = reply.json()
     attacker = made["attacker"]
-    return Attacker(service, attacker["api_key"]["key"], attacker["id"]), Victim(
+    return NoisyTenant(service, attacker["api_key"]["key"], attacker["id"]), Victim(
         service, made["victim"]["api_key"]["key"]
     )
 

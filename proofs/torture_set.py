@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FileOutcome:
     """What became of one file; ``missed`` says what is not as the manifest has it, empty where all is."""
 
     file: str
@@ -98,7 +98,7 @@ def missed(entry: Entry, path: Path, text: str) -> str:
     return "; ".join(lacking)
 
 
-def judge(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> Outcome:
+def judge(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> FileOutcome:
     """Upload one file, wait, and compare."""
     url = f"/v1/knowledge-bases/{kb}/documents"
     reply = client.post(url, params={"wait": WAIT_SECONDS}, files={"file": (path.name, path.read_bytes())})
@@ -116,7 +116,7 @@ def judge(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> Outcome:
         wrong = "" if (code == "no_text" or (code == "ready" and not text.strip())) else "should be empty"
     else:
         wrong = missed(entry, path, text) if code == "ready" else "should be ready"
-    return Outcome(path.name, got, wrong, must)
+    return FileOutcome(path.name, got, wrong, must)
 
 
 def run_set(client: httpx2.Client, folder: Path) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from PIL import Image
 
-from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
 
 # Of texts alone: "stall" and "break_off" come in the middle, "endless" never stops, "length" has used its tokens up,
 # "error_event" and "no_end" spoil a stream.
@@ -24,7 +24,7 @@ Feature = Literal["json_schema", "json_object", "max_tokens", "stream_options"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReceivedChatRequest:
     """A request that came in: what was asked, and the picture."""
 
     text: str
@@ -70,7 +70,7 @@ def colour_of(picture: Image.Image) -> str:
     return ("red", "green", "blue")[pixel.index(max(pixel))]
 
 
-def says_colour(asked: Asked) -> str:
+def says_colour(asked: ReceivedChatRequest) -> str:
     """Tells pictures apart by what they show."""
     return f"A {colour_of(asked.picture)} square of {asked.picture.width} by {asked.picture.height} dots."
 
@@ -84,7 +84,7 @@ class ChatServer(ProtocolServer):
     ``refusal_status``. ``left`` is set when a client has gone away in the middle.
     """
 
-    say: Callable[[Asked], str] = says_colour
+    say: Callable[[ReceivedChatRequest], str] = says_colour
     reply: Callable[[Talk], str] = echoes
     calls: Callable[[Talk], list[dict[str, Any]]] = calls_nothing
     tokens: int | None = 100
@@ -95,7 +95,7 @@ class ChatServer(ProtocolServer):
     pause_seconds: float = 0.0
     fragment: int | None = None
     streams: bool = True
-    received: list[Asked] = field(default_factory=list)
+    received: list[ReceivedChatRequest] = field(default_factory=list)
     talks: list[Talk] = field(default_factory=list)
     connections: int = 0
 
@@ -104,7 +104,7 @@ class ChatServer(ProtocolServer):
         self._failures: list[tuple[Failing | int, str | None]] = []
 
     def make(self) -> ThreadingHTTPServer:
-        return Http(self, _Handler)
+        return Http(self, _ChatHandler)
 
     @property
     def base_url(self) -> str:
@@ -131,7 +131,7 @@ class ChatServer(ProtocolServer):
             self.talks.clear()
             self._failures.clear()
 
-    def take(self, asked: Asked | Talk) -> tuple[Failing | int, str | None] | None:
+    def take(self, asked: ReceivedChatRequest | Talk) -> tuple[Failing | int, str | None] | None:
         """Write a request down; what is to go wrong with it."""
         with self._lock:
             if isinstance(asked, Talk):
@@ -161,7 +161,7 @@ class ChatServer(ProtocolServer):
         return min(talk.features & self.lacks, default=None)
 
 
-class _Handler(Handler[ChatServer]):
+class _ChatHandler(ProtocolHandler[ChatServer]):
     def setup(self) -> None:
         super().setup()
         self.served.count_connection()
@@ -273,10 +273,10 @@ def finish(how: Failing | None) -> str:
     return {"length": "length", "filtered": "content_filter"}.get(how or "", "stop")
 
 
-def _asked(body: dict[str, Any], headers: dict[str, str]) -> Asked | Talk:
+def _asked(body: dict[str, Any], headers: dict[str, str]) -> ReceivedChatRequest | Talk:
     if isinstance(body["messages"][0]["content"], str):
         return Talk(body["messages"], body, headers)
     text, picture = body["messages"][0]["content"]
     head, _, data = picture["image_url"]["url"].partition(";base64,")
     image = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
-    return Asked(text["text"], image, head.removeprefix("data:"), body, headers)
+    return ReceivedChatRequest(text["text"], image, head.removeprefix("data:"), body, headers)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from PIL import Image
 
 from harness.protocol_servers.chat import colour_of
-from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
 
 Failing = Literal[
     "slow",
@@ -60,7 +60,7 @@ def text_tokens(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedEmbeddingRequest:
     """A request that came in; of a picture ``inputs`` say the colour, and ``pictures`` are their bytes."""
 
     inputs: list[str]
@@ -79,7 +79,7 @@ class Failure:
     seconds: float
 
 
-def replies_at_once(_: Received) -> None:
+def replies_at_once(_: ReceivedEmbeddingRequest) -> None:
     """Nothing to wait for."""
 
 
@@ -100,16 +100,16 @@ class EmbeddingServer(ProtocolServer):
     shuffles: bool = False
     tells_usage: bool = True
     latency_seconds: float = 0.0
-    before_reply: Callable[[Received], None] = replies_at_once
+    before_reply: Callable[[ReceivedEmbeddingRequest], None] = replies_at_once
     port: int = 0
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedEmbeddingRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._failures: list[Failure] = []
 
     def make(self) -> ThreadingHTTPServer:
-        return Http(self, _Handler, port=self.port)
+        return Http(self, _EmbeddingHandler, port=self.port)
 
     @property
     def base_url(self) -> str:
@@ -145,7 +145,7 @@ class EmbeddingServer(ProtocolServer):
             self.received.clear()
             self._failures.clear()
 
-    def take(self, request: Received) -> Failure | None:
+    def take(self, request: ReceivedEmbeddingRequest) -> Failure | None:
         """Write a request down; what is to go wrong with it."""
         with self._lock:
             self.received.append(request)
@@ -163,7 +163,7 @@ class EmbeddingServer(ProtocolServer):
         """Requests are answered when the block has ended."""
         let_go = threading.Event()
 
-        def wait(_: Received) -> None:
+        def wait(_: ReceivedEmbeddingRequest) -> None:
             let_go.wait(60)
 
         self.before_reply = wait
@@ -188,7 +188,7 @@ class EmbeddingServer(ProtocolServer):
         """Sleep, but not beyond the server's end."""
         self.stopping.wait(seconds)
 
-    def refusal(self, request: Received) -> tuple[int, str] | None:
+    def refusal(self, request: ReceivedEmbeddingRequest) -> tuple[int, str] | None:
         """Status and code for a request that a well-behaved endpoint refuses."""
         if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
             return 401, "invalid_api_key"
@@ -204,7 +204,7 @@ class EmbeddingServer(ProtocolServer):
             return 400, "unknown_input"
         return (400, "empty_input") if "" in request.inputs else None
 
-    def reply(self, request: Received, failure: Failure | None) -> dict[str, Any]:
+    def reply(self, request: ReceivedEmbeddingRequest, failure: Failure | None) -> dict[str, Any]:
         """The body of a successful answer, spoiled where it is to be."""
         how = failure.how if failure else None
         dimensions = int(request.body.get("dimensions", self.dimensions)) + (1 if how == "dimension" else 0)
@@ -230,13 +230,13 @@ class EmbeddingServer(ProtocolServer):
         return {"object": "list", "model": request.body.get("model"), "data": data, "usage": usage}
 
 
-class _Handler(Handler[EmbeddingServer]):
+class _EmbeddingHandler(ProtocolHandler[EmbeddingServer]):
     def do_POST(self) -> None:
         endpoint = self.served
         body = self.given()
         inputs, pictures = _read(body)
         headers = self.given_headers()
-        request = Received(inputs, pictures, body, headers)
+        request = ReceivedEmbeddingRequest(inputs, pictures, body, headers)
         failure = endpoint.take(request)
         endpoint.before_reply(request)
         endpoint.wait(endpoint.latency_seconds)

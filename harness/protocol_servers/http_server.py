@@ -68,7 +68,7 @@ class Http(LongQueueServer, Generic[ServedT]):
 
     daemon_threads = True
 
-    def __init__(self, served: ServedT, handler: type["Handler[ServedT]"], *, port: int = 0) -> None:
+    def __init__(self, served: ServedT, handler: type["ProtocolHandler[ServedT]"], *, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), handler)
         self.served = served
 
@@ -76,7 +76,7 @@ class Http(LongQueueServer, Generic[ServedT]):
         """A client that has given up is no news."""
 
 
-class Handler(BaseHTTPRequestHandler, Generic[ServedT]):
+class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
     """A request that is answered as real endpoints do: on connections that are kept, without delay."""
 
     protocol_version = "HTTP/1.1"

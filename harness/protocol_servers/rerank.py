@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 
-from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
 
 Style = Literal["tei", "cohere", "jina", "vllm"]
 Failing = Literal[
@@ -57,7 +57,7 @@ def relevance(query: str, text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedRerankRequest:
     """A request that came in."""
 
     query: str
@@ -78,7 +78,7 @@ class RerankServer(ProtocolServer):
     max_documents: int | None = None
     max_characters: int | None = None
     too_large: int = 422
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedRerankRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +86,7 @@ class RerankServer(ProtocolServer):
         self.released = threading.Event()
 
     def make(self) -> ThreadingHTTPServer:
-        return Http(self, _Handler)
+        return Http(self, _RerankHandler)
 
     def end(self) -> None:
         self.released.set()
@@ -112,13 +112,13 @@ class RerankServer(ProtocolServer):
             self._failures.clear()
             self.received.clear()
 
-    def take(self, request: Received) -> tuple[Failing | int | None, str | None]:
+    def take(self, request: ReceivedRerankRequest) -> tuple[Failing | int | None, str | None]:
         """Write a request down; what is to go wrong with it."""
         with self._lock:
             self.received.append(request)
             return self._failures.pop(0) if self._failures else (None, None)
 
-    def refusal(self, request: Received) -> int | None:
+    def refusal(self, request: ReceivedRerankRequest) -> int | None:
         """The status for a request that a well-behaved endpoint of this family refuses."""
         if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
             return 401
@@ -133,7 +133,7 @@ class RerankServer(ProtocolServer):
             return self.too_large
         return None
 
-    def reply(self, request: Received, how: Failing | None) -> Any:
+    def reply(self, request: ReceivedRerankRequest, how: Failing | None) -> Any:
         """The body of a successful answer, best first, spoiled where it is to be."""
         name = "score" if self.style == "tei" else "relevance_score"
         found = [
@@ -145,7 +145,7 @@ class RerankServer(ProtocolServer):
         found = found[: request.body.get("top_n", len(found))]
         return found if self.style == "tei" else {"id": "an-id", "results": found, "usage": {"total_tokens": 1}}
 
-    def _shown(self, request: Received, text: str) -> dict[str, Any]:
+    def _shown(self, request: ReceivedRerankRequest, text: str) -> dict[str, Any]:
         """Some send the text back, and Jina's unless it is told not to."""
         shows = self.style == "vllm" or (self.style == "jina" and request.body.get("return_documents", True))
         return {"document": {"text": text}} if shows else {}
@@ -169,12 +169,12 @@ def _spoil(found: list[dict[str, Any]], how: Failing | None, name: str) -> None:
         found.clear()
 
 
-class _Handler(Handler[RerankServer]):
+class _RerankHandler(ProtocolHandler[RerankServer]):
     def do_POST(self) -> None:
         rerank = self.served
         body = self.given()
         headers = self.given_headers()
-        request = Received(body["query"], body.get("texts") or body.get("documents") or [], body, headers)
+        request = ReceivedRerankRequest(body["query"], body.get("texts") or body.get("documents") or [], body, headers)
         how, retry_after = rerank.take(request)
         if self.path != "/rerank":
             self.refuse(404)

@@ -15,7 +15,7 @@ CODES = {400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 501: "Not
 
 
 @dataclass
-class Request:
+class ProxiedRequest:
     """What a rule may look at and change."""
 
     method: str
@@ -24,14 +24,14 @@ class Request:
     body: bytes
 
 
-Rule = Callable[[Request], int | None]
+Rule = Callable[[ProxiedRequest], int | None]
 
 
 class AwkwardS3(LongQueueServer):
     """``rule`` sees each request before it is passed on; a number that it returns, one of CODES, refuses it."""
 
     def __init__(self, upstream: str) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), S3ProxyHandler)
         parts = urlsplit(upstream)
         self.upstream = (parts.hostname or "", parts.port or 0)
         self.rule: Rule = lambda _: None
@@ -42,13 +42,13 @@ class AwkwardS3(LongQueueServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class Handler(BaseHTTPRequestHandler):
+class S3ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: AwkwardS3
 
     def pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        request = Request(self.command, self.path, dict(self.headers.items()), body)
+        request = ProxiedRequest(self.command, self.path, dict(self.headers.items()), body)
         self.server.seen.append(f"{self.command} {self.path}")
         refusal = self.server.rule(request)
         if refusal is not None:

@@ -48,7 +48,7 @@ class AdministeredS3:
 
 
 def _handler(server: AdministeredS3) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class S3AdminHandler(BaseHTTPRequestHandler):
         def _body(self) -> bytes:
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
@@ -74,4 +74,4 @@ def _handler(server: AdministeredS3) -> type[BaseHTTPRequestHandler]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    return Handler
+    return S3AdminHandler

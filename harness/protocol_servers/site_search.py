@@ -9,7 +9,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from harness.protocol_servers.http_server import Handler, Http, ProtocolServer
+from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
 
 Failing = Literal[
     "never", "late", "drip", "disconnect", "redirect", "not_json", "html", "deep", "huge", "many", "gzip",
@@ -23,7 +23,7 @@ PAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedSiteSearchRequest:
     """A request that came in; ``params`` are those of its query string, each value once."""
 
     method: str
@@ -44,7 +44,7 @@ class SiteSearchServer(ProtocolServer):
     key: str | None = None
     pages: Mapping[str, tuple[str, str]] = field(default_factory=lambda: PAGES)
     sites: Mapping[str, str] = field(default_factory=dict)
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedSiteSearchRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,7 +53,7 @@ class SiteSearchServer(ProtocolServer):
         self.released = threading.Event()
 
     def make(self) -> ThreadingHTTPServer:
-        return Http(self, _Handler)
+        return Http(self, _SiteSearchHandler)
 
     def end(self) -> None:
         self.released.set()
@@ -74,7 +74,7 @@ class SiteSearchServer(ProtocolServer):
             self._failures.clear()
             self.received.clear()
 
-    def take(self, request: Received) -> Failing | int | None:
+    def take(self, request: ReceivedSiteSearchRequest) -> Failing | int | None:
         with self._lock:
             self.received.append(request)
             return self._failures.pop(0) if self._failures else None
@@ -106,7 +106,7 @@ def bound_to(*sites: SiteSearchServer, **binding: Any) -> dict[str, str]:
     return {"CARREL_HTTP_SOURCES": json.dumps([{"url": f"{site.address}/", **whole} for site in sites])}
 
 
-class _Handler(Handler[SiteSearchServer]):
+class _SiteSearchHandler(ProtocolHandler[SiteSearchServer]):
     def do_GET(self) -> None:
         self.serve(None)
 
@@ -118,7 +118,7 @@ class _Handler(Handler[SiteSearchServer]):
         parts = urlsplit(self.path)
         params = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
         headers = self.given_headers()
-        how = site.take(Received(self.command, parts.path, params, body, headers))
+        how = site.take(ReceivedSiteSearchRequest(self.command, parts.path, params, body, headers))
         site.arrived.set()
         if site.key is not None and headers.get("x-api-key") != site.key:
             self.answer(401, {"error": "a message that may repeat the key"})

@@ -67,7 +67,7 @@ class Issuer(ProtocolServer):
     def make(self) -> ThreadingHTTPServer:
         issuer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class TokenIssuerHandler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.asked[self.path] += 1
                 status, body = issuer.answer(self.path)
@@ -80,7 +80,7 @@ class Issuer(ProtocolServer):
             def log_message(self, format: str, *args: Any) -> None:
                 """Not among the tests' output."""
 
-        return LongQueueServer(("127.0.0.1", 0), Handler)
+        return LongQueueServer(("127.0.0.1", 0), TokenIssuerHandler)
 
     @property
     def url(self) -> str:

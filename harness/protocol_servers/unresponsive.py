@@ -17,7 +17,7 @@ class Reply:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     """One request."""
 
     method: str
@@ -31,17 +31,17 @@ class StubbornServer(ProtocolServer):
     """Gives its ``replies`` one after the other, the last one again and again."""
 
     replies: Sequence[Reply]
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ReceivedRequest] = field(default_factory=list)
 
     def make(self) -> ThreadingHTTPServer:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class StubbornHandler(BaseHTTPRequestHandler):
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 with server._lock:
                     reply = server.replies[min(len(server.asked), len(server.replies) - 1)]
-                    server.asked.append(Asked(self.command, self.path, dict(self.headers), body))
+                    server.asked.append(ReceivedRequest(self.command, self.path, dict(self.headers), body))
                 if reply.status == 0:
                     self.close_connection = True
                     return
@@ -57,4 +57,4 @@ class StubbornServer(ProtocolServer):
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        return LongQueueServer(("127.0.0.1", 0), Handler)
+        return LongQueueServer(("127.0.0.1", 0), StubbornHandler)

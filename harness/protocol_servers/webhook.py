@@ -12,7 +12,7 @@ from harness.protocol_servers.http_server import LongQueueServer, ProtocolServer
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedWebhook:
     """A request as it came."""
 
     path: str
@@ -39,17 +39,17 @@ class WebhookReceiver(ProtocolServer):
     tls: ssl.SSLContext | None = None
     headers: dict[str, str] = field(default_factory=dict)
     reply: bytes = b""
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedWebhook] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def make(self) -> ThreadingHTTPServer:
         receiver = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class WebhookHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                status = receiver.take(Received(self.path, headers, body))
+                status = receiver.take(ReceivedWebhook(self.path, headers, body))
                 if receiver.silent:
                     receiver.stopping.wait(60)
                     self.close_connection = True
@@ -68,19 +68,19 @@ class WebhookReceiver(ProtocolServer):
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """A client that does not believe a certificate just goes."""
 
-        server = Server(("127.0.0.1", 0), Handler)
+        server = Server(("127.0.0.1", 0), WebhookHandler)
         if self.tls is not None:
             # The handshake is for the thread of the connection.
             server.socket = self.tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         return server
 
-    def take(self, received: Received) -> int:
+    def take(self, received: ReceivedWebhook) -> int:
         with self.changed:
             self.received.append(received)
             self.changed.notify_all()
             return self.statuses.pop(0) if self.statuses else self.status
 
-    def wait_for(self, count: int) -> list[Received]:
+    def wait_for(self, count: int) -> list[ReceivedWebhook]:
         """The first so many; within half a minute."""
         with self.changed:
             enough = self.changed.wait_for(lambda: len(self.received) >= count, timeout=30)

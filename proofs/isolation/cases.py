@@ -253,7 +253,7 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
 
 
 @dataclass(frozen=True)
-class Case:
+class EndpointCase:
     """An endpoint and one way to call it."""
 
     endpoint: Endpoint
@@ -290,10 +290,10 @@ class Case:
         return self.endpoint.path.startswith("/v1/tenants")
 
 
-def cases_of(endpoint: Endpoint) -> list[Case]:
+def cases_of(endpoint: Endpoint) -> list[EndpointCase]:
     """The ways to call it; none given is one without query and body."""
     templates = TEMPLATES.get(endpoint.name, (Template(),))
-    return [Case(endpoint, template, number) for number, template in enumerate(templates)]
+    return [EndpointCase(endpoint, template, number) for number, template in enumerate(templates)]
 
 
 def unknown_words(endpoint: Endpoint) -> list[str]:

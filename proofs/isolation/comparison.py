@@ -10,7 +10,7 @@ from urllib.parse import quote
 import httpx2
 
 from harness.archives import Doc, archive
-from proofs.isolation.cases import PLACE, Case
+from proofs.isolation.cases import PLACE, EndpointCase
 from proofs.isolation.tenants import Ids
 
 # What depends on the moment; of a rate, what is left and when it is full again.
@@ -29,7 +29,7 @@ tried: Counter[str] = Counter()
 Outcome = tuple[int, dict[str, str], Any]
 
 
-def send(client: httpx2.Client, case: Case, ids: Ids) -> httpx2.Response:
+def send(client: httpx2.Client, case: EndpointCase, ids: Ids) -> httpx2.Response:
     """One request, with these ids in path, query and body."""
     tried["requests"] += 1
     words = {**ids, "fresh": secrets.token_hex(8)}

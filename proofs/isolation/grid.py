@@ -11,7 +11,7 @@ from typing import NamedTuple
 from app.db.models.base import SYSTEM_TENANT
 from app.ids import decode_id, encode_id
 from harness.running_service import Service, Tenant
-from proofs.isolation.cases import Case
+from proofs.isolation.cases import EndpointCase
 from proofs.isolation.tenants import EVERYTHING, Attacker, Ids, invented, operators, own
 
 # Not the word of the other tests: what the operator has is shared with their tenants.
@@ -73,7 +73,7 @@ Forms = Mapping[str, Ids]
 class Trial(NamedTuple):
     """One combination for one attacker; ``form`` says how a knowledge base in its place is named."""
 
-    case: Case
+    case: EndpointCase
     place: tuple[str, ...]
     kind: Kind
     form: str
@@ -96,7 +96,7 @@ class Grid:
     attackers: Sequence[Attacker]
 
 
-def places(case: Case) -> Iterator[tuple[str, ...]]:
+def places(case: EndpointCase) -> Iterator[tuple[str, ...]]:
     """All ids of a case together, and each by itself among one's own."""
     if case.fields:
         yield case.fields
@@ -104,7 +104,7 @@ def places(case: Case) -> Iterator[tuple[str, ...]]:
         yield from ((name,) for name in case.fields if name not in FIXED)
 
 
-def trials(cases: Iterable[Case], things: Mapping[str, Forms], attacker: Attacker) -> Iterator[Trial]:
+def trials(cases: Iterable[EndpointCase], things: Mapping[str, Forms], attacker: Attacker) -> Iterator[Trial]:
     """All that this attacker tries."""
     is_operator = attacker.name == OPERATOR
     for case in cases:

@@ -25,7 +25,7 @@ from app.main import create_app
 from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from harness.protocol_servers.chat import ChatServer
 from harness.running_service import Service, settings_for
-from proofs.isolation.cases import Case, cases_of
+from proofs.isolation.cases import EndpointCase, cases_of
 from proofs.isolation.comparison import outcome, send
 from proofs.isolation.grid import (
     PLAIN_KINDS,
@@ -88,7 +88,7 @@ def visited(running: RunningService) -> Service:
     return _Visited(running.url, settings_for(running.data_dir), urls, resources, None)
 
 
-def all_cases() -> list[Case]:
+def all_cases() -> list[EndpointCase]:
     """Of every operation; those that change nothing come first, those that take a name last.
 
     A tenant with a knowledge base of the operator's name may know of the operator's documents in it.
@@ -101,7 +101,7 @@ def all_cases() -> list[Case]:
     return sorted(found, key=lambda case: (not case.reads, "taken" in case.fields))
 
 
-def try_all(attacker: Attacker, grid: Grid, cases: Sequence[Case], *, share: float) -> Seen:
+def try_all(attacker: Attacker, grid: Grid, cases: Sequence[EndpointCase], *, share: float) -> Seen:
     """Everything that one attacker tries, or a share of it."""
     seen, chosen = Seen(), random.Random(attacker.name)
     nothing: dict[str, Forms] = {owner: unreal() for owner in grid.things}

@@ -218,7 +218,7 @@ class Attacker:
 
 
 @dataclass(frozen=True)
-class World:
+class IsolationTenants:
     """Tenant A, who owns; tenant B and narrowed keys of A, who ask."""
 
     a: Tenant
@@ -236,7 +236,7 @@ def both(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
     return {"name": {**ids, "kb": known["name"]}, "id": {**ids, "kb": known["id"]}}
 
 
-def make_world(service: Service, secret: str) -> World:
+def make_isolation_tenants(service: Service, secret: str) -> IsolationTenants:
     """Everything the cases need."""
     a, b = service.new_tenant("a"), service.new_tenant("b")
     shared = both(own(a, f"The {secret} flies.", fields=EVERYTHING, form="name"), a)
@@ -248,7 +248,7 @@ def make_world(service: Service, secret: str) -> World:
     attackers += [Attacker(f"A's narrowed {role}", a.client(role, **narrowing), others) for role in roles]
     for ids in (shared, others, theirs):
         _share(service, ids["name"]["kb"])
-    return World(a, shared, tuple(attackers))
+    return IsolationTenants(a, shared, tuple(attackers))
 
 
 def operators(service: Service) -> Tenant:

@@ -18,12 +18,12 @@ import httpx2
 
 from harness.processes import end_as_usual
 from proofs.kill.calls import KB, Calls
-from proofs.kill.clients import Client, Tally
-from proofs.kill.endpoint import Endpoint
+from proofs.kill.clients import SlotWriter, Tally
+from proofs.kill.endpoint import SlowEmbeddingEndpoint
 from proofs.kill.final_check import after_the_end, close_books
 from proofs.kill.ledger import Ledger, Slot
 from proofs.kill.planter import prove_checker
-from proofs.kill.service import OPERATOR_KEY, Service, running_service
+from proofs.kill.service import OPERATOR_KEY, ServiceProcesses, running_service
 from proofs.kill.stages import STAGES, Caught, caught_in
 from proofs.kill.supervisor import supervised
 from proofs.kill.watcher import Checker
@@ -42,7 +42,7 @@ def deck(kills: int, rng: random.Random) -> list[tuple[str, str]]:
     return cards
 
 
-async def kill(service: Service, caught: Caught, target: str) -> str | None:
+async def kill(service: ServiceProcesses, caught: Caught, target: str) -> str | None:
     """kill -9, and start again what that ended; returns what it was, None where there was nothing to kill."""
     if target == "postmaster":
         service.kill_postgres()
@@ -58,7 +58,7 @@ async def kill(service: Service, caught: Caught, target: str) -> str | None:
     return name.split()[0]
 
 
-async def _any_session(service: Service) -> int | None:
+async def _any_session(service: ServiceProcesses) -> int | None:
     connection = await asyncpg.connect(service.superuser_url, timeout=5)
     try:
         sql = "select pid from pg_stat_activity where application_name = 'carrel' order by random() limit 1"
@@ -69,7 +69,7 @@ async def _any_session(service: Service) -> int | None:
 
 
 async def rampage(
-    service: Service, endpoint: Endpoint, tally: Tally, *, kills: int, seed: int, until: float
+    service: ServiceProcesses, endpoint: SlowEmbeddingEndpoint, tally: Tally, *, kills: int, seed: int, until: float
 ) -> Histogram:
     """Kill as often as asked for; a stage that nobody comes to is tried again later."""
     rng, histogram = random.Random(seed), Histogram()
@@ -93,7 +93,7 @@ async def rampage(
     return histogram
 
 
-def prepare(service: Service) -> Calls:
+def prepare(service: ServiceProcesses) -> Calls:
     """A tenant with a knowledge base of small chunks."""
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
     made = httpx2.post(
@@ -124,12 +124,12 @@ async def run(arguments: argparse.Namespace, folder: Path) -> int:
     begun, tally = time.monotonic(), Tally()
     slots = range(CLIENTS * SLOTS_OF_A_CLIENT)
     ledger = Ledger({slot: Slot() for slot in slots})
-    with Endpoint() as endpoint, running_service(folder, endpoint.base_url) as service:
+    with SlowEmbeddingEndpoint() as endpoint, running_service(folder, endpoint.base_url) as service:
         calls = prepare(service)
         await prove_checker(calls, service.urls.owner, (901, 902, 903))
         stopping, ended = threading.Event(), threading.Event()
         clients = [
-            Client(slots[number::CLIENTS], calls=calls, ledger=ledger, tally=tally, seed=seed, stop=stopping)
+            SlotWriter(slots[number::CLIENTS], calls=calls, ledger=ledger, tally=tally, seed=seed, stop=stopping)
             for number, seed in enumerate(range(arguments.seed, arguments.seed + CLIENTS))
         ]
         checkers = [

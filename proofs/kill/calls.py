@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from proofs.kill.corpus import Content
-from proofs.kill.expectations import Passage
+from proofs.kill.expectations import ReturnedChunk
 
 KB = "kill-test"
 DOCUMENTS = f"/v1/knowledge-bases/{KB}/documents"
@@ -85,7 +85,7 @@ class Calls:
         data = {**facts, "metadata": f'{{"slot": {slot}}}'}
         return self.until_answered("POST", DOCUMENTS, data=data, files=file)[0]
 
-    def search(self, slot: int, strategy: str) -> list[Passage] | None:
+    def search(self, slot: int, strategy: str) -> list[ReturnedChunk] | None:
         """Everything that is found of the slot; None without an answer, and where a lane could not answer."""
         body = {
             "query": "harbour island jetty",
@@ -101,7 +101,7 @@ class Calls:
         if found["warnings"]:
             return None
         return [
-            Passage(one["document"]["id"], one["chunk_index"], one["total_chunks"], one["text"])
+            ReturnedChunk(one["document"]["id"], one["chunk_index"], one["total_chunks"], one["text"])
             for one in found["results"]
         ]
 
@@ -113,7 +113,7 @@ class Calls:
         found: list[dict[str, Any]] = reply.raise_for_status().json()["items"]
         return found
 
-    def chunks(self, document: str) -> list[Passage] | None:
+    def chunks(self, document: str) -> list[ReturnedChunk] | None:
         """The document's list of chunks, where it fits on one page; None without one, or without the document."""
         reply = self.once("GET", f"{DOCUMENTS}/{document}/chunks", params={"limit": 200})
         if reply is None or reply.status_code == 404:
@@ -121,7 +121,7 @@ class Calls:
         page = reply.raise_for_status().json()
         if page["next_cursor"] is not None:
             return None
-        return [Passage(document, one["chunk_index"], one["total_chunks"], one["text"]) for one in page["items"]]
+        return [ReturnedChunk(document, one["chunk_index"], one["total_chunks"], one["text"]) for one in page["items"]]
 
 
 def external_id(slot: int) -> str:

@@ -33,7 +33,7 @@ class Tally:
         print(f"FAULT {what}", flush=True)
 
 
-class Client(threading.Thread):
+class SlotWriter(threading.Thread):
     """The only one that writes to its slots."""
 
     def __init__(

@@ -16,14 +16,14 @@ QUERY_PREFIX = "query: "
 SECONDS = (0.1, 0.4)
 
 
-class Endpoint(ThreadingHTTPServer):
+class SlowEmbeddingEndpoint(ThreadingHTTPServer):
     """``with Endpoint() as endpoint`` serves ``base_url``; queries are answered at once."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(("127.0.0.1", 0), _SlowEmbeddingHandler)
         self._under_way: Counter[int] = Counter()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -63,11 +63,11 @@ class Endpoint(ThreadingHTTPServer):
         """A client that was killed is no news."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _SlowEmbeddingHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     disable_nagle_algorithm = True
-    server: Endpoint
+    server: SlowEmbeddingEndpoint
 
     def do_POST(self) -> None:
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]

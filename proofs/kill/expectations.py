@@ -13,7 +13,7 @@ MARK = re.compile(r"\bkx(\d+)v(\d+)p(\d+)n(\d+)x\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class ReturnedChunk:
     """One passage that was found."""
 
     document: str
@@ -41,7 +41,7 @@ def serials_of(slot: int, texts: Iterable[str]) -> set[int]:
     return {int(found[1]) for text in texts for found in MARK.findall(text) if int(found[0]) == slot}
 
 
-def faults(slot: int, found: Sequence[Passage], expected: Expected) -> list[str]:
+def faults(slot: int, found: Sequence[ReturnedChunk], expected: Expected) -> list[str]:
     """What is wrong with everything that was found of one slot; empty when nothing is."""
     if not found:
         return ["lost: nothing was found"] if expected.present else []
@@ -52,12 +52,12 @@ def faults(slot: int, found: Sequence[Passage], expected: Expected) -> list[str]
     ]
 
 
-def _of_one_document(found: Sequence[Passage]) -> list[str]:
+def _of_one_document(found: Sequence[ReturnedChunk]) -> list[str]:
     documents = {passage.document for passage in found}
     return [f"twice: {len(documents)} documents"] if len(documents) > 1 else []
 
 
-def _of_one_version(slot: int, found: Sequence[Passage], expected: Expected) -> list[str]:
+def _of_one_version(slot: int, found: Sequence[ReturnedChunk], expected: Expected) -> list[str]:
     texts = [passage.text for passage in found]
     serials = serials_of(slot, texts)
     wrong = []
@@ -71,7 +71,7 @@ def _of_one_version(slot: int, found: Sequence[Passage], expected: Expected) -> 
     return wrong
 
 
-def _whole(slot: int, found: Sequence[Passage]) -> list[str]:
+def _whole(slot: int, found: Sequence[ReturnedChunk]) -> list[str]:
     total = max(passage.total for passage in found)
     indexes = sorted(passage.index for passage in found)
     wrong = []

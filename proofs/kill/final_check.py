@@ -16,7 +16,7 @@ from proofs.kill.calls import Calls
 from proofs.kill.clients import Tally
 from proofs.kill.expectations import Expected
 from proofs.kill.ledger import Ledger
-from proofs.kill.service import Service
+from proofs.kill.service import ServiceProcesses
 from proofs.kill.stages import stored_keys
 from proofs.kill.watcher import examine
 
@@ -49,7 +49,7 @@ LEFTOVERS = {
 }
 
 
-async def close_books(service: Service, calls: Calls, ledger: Ledger, tally: Tally) -> None:
+async def close_books(service: ServiceProcesses, calls: Calls, ledger: Ledger, tally: Tally) -> None:
     """Wait until the queue is empty, then compare everything; what is wrong goes to the tally."""
     connection = await asyncpg.connect(service.urls.owner)
     try:
@@ -105,7 +105,7 @@ def _last_look(calls: Calls, slot: int, expected: Expected) -> tuple[list[dict[s
         time.sleep(0.2)
 
 
-async def _sweep(service: Service, connection: asyncpg.Connection, tally: Tally) -> None:
+async def _sweep(service: ServiceProcesses, connection: asyncpg.Connection, tally: Tally) -> None:
     """Let the sweeper run with the least ages that it takes; then objects and rows have to be the same."""
     rows = {row["key"] for row in await connection.fetch("select key from document_object")}
     before = stored_keys(service.store)
@@ -122,7 +122,7 @@ async def _sweep(service: Service, connection: asyncpg.Connection, tally: Tally)
             tally.fault(f"{len(keys)} objects are {name}: {sorted(keys)[:3]}")
 
 
-def after_the_end(service: Service, tally: Tally) -> None:
+def after_the_end(service: ServiceProcesses, tally: Tally) -> None:
     """With everything stopped: no half objects, no processes, no temporary files that the sweeper does not know."""
     if left_halves := halves(service.store):
         tally.fault(f"{len(left_halves)} halves of objects are left: {left_halves[:3]}")

@@ -22,7 +22,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LedgerSnapshot:
     """What may be found by a search that begins now."""
 
     expected: Expected
@@ -61,20 +61,20 @@ class Ledger:
             one = self.slots[slot]
             one.removing, one.oldest = False, one.sent + 1
 
-    def look(self, slot: int) -> Look:
+    def look(self, slot: int) -> LedgerSnapshot:
         """Before a search."""
         with self._lock:
             one = self.slots[slot]
-            return Look(Expected(one.oldest, one.sent, one.present), one.deletions)
+            return LedgerSnapshot(Expected(one.oldest, one.sent, one.present), one.deletions)
 
-    def limits(self, slot: int, look: Look) -> Expected:
+    def limits(self, slot: int, look: LedgerSnapshot) -> Expected:
         """After it: what was sent meanwhile may be found too, what is being deleted need not be."""
         with self._lock:
             one = self.slots[slot]
             present = look.expected.present and one.deletions == look.deletions
             return replace(look.expected, newest=one.sent, present=present)
 
-    def seen(self, slot: int, serial: int, look: Look) -> None:
+    def seen(self, slot: int, serial: int, look: LedgerSnapshot) -> None:
         """A search that began at ``look`` found this content: no older one may be found by any that begins later."""
         with self._lock:
             one = self.slots[slot]

@@ -59,7 +59,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Service:
+class ServiceProcesses:
     """Everything that runs, on one folder."""
 
     folder: Path
@@ -173,7 +173,7 @@ class Service:
 
 
 @contextmanager
-def running_service(folder: Path, embedding_url: str) -> Iterator[Service]:
+def running_service(folder: Path, embedding_url: str) -> Iterator[ServiceProcesses]:
     """On an empty database; call it from the main thread, as the embedded Postgres wants."""
     temporary = folder / "tmp"
     temporary.mkdir()
@@ -195,7 +195,7 @@ def running_service(folder: Path, embedding_url: str) -> Iterator[Service]:
         }
         command = [sys.executable, "-m", "app.cli", "migrate"]
         subprocess.run(command, env=environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        service = Service(folder, postgres, urls, environment, ports)
+        service = ServiceProcesses(folder, postgres, urls, environment, ports)
         try:
             service.start_all()
             yield service

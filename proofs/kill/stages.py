@@ -16,8 +16,8 @@ from pathlib import Path
 import asyncpg
 
 from proofs.kill.calls import external_id
-from proofs.kill.endpoint import Endpoint
-from proofs.kill.service import Service
+from proofs.kill.endpoint import SlowEmbeddingEndpoint
+from proofs.kill.service import ServiceProcesses
 
 PATIENCE_SECONDS = 8.0
 POLL_SECONDS = 0.01
@@ -48,11 +48,11 @@ class Caught:
 
 
 @dataclass(slots=True)
-class Look:
+class StageObserver:
     """What a stage is recognised by."""
 
-    service: Service
-    endpoint: Endpoint
+    service: ServiceProcesses
+    endpoint: SlowEmbeddingEndpoint
     connection: asyncpg.Connection
     rng: random.Random
 
@@ -87,7 +87,7 @@ def owner_of_port(port: int, pids: list[int]) -> int | None:
     return None
 
 
-async def after_put(look: Look) -> Caught | None:
+async def after_put(look: StageObserver) -> Caught | None:
     """An object without a row, and an API that waits to write it."""
     caught = await look.blocked("API", "with written")
     if caught is None:
@@ -96,14 +96,14 @@ async def after_put(look: Look) -> Caught | None:
     return caught if stored_keys(look.service.store, since=time.time() - RECENT_SECONDS) - known else None
 
 
-async def after_commit(look: Look) -> Caught | None:
+async def after_commit(look: StageObserver) -> Caught | None:
     """A job of this moment that nobody has claimed."""
     if await look.connection.fetchval(COMMITTED) is None:
         return None
     return Caught(look.rng.choice([*look.service.pids("API"), *look.service.pids("worker")]))
 
 
-async def in_parse(look: Look) -> Caught | None:
+async def in_parse(look: StageObserver) -> Caught | None:
     """A document that is being parsed, and a parser process of its worker that runs."""
     for pid, _ in await look.under_way():
         if any(_is_busy_parser(child) for child in _children(pid)):
@@ -111,7 +111,7 @@ async def in_parse(look: Look) -> Caught | None:
     return None
 
 
-async def in_embed(look: Look) -> Caught | None:
+async def in_embed(look: StageObserver) -> Caught | None:
     """A document that is being embedded, and its passages are at the model at this moment."""
     for pid, name in await look.under_way():
         if any(external_id(slot) == name for slot in look.endpoint.slots()):
@@ -119,18 +119,18 @@ async def in_embed(look: Look) -> Caught | None:
     return None
 
 
-async def in_replace(look: Look) -> Caught | None:
+async def in_replace(look: StageObserver) -> Caught | None:
     """A worker that waits inside its transaction: it alone writes to these tables."""
     return await look.blocked("worker", "with gone", "delete from chunk", "delete from node", "with nodes", "with made")
 
 
-async def in_delete(look: Look) -> Caught | None:
+async def in_delete(look: StageObserver) -> Caught | None:
     """An API inside of a deletion, or a worker that removes what is left of one."""
     caught = await look.blocked("API", "with gone", "delete from document", "insert into deletion")
     return caught or await look.blocked("worker", "update deletion", "select 1 from deletion")
 
 
-STAGES: dict[str, tuple[Callable[[Look], Awaitable[Caught | None]], tuple[str, ...]]] = {
+STAGES: dict[str, tuple[Callable[[StageObserver], Awaitable[Caught | None]], tuple[str, ...]]] = {
     "after put": (after_put, ("document_object",)),
     "after commit": (after_commit, ("",)),
     "in parse": (in_parse, ()),
@@ -142,7 +142,7 @@ STAGES: dict[str, tuple[Callable[[Look], Awaitable[Caught | None]], tuple[str, .
 
 @asynccontextmanager
 async def caught_in(
-    stage: str, service: Service, endpoint: Endpoint, rng: random.Random
+    stage: str, service: ServiceProcesses, endpoint: SlowEmbeddingEndpoint, rng: random.Random
 ) -> AsyncIterator[Caught | None]:
     """Somebody in the stage, kept there until the block ends; None when nobody came.
 
@@ -154,7 +154,7 @@ async def caught_in(
     try:
         if tables:
             await _hold(holder, rng.choice(tables))
-        look, end, caught = Look(service, endpoint, observer, rng), time.monotonic() + PATIENCE_SECONDS, None
+        look, end, caught = StageObserver(service, endpoint, observer, rng), time.monotonic() + PATIENCE_SECONDS, None
         while caught is None and time.monotonic() < end:
             caught = await recognise(look)
             if caught is None:

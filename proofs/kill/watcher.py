@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from proofs.kill.calls import Calls
 from proofs.kill.clients import Tally
-from proofs.kill.expectations import Expected, Passage, faults, serials_of
+from proofs.kill.expectations import Expected, ReturnedChunk, faults, serials_of
 from proofs.kill.ledger import Ledger
 
 STRATEGIES = ("simple", "hybrid")
@@ -57,7 +57,7 @@ class Checker(threading.Thread):
         for serial in serials_of(slot, [passage.text for passage in found]):
             self._ledger.seen(slot, serial, look)
 
-    def _chunks(self, slot: int) -> list[Passage] | None:
+    def _chunks(self, slot: int) -> list[ReturnedChunk] | None:
         documents = self._calls.documents(slot)
         if not documents:
             return None

@@ -32,7 +32,7 @@ class HoldingServer(EmbeddingServer):
 
 
 @dataclass(frozen=True)
-class Fragile:
+class BreakableService:
     """The service and what can be broken under it."""
 
     service: Service
@@ -53,7 +53,7 @@ class Fragile:
 
 
 @pytest.fixture(scope="package")
-def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BreakableService]:
     data_dir = tmp_path_factory.mktemp("fragile")
     with HoldingServer(dimensions=64) as embedding:
         embedding.released.set()
@@ -68,7 +68,7 @@ def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
             },
         )
         with run_service(settings, make_database()) as service:
-            yield Fragile(service, embedding, data_dir)
+            yield BreakableService(service, embedding, data_dir)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.running_service import Service, Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 from tests.api.problems import problem
 
 ROUTES = ["/v1/agent-search", "/v1/knowledge-bases/default/agent-search"]
@@ -203,7 +203,7 @@ def test_no_snippet_holds_the_line_that_joins_snippets(tenant: Tenant) -> None:
     assert lines.count("\u2014") >= 3
 
 
-def test_nothing_found_never_means_that_something_broke(fragile: Fragile) -> None:
+def test_nothing_found_never_means_that_something_broke(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")
     assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]

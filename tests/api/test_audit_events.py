@@ -8,7 +8,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from proofs.isolation.cases import Case, cases_of
+from proofs.isolation.cases import EndpointCase, cases_of
 from proofs.isolation.comparison import send
 from proofs.isolation.tenants import Ids, invented, own, until_done
 from tests.api.audit import events, of_tenant, told_of, told_since
@@ -101,7 +101,7 @@ def test_every_route_that_writes_is_told_of() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: Case) -> None:
+def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: EndpointCase) -> None:
     fields = (*case.fields, *case.template.needs, *(["document"] if DOCUMENTS in case.endpoint.path else []))
     ids = own(owner, "The heron fishes.", fields=fields, form="id")
     given: Ids = {**ids, "taken": invented("id")["taken"]}
@@ -129,7 +129,7 @@ def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.fields], ids=str)
-def test_a_write_that_is_refused_leaves_none(service: Service, owner: Tenant, case: Case) -> None:
+def test_a_write_that_is_refused_leaves_none(service: Service, owner: Tenant, case: EndpointCase) -> None:
     before = of_tenant(service, owner.id)
     nothing = invented("id")
     nothing["taken"] = "default"

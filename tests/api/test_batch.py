@@ -15,7 +15,7 @@ from app.documents.upload.service import MAX_FILES
 from app.ids import decode_id
 from app.jobs.queue import BULK, INTERACTIVE, URGENT
 from harness.running_service import Tenant
-from tests.api.conftest import UPLOAD_LIMIT, Fragile
+from tests.api.conftest import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 from tests.documents.compound import container
 
@@ -138,7 +138,7 @@ def test_larger_than_a_body_of_json_may_be(tenant: Tenant) -> None:
     assert [one["status"] for one in found] == [415] * 18
 
 
-def test_too_large_together(fragile: Fragile) -> None:
+def test_too_large_together(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant("large")
     half = b"words " * (UPLOAD_LIMIT // 12 + 1)
     problem(send(tenant.admin, [("a.txt", half), ("b.txt", half)]), 413, "too_large")
@@ -147,7 +147,7 @@ def test_too_large_together(fragile: Fragile) -> None:
     problem(send(tenant.admin, [("a.txt", whole)]), 413, "too_large")
 
 
-def test_single_uploads_go_first_and_notes_before_them(fragile: Fragile) -> None:
+def test_single_uploads_go_first_and_notes_before_them(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant("priorities")
 
     async def priority(document: str) -> int:

@@ -22,7 +22,7 @@ from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
 from app.principal import Principal, Role
 from harness.running_service import Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -39,7 +39,7 @@ class Event:
 
 
 @pytest.fixture(scope="module")
-def tenant(fragile: Fragile) -> Tenant:
+def tenant(fragile: BreakableService) -> Tenant:
     return fragile.service.new_tenant("followed")
 
 
@@ -93,7 +93,7 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_every_state_to_the_last(fragile: Fragile, tenant: Tenant) -> None:
+def test_every_state_to_the_last(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.latency_seconds = 0.6
     try:
         document = put_chunks(tenant, 200)
@@ -121,7 +121,7 @@ def test_every_state_to_the_last(fragile: Fragile, tenant: Tenant) -> None:
     assert told[-1].data["progress"] is None
 
 
-def test_a_failure_is_the_end_too(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_failure_is_the_end_too(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
         with following(tenant.admin, put_chunks(tenant, 1)) as stream:
@@ -155,7 +155,7 @@ def test_another_version_is_news(tenant: Tenant) -> None:
     assert (second.kind, second.data["version"]) == ("ready", 2)
 
 
-def test_it_goes_on_behind_the_last_event(fragile: Fragile, tenant: Tenant) -> None:
+def test_it_goes_on_behind_the_last_event(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         document = put_chunks(tenant, 1)
         with following(tenant.admin, document) as stream:
@@ -168,7 +168,7 @@ def test_it_goes_on_behind_the_last_event(fragile: Fragile, tenant: Tenant) -> N
     assert len({event.id for event in told}) == len(told)
 
 
-def test_a_deletion_is_the_end(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_deletion_is_the_end(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         document = put_chunks(tenant, 1)
         with following(tenant.admin, document) as stream:
@@ -180,7 +180,7 @@ def test_a_deletion_is_the_end(fragile: Fragile, tenant: Tenant) -> None:
     problem(tenant.admin.get(path, headers={"Last-Event-ID": last.id}), 404, "document_not_found")
 
 
-def test_a_deletion_of_everything_around_it_is_the_end(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_deletion_of_everything_around_it_is_the_end(fragile: BreakableService, tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     with fragile.held():
         document = put_chunks(tenant, 1, kb="brief")
@@ -191,7 +191,7 @@ def test_a_deletion_of_everything_around_it_is_the_end(fragile: Fragile, tenant:
     assert last == Event("deleted", "deleted", {"id": document["id"]})
 
 
-def test_two_who_follow_hear_the_same(fragile: Fragile, tenant: Tenant) -> None:
+def test_two_who_follow_hear_the_same(fragile: BreakableService, tenant: Tenant) -> None:
     def all_of(client: httpx2.Client) -> list[Event]:
         with following(client, document) as stream:
             return list(stream)
@@ -209,7 +209,7 @@ def test_two_who_follow_hear_the_same(fragile: Fragile, tenant: Tenant) -> None:
         assert told.result()[-1].kind == "ready"
 
 
-def test_who_goes_away_frees_the_place(fragile: Fragile, tenant: Tenant) -> None:
+def test_who_goes_away_frees_the_place(fragile: BreakableService, tenant: Tenant) -> None:
     waiting = fragile.service.resources.change_feed._subscriptions
     with fragile.held():
         document = put_chunks(tenant, 1)
@@ -225,7 +225,7 @@ def test_who_goes_away_frees_the_place(fragile: Fragile, tenant: Tenant) -> None
     eventually(lambda: waiting == {})
 
 
-def test_waiting_ends_with_the_document(fragile: Fragile, tenant: Tenant) -> None:
+def test_waiting_ends_with_the_document(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held(), ThreadPoolExecutor(1) as threads:
         body = {"chunks": [{"text": "Waited for in vain."}], "external_id": "vain"}
         waiting = threads.submit(lambda: tenant.admin.post(DOCUMENTS, params={"wait": 60}, json=body))
@@ -235,7 +235,7 @@ def test_waiting_ends_with_the_document(fragile: Fragile, tenant: Tenant) -> Non
         problem(waiting.result(), 404, "document_not_found")
 
 
-def test_waiting_ends_in_time(fragile: Fragile, tenant: Tenant) -> None:
+def test_waiting_ends_in_time(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         reply = tenant.admin.post(DOCUMENTS, params={"wait": 0.5}, json={"text": "Not in time."})
         assert reply.status_code == 202
@@ -254,7 +254,9 @@ async def listeners(server: EmbeddedPostgres, name: str, *, end: bool = False) -
     return [row["pid"] for row in rows]
 
 
-def test_a_lost_connection_loses_nothing(fragile: Fragile, tenant: Tenant, postgres_server: EmbeddedPostgres) -> None:
+def test_a_lost_connection_loses_nothing(
+    fragile: BreakableService, tenant: Tenant, postgres_server: EmbeddedPostgres
+) -> None:
     name = fragile.service.urls.app.rpartition("/")[2]
     with fragile.held():
         with following(tenant.admin, put_chunks(tenant, 1)) as stream:
@@ -267,7 +269,7 @@ def test_a_lost_connection_loses_nothing(fragile: Fragile, tenant: Tenant, postg
         eventually(lambda: len(set(asyncio.run(listeners(postgres_server, name))) - {ended}) == 1)
 
 
-def test_a_lost_database_is_no_end(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_lost_database_is_no_end(fragile: BreakableService, tenant: Tenant) -> None:
     """The stream stops without a word of the document, so that who follows comes back."""
     key = decode_id("ten", tenant.id)
     assert key is not None

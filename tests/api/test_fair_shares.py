@@ -13,7 +13,7 @@ import pytest
 from app.ids import decode_id
 from app.retrieval.routing.router import MAX_KNOWLEDGE_BASES, TOO_MANY_KNOWLEDGE_BASES
 from harness.running_service import Service, Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -56,7 +56,7 @@ async def by_sql(tenant: Tenant, *statements: tuple[Any, ...]) -> Any:
     return found
 
 
-def test_event_streams_at_once(fragile: Fragile) -> None:
+def test_event_streams_at_once(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant()
     set_quotas(tenant, event_streams=1)
     with fragile.held():
@@ -89,7 +89,7 @@ def _stream(tenant: Tenant, path: str) -> Iterator[httpx2.Response]:
         yield reply
 
 
-def test_searches_at_once(fragile: Fragile) -> None:
+def test_searches_at_once(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant()
     tenant.add_text("A lantern above the door.")
     set_quotas(tenant, concurrent_searches=1)
@@ -109,7 +109,7 @@ def test_searches_at_once(fragile: Fragile) -> None:
     assert search(tenant, strategy="lexical").status_code == 200
 
 
-async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: Fragile) -> None:
+async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant()
     chunks = [{"text": f"Lantern number {number}."} for number in range(1500)]
     tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"chunks": chunks}).raise_for_status()

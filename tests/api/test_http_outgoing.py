@@ -10,7 +10,7 @@ from harness.hostile import HostileFile
 from harness.hostile.links import linking_files
 from harness.hostile.listener import Listener, listening
 from harness.running_service import Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 SOURCES = Path(app.__file__).parent
@@ -87,7 +87,7 @@ def listener() -> Listener:  # type: ignore[misc]  # a generator
         yield made
 
 
-def test_nothing_that_a_caller_sends_is_fetched(fragile: Fragile, listener: Listener) -> None:
+def test_nothing_that_a_caller_sends_is_fetched(fragile: BreakableService, listener: Listener) -> None:
     tenant = fragile.service.new_tenant("linking")
     ask_everything(tenant, listener.url)
     files = {file.label: file for file in linking_files(listener.url)}

@@ -16,7 +16,7 @@ import pytest
 
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from harness.running_service import Service, Tenant
-from tests.api.conftest import UPLOAD_LIMIT, Fragile
+from tests.api.conftest import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 from tests.api.test_roles import NEEDED, READER
 
@@ -294,7 +294,7 @@ def test_a_broken_connection_gives_the_key_back(service: Service, tenant: Tenant
     assert (reply.status_code, REPLAYED in reply.headers) == (202, False)
 
 
-def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: Fragile, key: dict[str, str]) -> None:
+def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: BreakableService, key: dict[str, str]) -> None:
     tenant = fragile.service.new_tenant("a small limit")
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"words")}, headers=key).status_code == 202
     boundary = {"Content-Type": "multipart/form-data; boundary=b"}
@@ -302,7 +302,7 @@ def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: Fragile, key:
     problem(tenant.admin.post(DOCUMENTS, content=long, headers={**key, **boundary}), 413, "too_large")
 
 
-def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: Fragile, key: dict[str, str]) -> None:
+def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: BreakableService, key: dict[str, str]) -> None:
     tenant = fragile.service.new_tenant("large answers")
     files = [("file", (f"{number}.txt", f"words {number}".encode())) for number in range(75)]
     form = {"metadata": f'{{"note": "{"x" * 15_000}"}}'}

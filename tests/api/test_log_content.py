@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.running_service import Service, Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -65,7 +65,7 @@ def lines_of(stream: io.StringIO, *, requests: int, counted: Callable[[Lines], L
         time.sleep(0.02)
 
 
-def test_no_word_and_no_key_gets_into_the_log(service: Service, fragile: Fragile, stream: io.StringIO) -> None:
+def test_no_word_and_no_key_gets_into_the_log(service: Service, fragile: BreakableService, stream: io.StringIO) -> None:
     tenant, broken = service.new_tenant(PLANTED), fragile.service.new_tenant(PLANTED)
     provoke(tenant)
     fragile.embedding.fail(400, times=None)

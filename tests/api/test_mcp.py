@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 from tests.api.problems import problem
 from tests.fixtures.mcp import McpClient, McpRefused, mcp_client
 
@@ -315,7 +315,7 @@ def test_what_is_no_message(library: Tenant, content: bytes, kind: str, status: 
     assert "Traceback" not in reply.text
 
 
-def test_work_ends_when_its_caller_goes_away(fragile: Fragile, caplog: pytest.LogCaptureFixture) -> None:
+def test_work_ends_when_its_caller_goes_away(fragile: BreakableService, caplog: pytest.LogCaptureFixture) -> None:
     """The connection is cut while the query waits for its embedding; else the search would come to an answer."""
     tenant = fragile.service.new_tenant("gone")
     tenant.add_text("A text.")

@@ -22,7 +22,7 @@ DEFAULT = "/v1/knowledge-bases/default"
 
 
 @dataclass(frozen=True)
-class Owner:
+class PromptTarget:
     """One who has prompts."""
 
     tenant: Tenant
@@ -54,14 +54,14 @@ class Owner:
 
 
 @pytest.fixture(params=["knowledge base", "agent"])
-def owner(request: pytest.FixtureRequest, tenant: Tenant) -> Owner:
+def owner(request: pytest.FixtureRequest, tenant: Tenant) -> PromptTarget:
     if request.param == "knowledge base":
-        return Owner(tenant, DEFAULT, lambda prompts: {"retrieval": prompts})
+        return PromptTarget(tenant, DEFAULT, lambda prompts: {"retrieval": prompts})
     tenant.admin.put("/v1/agents/agt", json={"knowledge_bases": ["default"]}).raise_for_status()
-    return Owner(tenant, "/v1/agents/agt", lambda prompts: prompts)
+    return PromptTarget(tenant, "/v1/agents/agt", lambda prompts: prompts)
 
 
-def test_each_text_has_its_number(owner: Owner) -> None:
+def test_each_text_has_its_number(owner: PromptTarget) -> None:
     assert owner.versions() == []
     owner.set(rewrite_prompt="Say van.")
     owner.set(rewrite_prompt="Say van.")
@@ -77,7 +77,7 @@ def test_each_text_has_its_number(owner: Owner) -> None:
     assert [number for _, number, *_ in owner.versions(prompt="rewrite")] == [3, 2, 1]
 
 
-def test_a_version_is_pinned(owner: Owner) -> None:
+def test_a_version_is_pinned(owner: PromptTarget) -> None:
     for text in ("Say van.", "Say car."):
         owner.set(rewrite_prompt=text, answer_prompt="Be brief.")
     made = {
@@ -94,7 +94,7 @@ def test_a_version_is_pinned(owner: Owner) -> None:
     assert made[2]["key"] == owner.tenant.admin.get("/v1/me").json()["key"]["id"]
 
 
-def test_versions_are_listed_in_pages(owner: Owner) -> None:
+def test_versions_are_listed_in_pages(owner: PromptTarget) -> None:
     for number in range(5):
         owner.set(rewrite_prompt=f"Say {number}.", answer_prompt=f"Answer {number}.")
     seen: list[tuple[str, int]] = []
@@ -121,7 +121,7 @@ def test_versions_are_listed_in_pages(owner: Owner) -> None:
         ("guess/1", 422, "invalid"),
     ],
 )
-def test_what_cannot_be_pinned(owner: Owner, place: str, status: int, code: str) -> None:
+def test_what_cannot_be_pinned(owner: PromptTarget, place: str, status: int, code: str) -> None:
     owner.set(rewrite_prompt="Say van.")
     problem(owner.tenant.admin.post(f"{owner.path}/prompts/{place}/pin"), status, code)
     assert owner.text() == "Say van."
@@ -136,7 +136,7 @@ def test_whose_there_are_none(tenant: Tenant) -> None:
         problem(tenant.admin.post(f"{path}/prompts/rewrite/1/pin"), 404, code)
 
 
-def test_a_narrowed_key_gets_none(owner: Owner) -> None:
+def test_a_narrowed_key_gets_none(owner: PromptTarget) -> None:
     owner.set(rewrite_prompt="Say van.")
     client = owner.tenant.client("admin", user_id="u")
     problem(client.get(f"{owner.path}/prompts"), 403, "forbidden")
@@ -146,20 +146,20 @@ def test_a_narrowed_key_gets_none(owner: Owner) -> None:
 def test_a_new_knowledge_base_has_its_first(tenant: Tenant) -> None:
     body = {"name": "vans", "retrieval": {"rewrite_prompt": "Say van.", "answer_prompt": "Be brief."}}
     tenant.admin.post("/v1/knowledge-bases", json=body).raise_for_status()
-    vans = Owner(tenant, "/v1/knowledge-bases/vans", lambda prompts: {"retrieval": prompts})
+    vans = PromptTarget(tenant, "/v1/knowledge-bases/vans", lambda prompts: {"retrieval": prompts})
     assert sorted(vans.versions()) == [("answer", 1, "Be brief.", True), ("rewrite", 1, "Say van.", True)]
     tenant.admin.put("/v1/agents/vans", json={"knowledge_bases": ["vans"], "answer_prompt": "Be kind."})
-    assert Owner(tenant, "/v1/agents/vans", dict).versions() == [("answer", 1, "Be kind.", True)]
+    assert PromptTarget(tenant, "/v1/agents/vans", dict).versions() == [("answer", 1, "Be kind.", True)]
     gone = tenant.admin.delete("/v1/knowledge-bases/vans").raise_for_status()
     assert finished(tenant, gone.headers["carrel-deletion-id"])["remaining"]["prompt_version"] == 0
-    assert Owner(tenant, "/v1/agents/vans", dict).versions() == [("answer", 1, "Be kind.", True)]
+    assert PromptTarget(tenant, "/v1/agents/vans", dict).versions() == [("answer", 1, "Be kind.", True)]
 
 
 async def test_an_agent_that_is_unbound_takes_its_versions_along(tenant: Tenant) -> None:
     for _ in range(2):
         body = {"knowledge_bases": [], "rewrite_prompt": "Say van."}
         tenant.admin.put("/v1/agents/agt", json=body).raise_for_status()
-        assert Owner(tenant, "/v1/agents/agt", dict).versions() == [("rewrite", 1, "Say van.", True)]
+        assert PromptTarget(tenant, "/v1/agents/agt", dict).versions() == [("rewrite", 1, "Say van.", True)]
         tenant.admin.delete("/v1/agents/agt").raise_for_status()
     connection = await asyncpg.connect(tenant.service.urls.owner)
     left = "select count(*) from prompt_version where tenant_id = $1"

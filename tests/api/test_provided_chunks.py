@@ -9,7 +9,7 @@ import pytest
 
 from harness.protocol_servers.embedding import text_vector
 from harness.running_service import Tenant
-from tests.api.conftest import UPLOAD_LIMIT, Fragile
+from tests.api.conftest import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -19,7 +19,7 @@ Filter = dict[str, Any]
 
 
 @pytest.fixture
-def tenant(fragile: Fragile) -> Tenant:
+def tenant(fragile: BreakableService) -> Tenant:
     return fragile.service.new_tenant("chunks")
 
 
@@ -142,7 +142,7 @@ def test_the_knowledge_base_has_the_last_word(tenant: Tenant) -> None:
         assert len(texts(tenant, "heron", filter=filter_, knowledge_bases=["stamped"])) == count, filter_
 
 
-def test_a_given_vector_is_the_one_that_is_searched(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_given_vector_is_the_one_that_is_searched(fragile: BreakableService, tenant: Tenant) -> None:
     near, far = text_vector("a harbour at dawn", DIMENSIONS), text_vector("arithmetic of fractions", DIMENSIONS)
     given: Chunks = [
         {"text": "Nothing in common.", "vector": [1e-3 * value for value in near]},  # of any length
@@ -166,7 +166,7 @@ def cosine(one: str, other: str) -> float:
     return math.fsum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
-def test_vectors_for_all_need_no_model(fragile: Fragile, tenant: Tenant) -> None:
+def test_vectors_for_all_need_no_model(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
         given = [{"text": f"Number {number}.", "vector": text_vector(str(number), DIMENSIONS)} for number in range(70)]
@@ -218,7 +218,7 @@ def test_what_cannot_be_used_is_refused(refusing: Tenant, name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def refusing(fragile: Fragile) -> Tenant:
+def refusing(fragile: BreakableService) -> Tenant:
     return fragile.service.new_tenant("refusing")
 
 

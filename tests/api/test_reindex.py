@@ -10,7 +10,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -18,7 +18,7 @@ TEXT = "# Reefs\n\nThe reef grows.\n\n## Corals\n\nA coral is an animal.\n"
 
 
 @pytest.fixture
-def tenant(fragile: Fragile) -> Tenant:
+def tenant(fragile: BreakableService) -> Tenant:
     return fragile.service.new_tenant("reindexed")
 
 
@@ -51,7 +51,7 @@ def settled(tenant: Tenant, document: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def sql(fragile: Fragile, statement: str, document: dict[str, Any]) -> list[asyncpg.Record]:
+def sql(fragile: BreakableService, statement: str, document: dict[str, Any]) -> list[asyncpg.Record]:
     """As the owner of the tables; the document is ``$1``."""
 
     async def run() -> list[asyncpg.Record]:
@@ -64,7 +64,7 @@ def sql(fragile: Fragile, statement: str, document: dict[str, Any]) -> list[asyn
     return asyncio.run(run())
 
 
-def jobs(fragile: Fragile, document: dict[str, Any]) -> list[asyncpg.Record]:
+def jobs(fragile: BreakableService, document: dict[str, Any]) -> list[asyncpg.Record]:
     return sql(fragile, "select id, state, attempts, error from job where document_id = $1", document)
 
 
@@ -79,7 +79,7 @@ def texts(tenant: Tenant, query: str) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
-def test_a_dead_letter_comes_back(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_dead_letter_comes_back(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
         document = tenant.add_text("Given up once.")
@@ -97,7 +97,7 @@ def test_a_dead_letter_comes_back(fragile: Fragile, tenant: Tenant) -> None:
     assert texts(tenant, "given") == ["Given up once."]
 
 
-def test_what_is_ready_stays_until_the_new_is_whole(fragile: Fragile, tenant: Tenant) -> None:
+def test_what_is_ready_stays_until_the_new_is_whole(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text(TEXT, title="Reefs")
     before = inside(tenant, document)
     with fragile.held():
@@ -112,7 +112,7 @@ def test_what_is_ready_stays_until_the_new_is_whole(fragile: Fragile, tenant: Te
     assert len(texts(tenant, "coral")) == 1
 
 
-def test_what_is_ready_stays_where_it_fails(fragile: Fragile, tenant: Tenant) -> None:
+def test_what_is_ready_stays_where_it_fails(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text(TEXT)
     before = inside(tenant, document)
     fragile.embedding.fail(400, times=None)
@@ -128,7 +128,7 @@ def test_what_is_ready_stays_where_it_fails(fragile: Fragile, tenant: Tenant) ->
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_what_is_under_way_is_not_begun_again(fragile: Fragile, tenant: Tenant) -> None:
+def test_what_is_under_way_is_not_begun_again(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         document = tenant.admin.post(DOCUMENTS, json={"text": "Under way."}).json()
         eventually(lambda: tenant.admin.get(path_of(document)).json()["status"] == "embedding")
@@ -139,7 +139,7 @@ def test_what_is_under_way_is_not_begun_again(fragile: Fragile, tenant: Tenant) 
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_it_waits_no_longer_for_another_try(fragile: Fragile, tenant: Tenant) -> None:
+def test_it_waits_no_longer_for_another_try(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(503, times=1, retry_after="500")
     document = tenant.admin.post(DOCUMENTS, json={"text": "Put off for minutes."}).json()
     eventually(lambda: [job["state"] for job in jobs(fragile, document) if job["error"]] == ["ready"])
@@ -149,7 +149,7 @@ def test_it_waits_no_longer_for_another_try(fragile: Fragile, tenant: Tenant) ->
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_a_job_that_is_not_settled_yet_is_no_excuse(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_job_that_is_not_settled_yet_is_no_excuse(fragile: BreakableService, tenant: Tenant) -> None:
     """As in the moment between the word that a document is ready and the end of its job."""
     document = tenant.add_text("Just done.")
     unsettled = """
@@ -163,7 +163,7 @@ def test_a_job_that_is_not_settled_yet_is_no_excuse(fragile: Fragile, tenant: Te
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_the_newest_version_is_taken(fragile: Fragile, tenant: Tenant) -> None:
+def test_the_newest_version_is_taken(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("The heron waits.", external_id="bird")
     fragile.embedding.fail(400, times=None)
     try:
@@ -178,7 +178,7 @@ def test_the_newest_version_is_taken(fragile: Fragile, tenant: Tenant) -> None:
     assert texts(tenant, "heron otter") == ["The otter dives."]
 
 
-def test_another_model_refuses(fragile: Fragile, tenant: Tenant) -> None:
+def test_another_model_refuses(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("Of another model.")
     change = """
         update search_index set identity = jsonb_set(identity, '{model}', '"another"')
@@ -195,7 +195,7 @@ def test_who_may(tenant: Tenant) -> None:
     problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
 
 
-def test_a_changed_title_is_found_by_its_words(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_changed_title_is_found_by_its_words(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("The reef grows.", title="Corals")
 
     def found(*words: str) -> list[int]:
@@ -214,7 +214,7 @@ def test_a_changed_title_is_found_by_its_words(fragile: Fragile, tenant: Tenant)
     assert (same["metadata"], same["status"], jobs(fragile, document)) == ({"a": 1}, "ready", [])
 
 
-def test_a_title_for_another_model_is_refused(fragile: Fragile, tenant: Tenant) -> None:
+def test_a_title_for_another_model_is_refused(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("Of one that is not configured.", title="Corals")
     change = """
         update search_index set identity = jsonb_set(identity, '{model}', '"another"')

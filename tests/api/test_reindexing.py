@@ -20,7 +20,7 @@ BIRDS = ["heron", "otter", "moss", "reed", "stone", "night", "river", "gull"]
 
 
 @dataclass(frozen=True)
-class World:
+class TwoModelService:
     """A service with two embedding models, the first of which is the default."""
 
     service: Service
@@ -29,7 +29,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoModelService]:
     with EmbeddingServer(dimensions=OLD) as old, EmbeddingServer(dimensions=NEW) as new:
         further = {"model": f"words-{NEW}", "base_url": new.base_url, "dimensions": NEW}
         settings = settings_for(
@@ -43,11 +43,11 @@ def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory)
             parser={"CARREL_PARSER_PROCESSES": 1},
         )
         with run_service(settings, make_database()) as service:
-            yield World(service, old, new)
+            yield TwoModelService(service, old, new)
 
 
 @pytest.fixture
-def tenant(world: World) -> Tenant:
+def tenant(world: TwoModelService) -> Tenant:
     return world.service.new_tenant()
 
 
@@ -185,7 +185,7 @@ def test_searches_see_one_chunking_or_the_other(tenant: Tenant) -> None:
     assert len(answers) > 6
 
 
-def test_one_thing_at_a_time(world: World, tenant: Tenant) -> None:
+def test_one_thing_at_a_time(world: TwoModelService, tenant: Tenant) -> None:
     fill(tenant, 2)
     wishes = {"embedding": {"model": f"words-{NEW}"}}
     world.new.fail("slow", times=None, seconds=HANG_SECONDS)
@@ -208,7 +208,7 @@ def test_one_thing_at_a_time(world: World, tenant: Tenant) -> None:
     assert seen(tenant)["embedding"]["dimensions"] == OLD
 
 
-def test_a_model_that_refuses(world: World, tenant: Tenant) -> None:
+def test_a_model_that_refuses(world: TwoModelService, tenant: Tenant) -> None:
     """It says so, and goes on when it is asked to."""
     fill(tenant, 1)
     world.new.fail(400, times=None)
@@ -225,7 +225,7 @@ def test_a_model_that_refuses(world: World, tenant: Tenant) -> None:
     assert reindexed(tenant)["embedding"]["dimensions"] == NEW
 
 
-def test_a_model_that_is_down_is_told_while_it_is_tried_again(world: World, tenant: Tenant) -> None:
+def test_a_model_that_is_down_is_told_while_it_is_tried_again(world: TwoModelService, tenant: Tenant) -> None:
     fill(tenant, 1)
     world.new.fail(503, times=None)
     tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()

@@ -33,7 +33,7 @@ QUESTIONS = {
 
 
 @dataclass
-class Library:
+class RoutedTenant:
     tenant: Tenant
 
     def search(self, query: str, client: httpx2.Client | None = None, **body: Any) -> dict[str, Any]:
@@ -89,9 +89,9 @@ def reasons(answer: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def library(service: Service) -> Library:
+def library(service: Service) -> RoutedTenant:
     """Four knowledge bases of a topic each, and ``default``, which is empty."""
-    made = Library(service.new_tenant("library"))
+    made = RoutedTenant(service.new_tenant("library"))
     for name, texts in TOPICS.items():
         made.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
         for text in texts:
@@ -99,14 +99,14 @@ def library(service: Service) -> Library:
     return made
 
 
-def test_without_centroids_all_are_searched(library: Library) -> None:
+def test_without_centroids_all_are_searched(library: RoutedTenant) -> None:
     answer = library.search(QUESTIONS["stars"])
     assert searched(answer) == {"default", *TOPICS}
     assert "routing" not in answer["explain"]
 
 
 @pytest.fixture(scope="module")
-def routed(library: Library) -> Library:
+def routed(library: RoutedTenant) -> RoutedTenant:
     """The same with profiles: what is set is what there was, but for a hair."""
     for name in TOPICS:
         library.route(name, description_weight=0.31)
@@ -114,7 +114,7 @@ def routed(library: Library) -> Library:
 
 
 @pytest.mark.parametrize("name", TOPICS)
-def test_the_right_one_is_chosen(routed: Library, name: str) -> None:
+def test_the_right_one_is_chosen(routed: RoutedTenant, name: str) -> None:
     answer = routed.search(QUESTIONS[name], routing={"top_n": 1})
     assert searched(answer) == {name, "default"}
     told = answer["explain"]["routing"]
@@ -129,7 +129,7 @@ def test_the_right_one_is_chosen(routed: Library, name: str) -> None:
     assert answer["timings_ms"].keys() >= {"route", "embed", "lanes"}
 
 
-def test_three_by_default_and_none_where_they_are_named(routed: Library) -> None:
+def test_three_by_default_and_none_where_they_are_named(routed: RoutedTenant) -> None:
     question = QUESTIONS["garden"]
     assert len(searched(routed.search(question)) - {"default"}) == 3
     for body in ({"routing": False}, {"knowledge_bases": list(TOPICS)}, {"routing": {"top_n": 4}}):
@@ -142,7 +142,7 @@ def test_three_by_default_and_none_where_they_are_named(routed: Library) -> None
     assert {one["knowledge_base"] for one in unexplained["results"]} == {"garden"}
 
 
-def test_words_alone_are_not_routed(routed: Library) -> None:
+def test_words_alone_are_not_routed(routed: RoutedTenant) -> None:
     answer = routed.search(QUESTIONS["garden"], strategy="lexical", routing={"top_n": 1})
     assert searched(answer) >= set(TOPICS)
     assert answer["warnings"] == [
@@ -151,7 +151,7 @@ def test_words_alone_are_not_routed(routed: Library) -> None:
     assert routed.search(QUESTIONS["garden"], strategy="lexical")["warnings"] == []
 
 
-def test_always_scale_and_descriptions_alone(routed: Library) -> None:
+def test_always_scale_and_descriptions_alone(routed: RoutedTenant) -> None:
     routed.route("kitchen", always=True, examples=["How long does bread take?"])
     answer = routed.search(QUESTIONS["stars"], routing={"top_n": 1})
     assert searched(answer) == {"stars", "kitchen", "default"}
@@ -171,7 +171,7 @@ def test_always_scale_and_descriptions_alone(routed: Library) -> None:
     assert "whales" not in reasons(routed.search("How deep does a sperm whale dive?", routing={"top_n": 1}))
 
 
-def test_documents_of_ones_own_are_always_found(routed: Library) -> None:
+def test_documents_of_ones_own_are_always_found(routed: RoutedTenant) -> None:
     note = "The roses of this chat are called Gloria."
     routed.tenant.add_text(note, kb="stars", chat_id="roses")
     mine = routed.search("What are the roses called?", scope={"chat_id": "roses"}, routing={"top_n": 1})
@@ -181,7 +181,7 @@ def test_documents_of_ones_own_are_always_found(routed: Library) -> None:
     assert searched(routed.search("What are the roses called?", routing={"top_n": 1})) == {"garden", "default"}
 
 
-def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: Library) -> None:
+def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: RoutedTenant) -> None:
     allowed = ["kitchen", "workshop", "stars"]
     ids = [routed.tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in allowed]
     client = routed.tenant.client(knowledge_bases=ids)
@@ -191,8 +191,8 @@ def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: Library) -> No
     problem(client.post("/v1/search", json={"query": "x", "knowledge_bases": ["garden"], "routing": {"top_n": 1}}), 404)
 
 
-def test_another_tenant_is_never_a_candidate(routed: Library, service: Service) -> None:
-    other = Library(service.new_tenant("other"))
+def test_another_tenant_is_never_a_candidate(routed: RoutedTenant, service: Service) -> None:
+    other = RoutedTenant(service.new_tenant("other"))
     for name in ("one", "two"):
         other.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
         other.tenant.add_text(f"The {name} thing.", kb=name)
@@ -202,10 +202,10 @@ def test_another_tenant_is_never_a_candidate(routed: Library, service: Service) 
 
 
 @pytest.fixture
-def shared(service: Service, routed: Library) -> Iterator[str]:
+def shared(service: Service, routed: RoutedTenant) -> Iterator[str]:
     """A knowledge base of the tenant's that holds little, and the operator's of that name, which holds much."""
     name = f"sea-{secrets.token_hex(4)}"
-    operator = Library(operators(service))
+    operator = RoutedTenant(operators(service))
     for one in (operator, routed):
         one.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
     operator.tenant.add_text("An octopus has three hearts and eight arms.", kb=name)
@@ -217,7 +217,7 @@ def shared(service: Service, routed: Library) -> Iterator[str]:
         one.tenant.admin.delete(f"/v1/knowledge-bases/{name}").raise_for_status()
 
 
-def test_a_knowledge_base_is_chosen_for_what_is_shared(routed: Library, shared: str) -> None:
+def test_a_knowledge_base_is_chosen_for_what_is_shared(routed: RoutedTenant, shared: str) -> None:
     answer = routed.search("How many hearts does an octopus have?", routing={"top_n": 1})
     assert reasons(answer)[shared] == "best"
     assert answer["results"][0]["text"].startswith("An octopus")
@@ -226,7 +226,7 @@ def test_a_knowledge_base_is_chosen_for_what_is_shared(routed: Library, shared: 
     }  # fmt: skip
 
 
-def test_what_is_said_is_told_and_kept_with_the_rest(routed: Library) -> None:
+def test_what_is_said_is_told_and_kept_with_the_rest(routed: RoutedTenant) -> None:
     created = routed.tenant.admin.post(
         "/v1/knowledge-bases", json={"name": "said", "routing": {"descriptions": ["Old maps"], "scale": 2}}
     )
@@ -247,11 +247,11 @@ def test_what_is_said_is_told_and_kept_with_the_rest(routed: Library) -> None:
 
 
 @pytest.mark.parametrize("routing", [True, {"top_n": 0}, {"top_n": 101}, {"n": 1}, 3, "all"], ids=json.dumps)
-def test_a_routing_that_is_none(routed: Library, routing: Any) -> None:
+def test_a_routing_that_is_none(routed: RoutedTenant, routing: Any) -> None:
     problem(routed.tenant.admin.post("/v1/search", json={"query": "x", "routing": routing}), 422, "invalid")
 
 
-def test_what_is_found_counts_its_knowledge_base_s_scale_and_once(routed: Library) -> None:
+def test_what_is_found_counts_its_knowledge_base_s_scale_and_once(routed: RoutedTenant) -> None:
     """Several knowledge bases with the same text, of which one counts more."""
     text = "The lighthouse keeper counts the ships."
     for name in ("kitchen", "workshop"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.running_service import Service, Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 from tests.api.problems import problem
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -185,7 +185,7 @@ def test_pages_and_nodes_are_filtered_by(shelf: Tenant) -> None:
     assert results[0]["chunk_id"] in {result["chunk_id"] for result in found}
 
 
-def test_a_search_without_its_model_says_what_is_missing(fragile: Fragile) -> None:
+def test_a_search_without_its_model_says_what_is_missing(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant("search without a model")
     tenant.add_text("Pelicans fish at dawn.")
     fragile.embedding.fail(503, times=None)

@@ -16,7 +16,7 @@ import pytest
 from app.ids import decode_id
 from harness.running_service import OPERATOR_KEY, Service, Tenant
 from harness.waiting import HANG_SECONDS
-from tests.api.conftest import UPLOAD_LIMIT, Fragile
+from tests.api.conftest import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 from tests.documents.compound import container
 
@@ -28,7 +28,7 @@ FORM_HEAD = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filen
 
 
 @pytest.fixture(scope="module")
-def small(fragile: Fragile) -> Tenant:
+def small(fragile: BreakableService) -> Tenant:
     """A tenant of the service with the small limit."""
     return fragile.service.new_tenant("small")
 
@@ -70,14 +70,14 @@ def chunk(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("path", [DOCUMENTS, "/v1/search", "/v1/agent-search", "/v1/tenants"])
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
-def test_a_bad_key_with_an_endless_body_is_refused_at_once(fragile: Fragile, path: str, kind: str) -> None:
+def test_a_bad_key_with_an_endless_body_is_refused_at_once(fragile: BreakableService, path: str, kind: str) -> None:
     head = f"POST {path} HTTP/1.1\nHost: x\nAuthorization: Bearer wrong\nContent-Type: {kind}\n"
     head += "Transfer-Encoding: chunked\n"
     for begun in (b"", chunk(b"x" * 60_000)):
         assert talk(fragile.service, head, body=begun).startswith(b"HTTP/1.1 401 ")
 
 
-def test_role_and_knowledge_base_are_checked_before_the_body(fragile: Fragile, small: Tenant) -> None:
+def test_role_and_knowledge_base_are_checked_before_the_body(fragile: BreakableService, small: Tenant) -> None:
     reader = small.client("reader").headers["authorization"]
     admin = small.admin.headers["authorization"]
     for key, kb, status in ((reader, "default", b"403"), (admin, "nothing", b"404")):
@@ -88,7 +88,7 @@ def test_role_and_knowledge_base_are_checked_before_the_body(fragile: Fragile, s
 
 
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
-def test_a_declared_gigabyte_is_refused_before_it_is_sent(fragile: Fragile, small: Tenant, kind: str) -> None:
+def test_a_declared_gigabyte_is_refused_before_it_is_sent(fragile: BreakableService, small: Tenant, kind: str) -> None:
     key = small.admin.headers["authorization"]
     head = (
         f"POST {DOCUMENTS} HTTP/1.1\nHost: x\nAuthorization: {key}\nContent-Type: {kind}\nContent-Length: {1 << 30}\n"
@@ -103,7 +103,9 @@ def endless(begin: bytes, most: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
-def test_a_body_of_unknown_length_is_counted(fragile: Fragile, small: Tenant, kind: str, temporary: Path) -> None:
+def test_a_body_of_unknown_length_is_counted(
+    fragile: BreakableService, small: Tenant, kind: str, temporary: Path
+) -> None:
     begin = FORM_HEAD if kind == FORM else b'{"text": "'
     body = endless(begin, 4 * UPLOAD_LIMIT)
     found = problem(small.admin.post(DOCUMENTS, content=body, headers={"Content-Type": kind}), 413, "too_large")
@@ -111,7 +113,7 @@ def test_a_body_of_unknown_length_is_counted(fragile: Fragile, small: Tenant, ki
     assert left_behind(small, fragile.data_dir, temporary) == ([], [], [])
 
 
-def test_the_limit_is_exact(fragile: Fragile) -> None:
+def test_the_limit_is_exact(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant("exact")
     whole = ("words " * UPLOAD_LIMIT)[:UPLOAD_LIMIT].encode()
     problem(tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole + b"x")}), 413, "too_large")
@@ -328,7 +330,7 @@ def test_revoked_and_expired_keys_are_refused_at_once(service: Service, tenant: 
     assert [document["bytes"] for document in tenant.admin.get(DOCUMENTS).json()["items"]] == [6]
 
 
-def test_the_model_being_away_fails_the_document_and_says_so(fragile: Fragile) -> None:
+def test_the_model_being_away_fails_the_document_and_says_so(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant("no model")
     fragile.embedding.fail(400, times=None)
     try:

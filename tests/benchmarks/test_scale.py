@@ -16,8 +16,8 @@ from app.settings import load_settings
 from benchmarks.scale import Options, Run
 from benchmarks.scale_corpus import MEAN, MadeUp, shares
 from benchmarks.scale_curve import Line, Panel, curve_svg
+from benchmarks.scale_database import Bare, ScaleDatabase
 from benchmarks.scale_measures import CASES, unit
-from benchmarks.scale_world import Bare, ScaleDatabase
 from harness.embedding_endpoint import DIMENSIONS
 from harness.loader import Batch, Loader, TermTable, lexical_rows
 from harness.processes import embedding_endpoint

@@ -15,13 +15,13 @@ from app.cli.connection_limits import Capacity, ConnectionLimiter, Idleness, Tru
 from app.cli.slow_client_protection import HttpServer
 from app.settings import load_settings
 from harness.running_service import no_signals
-from tests.cli.test_slow_clients import World
+from tests.cli.test_slow_clients import RecordingApplication
 
 HALF = b"POST /length HTTP/1.1\r\nHost: "
 
 
 @dataclass(eq=False)
-class Caller:
+class FakeConnection:
     """A connection that remembers that it was closed."""
 
     idleness: Idleness = "unused"
@@ -67,13 +67,13 @@ def test_trusted_proxies_are_read_as_uvicorn_reads_them(listed: str | None, addr
 
 def test_oldest_unused_connections_of_the_address_with_most_are_closed() -> None:
     table = connections(16)
-    many = [Caller(idle_since=float(number)) for number in range(14)]
-    quiet, busy = Caller("waiting"), Caller("busy")
+    many = [FakeConnection(idle_since=float(number)) for number in range(14)]
+    quiet, busy = FakeConnection("waiting"), FakeConnection("busy")
     for one in many:
         assert table.add("192.0.2.1", one)
     assert table.add("192.0.2.2", quiet)
     assert table.add("192.0.2.2", busy)
-    newest = Caller(idle_since=99.0)
+    newest = FakeConnection(idle_since=99.0)
     assert table.add("192.0.2.3", newest)
     assert [bool(one.dropped) for one in many] == [True] + [False] * 13
     assert [one.dropped for one in (quiet, busy, newest)] == [[], [], []]
@@ -81,36 +81,36 @@ def test_oldest_unused_connections_of_the_address_with_most_are_closed() -> None
 
 def test_busy_connections_are_never_closed_and_the_next_address_is_looked_at() -> None:
     table = connections(4)
-    busy = [Caller("busy") for _ in range(3)]
+    busy = [FakeConnection("busy") for _ in range(3)]
     for one in busy:
         table.add("192.0.2.1", one)
-    sending = Caller("sending")
+    sending = FakeConnection("sending")
     table.add("192.0.2.2", sending)
-    assert table.add("192.0.2.3", Caller("busy"))
+    assert table.add("192.0.2.3", FakeConnection("busy"))
     assert sending.dropped
-    assert not table.add("192.0.2.3", Caller("busy"))
+    assert not table.add("192.0.2.3", FakeConnection("busy"))
     table.discard("192.0.2.1", busy[0])
     table.discard("192.0.2.1", busy[0])
-    assert table.add("192.0.2.3", Caller("busy"))
+    assert table.add("192.0.2.3", FakeConnection("busy"))
 
 
 def test_address_over_its_limit_loses_its_own_connections() -> None:
     table = connections(100, per_address=2)
-    first, second, third = (Caller(idle_since=float(number)) for number in range(3))
-    other = Caller()
+    first, second, third = (FakeConnection(idle_since=float(number)) for number in range(3))
+    other = FakeConnection()
     for address, one in (("192.0.2.2", other), ("192.0.2.1", first), ("192.0.2.1", second), ("192.0.2.1", third)):
         assert table.add(address, one)
     assert (bool(first.dropped), bool(second.dropped), bool(other.dropped)) == (True, False, False)
     second.idleness = third.idleness = "busy"
-    assert not table.add("192.0.2.1", Caller())
+    assert not table.add("192.0.2.1", FakeConnection())
     for _ in range(5):
-        assert table.add("10.0.0.1", Caller("busy"))
+        assert table.add("10.0.0.1", FakeConnection("busy"))
 
 
 @contextmanager
-def running(descriptors: int, **server: str) -> Iterator[World]:
+def running(descriptors: int, **server: str) -> Iterator[RecordingApplication]:
     """A server that believes that it has so many descriptors."""
-    world = World()
+    world = RecordingApplication()
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen(128)  # who comes before the server has begun waits

@@ -34,7 +34,7 @@ CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @dataclass
-class World:
+class RecordingApplication:
     """A small application, and what became of its requests."""
 
     port: int = 0
@@ -89,9 +89,9 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world() -> Iterator[RecordingApplication]:
     """Served for callers that get a few seconds."""
-    world = World()
+    world = RecordingApplication()
     settings = load_settings(
         server={"CARREL_CLIENT_TIMEOUT_SECONDS": CLIENT_TIMEOUT_SECONDS, "CARREL_KEEP_ALIVE_TIMEOUT_SECONDS": 1}
     ).server
@@ -115,7 +115,7 @@ def rest(client: socket.socket) -> bytes:
     return bytes(found)
 
 
-def answer_to(world: World, request: bytes) -> bytes:
+def answer_to(world: RecordingApplication, request: bytes) -> bytes:
     with world.client() as client, suppress(ConnectionResetError, BrokenPipeError):
         client.sendall(request)
         return rest(client)
@@ -137,10 +137,10 @@ def problem_in(reply: bytes) -> tuple[int, str]:
     return told["status"], told["type"].rpartition(":")[2]
 
 
-def drip(begin: bytes, drop: bytes) -> Callable[[World], bytes]:
+def drip(begin: bytes, drop: bytes) -> Callable[[RecordingApplication], bytes]:
     """Sends a little, again and again, for as long as the server takes it."""
 
-    def run(world: World) -> bytes:
+    def run(world: RecordingApplication) -> bytes:
         with world.client() as client:
             client.sendall(begin)
             client.settimeout(0.05)
@@ -162,10 +162,10 @@ def drip(begin: bytes, drop: bytes) -> Callable[[World], bytes]:
     return run
 
 
-def silent(begin: bytes) -> Callable[[World], bytes]:
+def silent(begin: bytes) -> Callable[[RecordingApplication], bytes]:
     """Sends something and waits."""
 
-    def run(world: World) -> bytes:
+    def run(world: RecordingApplication) -> bytes:
         with world.client() as client:
             client.sendall(begin)
             return rest(client)
@@ -173,7 +173,7 @@ def silent(begin: bytes) -> Callable[[World], bytes]:
     return run
 
 
-def never_reads(world: World) -> bytes:
+def never_reads(world: RecordingApplication) -> bytes:
     """Asks for much; reads only when the server has let go of it."""
     with world.client() as client:
         client.sendall(GET % b"endless")
@@ -184,7 +184,7 @@ def never_reads(world: World) -> bytes:
     return b"let go" if "endless" in world.ended else b""
 
 
-SLOW: dict[str, tuple[Callable[[World], bytes], tuple[int, str] | bytes]] = {
+SLOW: dict[str, tuple[Callable[[RecordingApplication], bytes], tuple[int, str] | bytes]] = {
     "says nothing": (silent(b""), (408, "request_timeout")),
     "an unfinished head": (silent(b"GET / HTTP/1.1\r\nHost: x\r\n"), (408, "request_timeout")),
     "a head that never ends": (drip(b"GET / HTTP/1.1\r\n", b"X-A: b\r\n"), (408, "request_timeout")),
@@ -201,7 +201,7 @@ SLOW: dict[str, tuple[Callable[[World], bytes], tuple[int, str] | bytes]] = {
 }
 
 
-def body_that_is_fair(world: World) -> bytes:
+def body_that_is_fair(world: RecordingApplication) -> bytes:
     """Slow, but not too slow, for longer than a caller gets."""
     with world.client() as client:
         piece = b"x" * MIN_BODY_BYTES
@@ -212,7 +212,7 @@ def body_that_is_fair(world: World) -> bytes:
         return rest(client)
 
 
-def reader_that_is_fair(world: World) -> bytes:
+def reader_that_is_fair(world: RecordingApplication) -> bytes:
     """Takes longer than a caller gets for what the transport cannot hold; whether it got all of it."""
     with world.client() as client:
         # A window that the kernel chooses may open in steps of a megabyte, and so tell of no progress for a second.
@@ -225,7 +225,7 @@ def reader_that_is_fair(world: World) -> bytes:
         return b"%a" % (taken >= len(PIECE) * 64)
 
 
-FAIR: dict[str, tuple[Callable[[World], bytes], bytes]] = {
+FAIR: dict[str, tuple[Callable[[RecordingApplication], bytes], bytes]] = {
     "a slow body": (body_that_is_fair, b"%d False" % (MIN_BODY_BYTES * FAIR_PIECES)),
     "a slow reader": (reader_that_is_fair, b"True"),
     "a slow answer": (silent(GET % b"thinking"), b"hello"),
@@ -233,7 +233,7 @@ FAIR: dict[str, tuple[Callable[[World], bytes], bytes]] = {
 }
 
 
-def test_slow_callers_are_let_go_and_others_served_meanwhile(world: World) -> None:
+def test_slow_callers_are_let_go_and_others_served_meanwhile(world: RecordingApplication) -> None:
     with ThreadPoolExecutor(len(SLOW) + len(FAIR)) as pool:
         slow = {label: pool.submit(run, world) for label, (run, _) in SLOW.items()}
         fair = {label: pool.submit(run, world) for label, (run, _) in FAIR.items()}
@@ -274,7 +274,9 @@ def test_slow_callers_are_let_go_and_others_served_meanwhile(world: World) -> No
     ],
     ids=lambda value: ascii(value)[:50],
 )  # fmt: skip
-def test_what_is_no_request_or_too_much_of_one(world: World, request_: bytes, status: int, code: str) -> None:
+def test_what_is_no_request_or_too_much_of_one(
+    world: RecordingApplication, request_: bytes, status: int, code: str
+) -> None:
     with world.client() as client, ThreadPoolExecutor(1) as pool:
         # It answers while there is more to come, and then closes, which may lose the answer on its way.
         reading = pool.submit(rest, client)
@@ -300,14 +302,14 @@ def test_what_is_no_request_or_too_much_of_one(world: World, request_: bytes, st
     ],
     ids=["headers", "query", "trailers", "pipeline", "upgrade", "h2c", "h2c in chunks"],
 )
-def test_what_is_allowed(world: World, request_: bytes, told: bytes) -> None:
+def test_what_is_allowed(world: RecordingApplication, request_: bytes, told: bytes) -> None:
     found = answer_to(world, request_)
     assert b"200 OK" in found
     assert told in found
     assert b"\r\nserver:" not in found.lower()
 
 
-def test_a_body_behind_a_wish_for_an_upgrade_is_no_request_of_its_own(world: World) -> None:
+def test_a_body_behind_a_wish_for_an_upgrade_is_no_request_of_its_own(world: RecordingApplication) -> None:
     """Else whoever shares a connection to us with others could put a request in front of theirs."""
     hidden, last = GET % b"x", b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n"
     head = b"POST /length HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n" % (len(hidden), H2C)
@@ -321,7 +323,7 @@ def test_a_body_behind_a_wish_for_an_upgrade_is_no_request_of_its_own(world: Wor
     assert found.count(b"hello") == 1
 
 
-def test_expect_continue(world: World) -> None:
+def test_expect_continue(world: RecordingApplication) -> None:
     with world.client() as client:
         client.sendall(b"POST /length HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
         assert client.recv(100).startswith(b"HTTP/1.1 100 Continue")

@@ -28,7 +28,7 @@ SCOPES = [
 
 
 @dataclass
-class House:
+class AccessModel:
     """One tenant, a key of its own and one for each user; ``documents`` and ``owners`` of chats are the model."""
 
     keys: dict[str, TenantServices]
@@ -55,7 +55,7 @@ class House:
 
 
 @pytest.fixture(scope="module")
-async def house(workshop: Workshop) -> House:
+async def house(workshop: Workshop) -> AccessModel:
     whole = await workshop.new_tenant()
     tenant = whole.principal
     users = {
@@ -64,7 +64,7 @@ async def house(workshop: Workshop) -> House:
         )
         for user in USERS
     }
-    house, rng, refused = House({WHOLE: whole, **users}), random.Random(3), 0
+    house, rng, refused = AccessModel({WHOLE: whole, **users}), random.Random(3), 0
     for number in range(UPLOADS):
         key, scope = rng.choice([WHOLE, *USERS, *USERS]), rng.choice(SCOPES)
         if number == 0:
@@ -85,7 +85,7 @@ async def house(workshop: Workshop) -> House:
     return house
 
 
-async def test_what_a_search_sees(house: House) -> None:
+async def test_what_a_search_sees(house: AccessModel) -> None:
     rng = random.Random(4)
     for _ in range(QUESTIONS):
         key, user, chat = rng.choice([WHOLE, *USERS]), rng.choice([None, *USERS]), rng.choice([None, *CHATS])
@@ -104,7 +104,7 @@ async def test_what_a_search_sees(house: House) -> None:
 
 
 @pytest.mark.parametrize("key", [WHOLE, *USERS])
-async def test_what_is_listed_and_read(house: House, key: str) -> None:
+async def test_what_is_listed_and_read(house: AccessModel, key: str) -> None:
     services, readable = house.keys[key], house.readable(key)
     _, listed = await services.documents.list_documents("default", DocumentRowFilters(), after=None, limit=500)
     assert {document.id for document in listed} == readable
@@ -129,7 +129,7 @@ async def test_what_is_listed_and_read(house: House, key: str) -> None:
 
 
 @pytest.mark.parametrize("key", USERS)
-async def test_what_is_changed(house: House, key: str) -> None:
+async def test_what_is_changed(house: AccessModel, key: str) -> None:
     services, readable = house.keys[key], house.readable(key)
     for document, scope in house.documents.items():
         expected: type[Exception] | None = None
@@ -159,7 +159,7 @@ async def test_what_is_changed(house: House, key: str) -> None:
             await concerning_all
 
 
-async def test_what_is_deleted(house: House) -> None:
+async def test_what_is_deleted(house: AccessModel) -> None:
     """The last of all: by id one that is somebody else's, by filter everything that is the user's own."""
     key = USERS[0]
     services, readable = house.keys[key], house.readable(key)

@@ -23,7 +23,7 @@ RULES = "the lantern rules are for everybody"
 
 
 @dataclass
-class House:
+class SharedLevelServices:
     """The operator's document, and who comes to it: a tenant's whole key and one that is narrowed to a user."""
 
     workshop: Workshop
@@ -33,7 +33,7 @@ class House:
 
 
 @pytest.fixture(scope="module")
-async def house(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def house(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SharedLevelServices]:
     async with open_workshop(database, tmp_path_factory.mktemp("data")) as workshop:
         await workshop.operator.knowledge_bases.create(NewKnowledgeBase("default"))
         shared = await add_text(workshop.operator, RULES)
@@ -41,10 +41,10 @@ async def house(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
         whole = await workshop.new_tenant()
         tenant = whole.principal
         user = Principal(tenant.tenant_id, tenant.tenant_name, Role.ADMIN, user_id="u")
-        yield House(workshop, shared, whole, TenantServices(user, workshop.resources))
+        yield SharedLevelServices(workshop, shared, whole, TenantServices(user, workshop.resources))
 
 
-async def test_what_the_operator_uploads_is_shared(house: House) -> None:
+async def test_what_the_operator_uploads_is_shared(house: SharedLevelServices) -> None:
     assert (house.shared.scope_level, house.shared.user_id) == ("shared", None)
     again = await house.workshop.operator.uploads.upload_text("default", RULES, DocumentFields(), media_type=None)
     assert (again.created, again.document.id) == (False, house.shared.id)
@@ -56,7 +56,7 @@ async def test_what_the_operator_uploads_is_shared(house: House) -> None:
 
 
 @pytest.mark.parametrize("key", ["whole", "user"])
-async def test_it_is_read_by_everybody(house: House, key: str) -> None:
+async def test_it_is_read_by_everybody(house: SharedLevelServices, key: str) -> None:
     services: TenantServices = getattr(house, key)
     document = house.shared.id
     assert (await services.documents.get("default", document)).scope_level == "shared"
@@ -78,7 +78,7 @@ async def test_it_is_read_by_everybody(house: House, key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["whole", "user"])
-async def test_it_is_changed_by_no_tenant(house: House, key: str) -> None:
+async def test_it_is_changed_by_no_tenant(house: SharedLevelServices, key: str) -> None:
     services: TenantServices = getattr(house, key)
     document = house.shared.id
     changes: tuple[Callable[[], Awaitable[object]], ...] = (
@@ -103,7 +103,7 @@ async def test_it_is_changed_by_no_tenant(house: House, key: str) -> None:
     assert (await house.workshop.operator.documents.get("default", document)).status == "ready"
 
 
-async def test_the_list_shows_it_only_where_it_is_asked_for(house: House) -> None:
+async def test_the_list_shows_it_only_where_it_is_asked_for(house: SharedLevelServices) -> None:
     own = await add_text(house.whole, "our own lantern")
     for services, shown in ((house.whole, {own.id}), (house.user, {own.id}), (house.workshop.operator, set())):
         _, listed = await services.documents.list_documents("default", DocumentRowFilters(), after=None, limit=50)
@@ -113,7 +113,7 @@ async def test_the_list_shows_it_only_where_it_is_asked_for(house: House) -> Non
         assert {document.id for document in listed} == {house.shared.id}
 
 
-async def test_there_is_no_other_way_to_it(house: House) -> None:
+async def test_there_is_no_other_way_to_it(house: SharedLevelServices) -> None:
     """Not by a name that the operator has not, and nothing of the system tenant's that is not shared."""
     await house.whole.knowledge_bases.create(NewKnowledgeBase("second"))
     await house.workshop.operator.knowledge_bases.create(NewKnowledgeBase("third"))
@@ -126,7 +126,7 @@ async def test_there_is_no_other_way_to_it(house: House) -> None:
             await read("default", private.id)
 
 
-async def test_a_reader_that_follows_it_sees_it_come_and_go(house: House) -> None:
+async def test_a_reader_that_follows_it_sees_it_come_and_go(house: SharedLevelServices) -> None:
     coming = await add_text(house.workshop.operator, "a lantern that comes and goes")
     states = house.whole.documents.stream_states("default", coming.id, 30)
     first = await anext(states)

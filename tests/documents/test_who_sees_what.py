@@ -75,7 +75,7 @@ class Modelled:
 
 
 @dataclass
-class World:
+class TwoTenants:
     """Two tenants, who use the same ids, and all their documents."""
 
     workshop: Workshop
@@ -107,7 +107,7 @@ def random_document(rng: random.Random) -> Modelled:
 
 
 @pytest.fixture(scope="module")
-async def world(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+async def world(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TwoTenants]:
     data_dir: Path = tmp_path_factory.mktemp("data")
     rng = random.Random(5)
     async with open_workshop(database, data_dir) as workshop:
@@ -117,13 +117,13 @@ async def world(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
         for kb in SHARED_BASES:
             await workshop.operator.knowledge_bases.create(NewKnowledgeBase(kb))
         bases: dict[str, tuple[str, ...]] = {**dict.fromkeys(TENANTS, KNOWLEDGE_BASES), OPERATOR: SHARED_BASES}
-        world = World(workshop, {**services, OPERATOR: workshop.operator}, bases)
+        world = TwoTenants(workshop, {**services, OPERATOR: workshop.operator}, bases)
         for number in range(DOCUMENTS):
             await add(world, random_document(rng), number)
         yield world
 
 
-async def add(world: World, model: Modelled, number: int) -> None:
+async def add(world: TwoTenants, model: Modelled, number: int) -> None:
     facts = DocumentFields(scope=DocumentScope(model.user, model.chat, model.agent), dynamic=model.dynamic)
     uploads = world.services[model.tenant].uploads
     uploaded = await uploads.upload_text(model.kb, f"lantern {number}", facts, media_type="text/plain")
@@ -134,7 +134,7 @@ async def add(world: World, model: Modelled, number: int) -> None:
     world.documents[uploaded.document.id] = model
 
 
-async def check_questions(world: World, rng: random.Random) -> None:
+async def check_questions(world: TwoTenants, rng: random.Random) -> None:
     sizes = set()
     for _ in range(QUESTIONS):
         tenant = rng.choice([*TENANTS, *TENANTS, OPERATOR])
@@ -160,11 +160,11 @@ async def check_questions(world: World, rng: random.Random) -> None:
     assert len(sizes) > 5
 
 
-async def test_a_search_sees_what_it_names(world: World) -> None:
+async def test_a_search_sees_what_it_names(world: TwoTenants) -> None:
     await check_questions(world, random.Random(6))
 
 
-async def test_the_list_is_narrowed_to_exactly_one_level(world: World) -> None:
+async def test_the_list_is_narrowed_to_exactly_one_level(world: TwoTenants) -> None:
     for tenant in TENANTS:
         for kb in KNOWLEDGE_BASES:
             lasting = {key: one for key, one in world.documents.items() if not one.expired}
@@ -181,7 +181,7 @@ async def test_the_list_is_narrowed_to_exactly_one_level(world: World) -> None:
                 assert {document.id for document in found} == expected
 
 
-async def test_a_key_for_some_knowledge_bases_sees_no_other(world: World) -> None:
+async def test_a_key_for_some_knowledge_bases_sees_no_other(world: TwoTenants) -> None:
     for tenant in TENANTS:
         ids = {kb: (await world.services[tenant].knowledge_bases.find(kb)).row.id for kb in KNOWLEDGE_BASES}
         for kb, other in zip(KNOWLEDGE_BASES, reversed(KNOWLEDGE_BASES), strict=True):
@@ -196,7 +196,7 @@ async def test_a_key_for_some_knowledge_bases_sees_no_other(world: World) -> Non
                         await narrowed.documents.get(other, key)
 
 
-async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(world: World) -> None:
+async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(world: TwoTenants) -> None:
     for asking, services in world.services.items():
         for kb in world.knowledge_bases[asking]:
             for key, one in list(world.documents.items())[::2]:
@@ -216,7 +216,7 @@ async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(wo
                         await doing
 
 
-async def test_a_document_is_read_by_its_id_alone(world: World) -> None:
+async def test_a_document_is_read_by_its_id_alone(world: TwoTenants) -> None:
     for asking, services in world.services.items():
         for key, one in list(world.documents.items())[::2]:
             if not one.expired and any(one.within(asking, kb) for kb in world.knowledge_bases[asking]):
@@ -235,7 +235,7 @@ async def test_a_document_is_read_by_its_id_alone(world: World) -> None:
                 await narrowed.catalog.read_text(key, start=0, max_characters=100)
 
 
-async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: World) -> None:
+async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: TwoTenants) -> None:
     for asking, services in world.services.items():
         principal = services.principal
         first = (await services.knowledge_bases.find("default")).row.id
@@ -255,7 +255,7 @@ async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: Wo
             assert listed == sorted(expected, reverse=True)
 
 
-async def test_documents_move_up_and_nothing_is_embedded_again(world: World) -> None:
+async def test_documents_move_up_and_nothing_is_embedded_again(world: TwoTenants) -> None:
     """The last of all: the questions are asked again of what the moves have made."""
     rng, requests, moved = random.Random(8), world.workshop.endpoint.requests, 0
     for _ in range(MOVES):

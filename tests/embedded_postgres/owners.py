@@ -36,7 +36,7 @@ else:
 
 
 @dataclass
-class Owner:
+class OwnerProcess:
     """A process that owns a data directory, and what it said at its start."""
 
     process: subprocess.Popen[str]
@@ -51,7 +51,7 @@ def owner(
     bare: bool = False,
     python: str = sys.executable,
     user: str | None = None,
-) -> Iterator[Owner]:
+) -> Iterator[OwnerProcess]:
     """Run an owner; ``path`` goes before the packages, ``bare`` leaves the installed ones out."""
     search = [str(entry) for entry in (*path, REPOSITORY)]
     options = ["-W", "error", *(["-I", "-S"] if bare else [])]
@@ -70,7 +70,7 @@ def owner(
     with process:
         try:
             assert process.stdout is not None
-            yield Owner(process, json.loads(process.stdout.readline() or '{"code": "said nothing"}'))
+            yield OwnerProcess(process, json.loads(process.stdout.readline() or '{"code": "said nothing"}'))
             assert process.stdin is not None
             process.stdin.close()
             process.wait(HANG_SECONDS)

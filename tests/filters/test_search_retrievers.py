@@ -34,7 +34,7 @@ STRATEGIES = ("simple", "lexical")
 
 
 @dataclass(frozen=True)
-class Shelf:
+class FilteredTenant:
     """A tenant with a document for every metadata of the cases, and for some random ones."""
 
     services: TenantServices
@@ -68,7 +68,7 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-async def shelf(workshop: Workshop) -> Shelf:
+async def shelf(workshop: Workshop) -> FilteredTenant:
     rng = random.Random(20260105)
     wanted = {json.dumps(metadata): metadata for metadata, _, _ in CASES}
     all_metadata = [*wanted.values(), *(random_metadata(rng) for _ in range(RANDOM_DOCUMENTS))]
@@ -78,19 +78,19 @@ async def shelf(workshop: Workshop) -> Shelf:
         document = await add_text(services, f"lantern {number}", metadata=metadata)
         await workshop.ingest(document)
         made[document.id] = metadata
-    return Shelf(services, made)
+    return FilteredTenant(services, made)
 
 
 @pytest.mark.parametrize(("metadata", "expression", "matches"), CASES, ids=lambda value: json.dumps(value)[:70])
 async def test_documented_case(
-    shelf: Shelf, metadata: dict[str, Any], expression: dict[str, Any], matches: bool
+    shelf: FilteredTenant, metadata: dict[str, Any], expression: dict[str, Any], matches: bool
 ) -> None:
     found = await shelf.found(expression)
     same = {key for key, stored in shelf.metadata.items() if json.dumps(stored) == json.dumps(metadata)}
     assert same & found == (same if matches else set())
 
 
-async def test_random_filters(shelf: Shelf) -> None:
+async def test_random_filters(shelf: FilteredTenant) -> None:
     rng, sizes = random.Random(21), set()
     for _ in range(RANDOM_FILTERS):
         expression = random_filter(rng)
@@ -117,7 +117,7 @@ async def test_reserved_names_of_documents(workshop: Workshop) -> None:
         workshop, services, HANDBOOK, "text/markdown", title="Handbook", source_uri="https://example.org/h"
     )
     plain = await add(workshop, services, "lantern five", "text/plain", metadata={"title": "Handbook"})
-    shelf = Shelf(services, {})
+    shelf = FilteredTenant(services, {})
     for expression, expected in (
         ({"$document_id": encode_id("doc", markdown.id)}, {markdown}),
         ({"$document_id": [encode_id("doc", plain.id), "doc_other"]}, {plain}),
@@ -160,7 +160,7 @@ async def test_a_node_is_everything_under_it(workshop: Workshop) -> None:
             hits = (await services.retrieval.search(request)).hits
             assert {hit.chunk.content.split()[-1] for hit in hits} == words, (expression, strategy)
     # A document as a whole is at no node.
-    assert await Shelf(services, {}).listed({"$node": root}) == set()
+    assert await FilteredTenant(services, {}).listed({"$node": root}) == set()
 
 
 async def test_a_chunk_is_on_the_page_where_it_begins(workshop: Workshop) -> None:
@@ -187,7 +187,7 @@ async def test_a_chunk_is_on_the_page_where_it_begins(workshop: Workshop) -> Non
 
 
 @pytest.mark.parametrize("path", ["strict $[", "strict $.a == $unknown", 'strict $.a like_regex "("'])
-async def test_what_the_database_refuses_is_the_callers_mistake(shelf: Shelf, path: str) -> None:
+async def test_what_the_database_refuses_is_the_callers_mistake(shelf: FilteredTenant, path: str) -> None:
     """Nothing that compiles is refused: so what is, is put behind the compiler's back."""
     services = shelf.services
     with pytest.raises(InvalidInputError) as caught:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.index_maintenance.library import Library
+from tests.index_maintenance.indexed_knowledge_base import IndexedKnowledgeBase
 from tests.ingestion.workshop import Workshop
 
 
 @pytest.fixture
-async def library(workshop: Workshop) -> Library:
+async def library(workshop: Workshop) -> IndexedKnowledgeBase:
     services = await workshop.new_tenant()
-    return Library(workshop, services, (await services.knowledge_bases.find("default")).index.id)
+    return IndexedKnowledgeBase(workshop, services, (await services.knowledge_bases.find("default")).index.id)

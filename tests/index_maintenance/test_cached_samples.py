@@ -13,7 +13,7 @@ from pgvector.asyncpg import register_vector
 
 from app.embedded_postgres import DatabaseUrls
 from app.filters import compile_filter
-from tests.index_maintenance.world import SCOPE, FilledIndex, World, open_world
+from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, MaintainedDatabase, open_maintained_database
 
 DIM, ROWS = 24, 3000
 PLAN = "select p.share from search_plan($1, $2, $3, $4::jsonb, $5::jsonpath, 10, $6::jsonb) p"
@@ -29,13 +29,13 @@ LANES = ("chunk_embedding", "chunk_lexical")
 
 
 @pytest.fixture(scope="module")
-async def world(database: DatabaseUrls) -> AsyncIterator[World]:
-    async with open_world(database, threshold=200) as opened:
+async def world(database: DatabaseUrls) -> AsyncIterator[MaintainedDatabase]:
+    async with open_maintained_database(database, threshold=200) as opened:
         yield opened
 
 
 @pytest.fixture
-async def index(world: World) -> FilledIndex:
+async def index(world: MaintainedDatabase) -> FilledIndex:
     made = await world.new_index(DIM)
     await made.add(ROWS)
     await made.maintain()
@@ -44,7 +44,7 @@ async def index(world: World) -> FilledIndex:
 
 
 @pytest.fixture
-async def session(world: World) -> AsyncIterator[asyncpg.Connection]:
+async def session(world: MaintainedDatabase) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(world.urls.app)
     await register_vector(connection)
     yield connection
@@ -120,7 +120,9 @@ async def test_it_is_kept_for_a_minute(session: asyncpg.Connection, index: Fille
     assert await share(session, index, {"tenth": 3}) == 1.0
 
 
-async def test_each_index_has_its_own(session: asyncpg.Connection, world: World, index: FilledIndex) -> None:
+async def test_each_index_has_its_own(
+    session: asyncpg.Connection, world: MaintainedDatabase, index: FilledIndex
+) -> None:
     before = await share(session, index, {"tenth": 3})
     other = await world.new_index(DIM)
     await other.add(ROWS, metadata=['{"tenth": 3}'] * ROWS)

@@ -16,7 +16,7 @@ from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import Hit, SearchRequest
 from harness.protocol_servers.embedding import EmbeddingServer, text_vector
-from tests.index_maintenance.library import ANALYZER
+from tests.index_maintenance.indexed_knowledge_base import ANALYZER
 from tests.ingestion.workshop import Workshop, open_workshop
 from tests.lexical.reference import bm25s_scorer
 

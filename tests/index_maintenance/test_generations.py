@@ -13,13 +13,13 @@ from app.db.control_plane import ControlPlaneDatabase
 from app.embedded_postgres import DatabaseUrls
 from app.index_maintenance.index_drop import DROP_JOB, IndexDropper
 from app.index_maintenance.types import IndexBusy, IndexMaintenanceStep, decide_next_step
+from tests.index_maintenance.maintained_database import FilledIndex, MaintainedDatabase, open_maintained_database
 from tests.index_maintenance.test_types import PLAIN
-from tests.index_maintenance.world import FilledIndex, World, open_world
 
 
 @pytest.fixture(scope="module")
-async def world(database: DatabaseUrls) -> AsyncIterator[World]:
-    async with open_world(database, threshold=10) as opened:
+async def world(database: DatabaseUrls) -> AsyncIterator[MaintainedDatabase]:
+    async with open_maintained_database(database, threshold=10) as opened:
         yield opened
 
 
@@ -42,7 +42,7 @@ def test_what_it_wants(
     assert decide_next_step(figures.as_live(), threshold=20_000) is once_live
 
 
-def dropping(world: World, *, undo: timedelta, owner: bool = True) -> IndexDropper:
+def dropping(world: MaintainedDatabase, *, undo: timedelta, owner: bool = True) -> IndexDropper:
     maintenance = world.maintenance
     find_expired = partial(
         ControlPlaneDatabase(maintenance.database).find_expired_indexes, rollback_period=undo, limit=100
@@ -50,7 +50,7 @@ def dropping(world: World, *, undo: timedelta, owner: bool = True) -> IndexDropp
     return IndexDropper(maintenance.database, maintenance.queue, find_expired, world.owner_database if owner else None)
 
 
-async def retired(world: World, *, ago: str | None) -> FilledIndex:
+async def retired(world: MaintainedDatabase, *, ago: str | None) -> FilledIndex:
     index = await world.new_index(8)
     await index.add(30)
     await world.owner.execute(
@@ -70,14 +70,14 @@ async def retired(world: World, *, ago: str | None) -> FilledIndex:
         ("90 seconds", timedelta(0), True),
     ],
 )
-async def test_when_one_goes(world: World, ago: str | None, undo: timedelta, goes: bool) -> None:
+async def test_when_one_goes(world: MaintainedDatabase, ago: str | None, undo: timedelta, goes: bool) -> None:
     """Searches that have begun before it was retired still read it for a moment, whatever the setting says."""
     index = await retired(world, ago=ago)
     found = await dropping(world, undo=undo).find_expired()
     assert (index.id in {one.index_id for one in found}) is goes
 
 
-async def test_a_live_one_and_one_that_is_built_are_never_dropped(world: World) -> None:
+async def test_a_live_one_and_one_that_is_built_are_never_dropped(world: MaintainedDatabase) -> None:
     for state in ("live", "building"):
         index = await world.new_index(8)
         await index.add(5)
@@ -87,7 +87,7 @@ async def test_a_live_one_and_one_that_is_built_are_never_dropped(world: World) 
         assert len(await index.search(next(iter(index.vectors.values())), k=5)) == 5
 
 
-async def test_it_is_dropped_with_all_that_is_its_own(world: World) -> None:
+async def test_it_is_dropped_with_all_that_is_its_own(world: MaintainedDatabase) -> None:
     index = await world.new_index(8)
     await index.add(100)
     await index.maintain()
@@ -113,7 +113,7 @@ async def test_it_is_dropped_with_all_that_is_its_own(world: World) -> None:
     assert await world.owner.fetchval("select count(*) from lex_totals where index_id = $1", index.id) == 0
 
 
-async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world: World) -> None:
+async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world: MaintainedDatabase) -> None:
     """Retired, it has lost it: strays are dropped, and its row still says that there is one."""
     index = await world.new_index(8)
     await index.add(100)
@@ -131,7 +131,7 @@ async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world:
 
 
 @asynccontextmanager
-async def dropping_strays(world: World) -> AsyncIterator[tuple[FilledIndex, FilledIndex]]:
+async def dropping_strays(world: MaintainedDatabase) -> AsyncIterator[tuple[FilledIndex, FilledIndex]]:
     """Of two that were retired the one whose first index is dropped during the block, and the other."""
     await world.maintenance.scan()
     pair = [await world.new_index(8) for _ in range(2)]
@@ -150,11 +150,11 @@ async def dropping_strays(world: World) -> AsyncIterator[tuple[FilledIndex, Fill
         yield pair[begun.index(True)], pair[begun.index(False)]
 
 
-async def set_state(world: World, index: FilledIndex, state: str) -> None:
+async def set_state(world: MaintainedDatabase, index: FilledIndex, state: str) -> None:
     await world.owner.execute("update search_index set state = $2 where id = $1", index.id, state)
 
 
-async def test_one_that_is_live_again_while_another_is_dropped_keeps_all_it_has(world: World) -> None:
+async def test_one_that_is_live_again_while_another_is_dropped_keeps_all_it_has(world: MaintainedDatabase) -> None:
     async with dropping_strays(world) as (dropped, other):
         whole = await other.names()
         assert len(whole) == 5
@@ -164,7 +164,9 @@ async def test_one_that_is_live_again_while_another_is_dropped_keeps_all_it_has(
     assert (await dropped.names(), await other.names()) == (set(), whole)
 
 
-async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_is_live(world: World) -> None:
+async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_is_live(
+    world: MaintainedDatabase,
+) -> None:
     async with dropping_strays(world) as (dropped, other):
         await set_state(world, dropped, "building")
         async with asyncio.timeout(20):  # without the turn it would build, which waits for the reader
@@ -175,7 +177,7 @@ async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_i
     assert len(await dropped.names()) == 5
 
 
-async def test_what_somebody_reads_for_long_keeps_nothing_else_waiting(world: World) -> None:
+async def test_what_somebody_reads_for_long_keeps_nothing_else_waiting(world: MaintainedDatabase) -> None:
     """A backup reads for hours; meanwhile what changes is folded, and what was to be dropped is dropped behind it."""
     index = await world.new_index(8)
     await index.add(100)

@@ -13,7 +13,7 @@ from pgvector import HalfVector
 from app.embedded_postgres import DatabaseUrls
 from app.filters import build_filter_metadata, compile_filter
 from tests.filters.filter_model import passes
-from tests.index_maintenance.world import SCOPE, FilledIndex, World, open_world
+from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, MaintainedDatabase, open_maintained_database
 
 DIM, THRESHOLD, ROWS = 24, 200, 3000
 ALL = {"hnsw_", "filter_", "scope_", "filterl_", "scopel_"}
@@ -52,13 +52,13 @@ FILTERS: list[dict[str, Any]] = [
 
 
 @pytest.fixture(scope="module")
-async def world(database: DatabaseUrls) -> AsyncIterator[World]:
-    async with open_world(database, threshold=THRESHOLD) as opened:
+async def world(database: DatabaseUrls) -> AsyncIterator[MaintainedDatabase]:
+    async with open_maintained_database(database, threshold=THRESHOLD) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-async def index(world: World) -> FilledIndex:
+async def index(world: MaintainedDatabase) -> FilledIndex:
     made = await world.new_index(DIM)
     rows = [json.dumps(build_filter_metadata(row, reserved={})) for row in METADATA]
     await made.add(ROWS, metadata=rows)
@@ -175,7 +175,7 @@ async def test_indexes_that_are_missing_are_made_again(index: FilledIndex) -> No
     assert (await index.row())["deleted_chunks"] == 7
 
 
-async def test_what_comes_in_is_sorted_into_its_place(world: World) -> None:
+async def test_what_comes_in_is_sorted_into_its_place(world: MaintainedDatabase) -> None:
     """Else every search would read it all, up to four megabytes."""
     index = await world.new_index(DIM)
     await index.add(900)
@@ -189,7 +189,7 @@ async def test_what_comes_in_is_sorted_into_its_place(world: World) -> None:
     assert [await world.owner.fetchval(pending, name) for name in names] == [0, 0]
 
 
-async def test_what_finds_most_rows_is_not_looked_up(world: World) -> None:
+async def test_what_finds_most_rows_is_not_looked_up(world: MaintainedDatabase) -> None:
     """Numbers of one key, rows of very many values, what is true of all: the planner would make every row's terms."""
     index = await world.new_index(DIM)
     many = {f"k{number}": number for number in range(140)}

@@ -12,19 +12,19 @@ from app.db.index_ddl import MaintenanceFailed, OwnerDatabase
 from app.db.models.control_plane_rows import OutdatedIndex
 from app.index_maintenance.service import CENTROIDS_JOB, MAINTAIN_INDEX_JOB
 from harness.databases import MakeDatabase
-from tests.index_maintenance.world import FilledIndex, World, open_world
+from tests.index_maintenance.maintained_database import FilledIndex, MaintainedDatabase, open_maintained_database
 
 NOBODY = "postgresql://nobody:secret@127.0.0.1:1/nothing"
 
 
 @pytest.fixture(scope="module")
-async def world(make_database: MakeDatabase) -> AsyncIterator[World]:
-    async with open_world(await asyncio.to_thread(make_database), threshold=10_000) as opened:
+async def world(make_database: MakeDatabase) -> AsyncIterator[MaintainedDatabase]:
+    async with open_maintained_database(await asyncio.to_thread(make_database), threshold=10_000) as opened:
         yield opened
 
 
 @pytest.fixture
-async def index(world: World) -> FilledIndex:
+async def index(world: MaintainedDatabase) -> FilledIndex:
     await world.owner.execute("delete from job; delete from tenant where id <> system_tenant()")
     made = await world.new_index(4)
     await made.add(100)
@@ -35,7 +35,7 @@ async def _never(**_: float) -> list[OutdatedIndex]:
     raise TimeoutError
 
 
-async def wanted(world: World) -> set[str]:
+async def wanted(world: MaintainedDatabase) -> set[str]:
     return {job["kind"] for job in await world.owner.fetch("select kind from job where state = 'ready'")}
 
 
@@ -52,14 +52,18 @@ async def route_by(index: FilledIndex, chunks: int | None, *, changed: int = 0) 
         )  # fmt: skip
 
 
-async def test_what_needs_no_owner_is_asked_for_where_there_is_none_to_be_had(world: World, index: FilledIndex) -> None:
+async def test_what_needs_no_owner_is_asked_for_where_there_is_none_to_be_had(
+    world: MaintainedDatabase, index: FilledIndex
+) -> None:
     await weigh_with(index, 100)
     with pytest.raises(MaintenanceFailed):
         await replace(world.maintenance, owner_database=OwnerDatabase(NOBODY)).scan()
     assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
 
 
-async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(world: World, index: FilledIndex) -> None:
+async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(
+    world: MaintainedDatabase, index: FilledIndex
+) -> None:
     await weigh_with(index, 100)
     await world.maintenance.scan()
     await world.owner.execute("delete from job")  # as if it had been killed before they were there
@@ -72,7 +76,9 @@ async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(world: World
     assert await wanted(world) == set()
 
 
-async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(world: World, index: FilledIndex) -> None:
+async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(
+    world: MaintainedDatabase, index: FilledIndex
+) -> None:
     await world.maintenance.scan()
     await world.owner.execute("update job set state = 'running'")
     await weigh_with(index, 100)
@@ -87,7 +93,9 @@ async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(world: Wo
 @pytest.mark.parametrize(
     ("avgdl", "is_drifted"), [(1, False), (1.04, False), (0.96, False), (1.06, True), (0.94, True), (100, True)]
 )
-async def test_drift_is_more_than_a_twentieth(world: World, index: FilledIndex, avgdl: float, is_drifted: bool) -> None:
+async def test_drift_is_more_than_a_twentieth(
+    world: MaintainedDatabase, index: FilledIndex, avgdl: float, is_drifted: bool
+) -> None:
     await weigh_with(index, avgdl)
     await world.maintenance.scan()
     assert (MAINTAIN_INDEX_JOB in await wanted(world)) is is_drifted
@@ -107,7 +115,7 @@ async def test_drift_is_more_than_a_twentieth(world: World, index: FilledIndex, 
     ],
 )
 async def test_centroids_are_made_anew_when_enough_has_changed(
-    world: World, index: FilledIndex, routed: int | None, changed: int, is_wanted: bool
+    world: MaintainedDatabase, index: FilledIndex, routed: int | None, changed: int, is_wanted: bool
 ) -> None:
     await world.maintenance.scan()
     await world.owner.execute("delete from job")
@@ -116,7 +124,7 @@ async def test_centroids_are_made_anew_when_enough_has_changed(
     assert await wanted(world) == ({CENTROIDS_JOB} if is_wanted else set())
 
 
-async def test_what_was_emptied_is_routed_by_nothing(world: World, index: FilledIndex) -> None:
+async def test_what_was_emptied_is_routed_by_nothing(world: MaintainedDatabase, index: FilledIndex) -> None:
     await route_by(index, 100)
     await index.remove(100)
     await world.maintenance.scan()
@@ -124,7 +132,7 @@ async def test_what_was_emptied_is_routed_by_nothing(world: World, index: Filled
 
 
 @pytest.mark.parametrize("state", ["retired", "building", "deleted"])
-async def test_what_nobody_searches_is_not_routed_by(world: World, index: FilledIndex, state: str) -> None:
+async def test_what_nobody_searches_is_not_routed_by(world: MaintainedDatabase, index: FilledIndex, state: str) -> None:
     if state == "deleted":
         await world.owner.execute("update knowledge_base set deleted_at = now() where id = $1", index.kb)
     else:
@@ -133,7 +141,9 @@ async def test_what_nobody_searches_is_not_routed_by(world: World, index: Filled
     assert await wanted(world) == set()
 
 
-async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(world: World, index: FilledIndex) -> None:
+async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(
+    world: MaintainedDatabase, index: FilledIndex
+) -> None:
     await weigh_with(index, 100)
     await world.maintenance.scan()
     for state, run_at, is_asked in (("running", "-1 h", False), ("dead", "-5 min", False), ("dead", "-11 min", True)):
@@ -142,7 +152,7 @@ async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(world: Wo
         assert await wanted(world) == ({MAINTAIN_INDEX_JOB, CENTROIDS_JOB} if is_asked else set())
 
 
-async def test_a_step_is_asked_for_with_what_shows_it(world: World, index: FilledIndex) -> None:
+async def test_a_step_is_asked_for_with_what_shows_it(world: MaintainedDatabase, index: FilledIndex) -> None:
     """Nothing but a change shows that one without an owner wants a vector index."""
     small = replace(world.maintenance, owner_database=None, threshold=5)
     await route_by(index, 100)
@@ -151,7 +161,7 @@ async def test_a_step_is_asked_for_with_what_shows_it(world: World, index: Fille
     assert await wanted(world) == {MAINTAIN_INDEX_JOB}
 
 
-async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: World, index: FilledIndex) -> None:
+async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: MaintainedDatabase, index: FilledIndex) -> None:
     other = await world.new_index(4)
     await other.add(10)
     for one in (index, other):

@@ -2,14 +2,14 @@
 
 from app.documents.scopes import DocumentScope
 from app.worker.handlers import JobContext
-from tests.index_maintenance.library import Library
+from tests.index_maintenance.indexed_knowledge_base import IndexedKnowledgeBase
 from tests.ingestion.workshop import add_text
 
 TEXTS = ["horses eat grass", "the stock market fell", "recipes for tomato soup", "rust compiler errors", "violins"]
 VECTORS = "select embedding::text from routing_vector where index_id = $1 order by number"
 
 
-async def _made(library: Library) -> list[str]:
+async def _made(library: IndexedKnowledgeBase) -> list[str]:
     """Make the profile anew; its vectors."""
     await JobContext(library.workshop.resources, library.workshop.pipeline).routing_profile_builder.refresh(
         library.tenant, library.index
@@ -17,7 +17,7 @@ async def _made(library: Library) -> list[str]:
     return [row[0] for row in await library.workshop.owner.fetch(VECTORS, library.index)]
 
 
-async def test_refresh_with_private_documents_makes_the_same_centroids(library: Library) -> None:
+async def test_refresh_with_private_documents_makes_the_same_centroids(library: IndexedKnowledgeBase) -> None:
     for text in TEXTS:
         await library.put(text, text)
     centroids = await _made(library)
@@ -28,6 +28,6 @@ async def test_refresh_with_private_documents_makes_the_same_centroids(library: 
     assert await _made(library) == centroids
 
 
-async def test_refresh_with_private_documents_alone_makes_no_centroids(library: Library) -> None:
+async def test_refresh_with_private_documents_alone_makes_no_centroids(library: IndexedKnowledgeBase) -> None:
     await library.workshop.ingest(await add_text(library.services, "private", scope=DocumentScope("alice")))
     assert await _made(library) == []

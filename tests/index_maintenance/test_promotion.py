@@ -15,7 +15,7 @@ from app.documents.metadata_backfill.repository import MetadataBackfill, Metadat
 from app.documents.repository import DocumentRepository
 from app.documents.types import build_document_filter_metadata
 from app.embedded_postgres import DatabaseUrls
-from tests.index_maintenance.world import SCOPE, FilledIndex, World, open_world
+from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, MaintainedDatabase, open_maintained_database
 
 # With 24 dimensions the limit is four times as high: just above the 5,000 that dense_search reads exactly in any case.
 DIM, THRESHOLD, LARGE = 24, 1300, 6200
@@ -37,13 +37,13 @@ LANES = {
 
 
 @pytest.fixture(scope="module")
-async def world(database: DatabaseUrls) -> AsyncIterator[World]:
-    async with open_world(database, threshold=THRESHOLD) as opened:
+async def world(database: DatabaseUrls) -> AsyncIterator[MaintainedDatabase]:
+    async with open_maintained_database(database, threshold=THRESHOLD) as opened:
         yield opened
 
 
 @pytest.fixture(autouse=True)
-async def no_jobs(world: World) -> None:
+async def no_jobs(world: MaintainedDatabase) -> None:
     await world.owner.execute("delete from job")
 
 
@@ -57,7 +57,7 @@ async def searching(index: FilledIndex, work: Coroutine[Any, Any, None]) -> list
     return recalls
 
 
-async def plan(world: World, index: FilledIndex, name: str, *, contains: str) -> str:
+async def plan(world: MaintainedDatabase, index: FilledIndex, name: str, *, contains: str) -> str:
     """The plan of a lane's statement with its values known, as the search functions' owner gets it."""
     sql = LANES[name].format(
         rows=f"tenant_id = '{index.tenant}' and index_id = '{index.id}'",
@@ -75,7 +75,7 @@ async def plan(world: World, index: FilledIndex, name: str, *, contains: str) ->
     return "\n".join(row[0] for row in rows)
 
 
-async def test_a_knowledge_base_s_life(world: World) -> None:
+async def test_a_knowledge_base_s_life(world: MaintainedDatabase) -> None:
     """Growth, churn and shrinking; searches find as many as there are and nearly all that is nearest, all the time."""
     index = await world.new_index(DIM)
     await index.add(LARGE)
@@ -103,7 +103,7 @@ async def test_a_knowledge_base_s_life(world: World) -> None:
     assert np.mean(recalls) >= 0.95
 
 
-async def test_a_build_cut_short_is_begun_again(world: World) -> None:
+async def test_a_build_cut_short_is_begun_again(world: MaintainedDatabase) -> None:
     index = await world.new_index(DIM)
     await index.add(LARGE)
     building = asyncio.create_task(world.maintenance.maintain(index.tenant, index.id))
@@ -146,7 +146,7 @@ async def graph(index: FilledIndex) -> tuple[int, int]:
     return file, size
 
 
-async def test_another_stamp_leaves_the_vector_index_as_it_is(world: World) -> None:
+async def test_another_stamp_leaves_the_vector_index_as_it_is(world: MaintainedDatabase) -> None:
     """An element of it has room for ten rows of one vector, and VACUUM makes room again: nothing of it is dead."""
     index = await world.new_index(384)
     await index.add(THRESHOLD)
@@ -173,7 +173,7 @@ async def test_another_stamp_leaves_the_vector_index_as_it_is(world: World) -> N
     assert (await index.row())["deleted_chunks"] == 0
 
 
-async def test_a_load_goes_into_the_vector_index_that_is_there(world: World) -> None:
+async def test_a_load_goes_into_the_vector_index_that_is_there(world: MaintainedDatabase) -> None:
     """Dropping it for a load would save little, and searches would read all vectors meanwhile (ADR 0012)."""
     index = await world.new_index(384)
     await index.add(THRESHOLD)
@@ -192,7 +192,7 @@ async def test_a_load_goes_into_the_vector_index_that_is_there(world: World) -> 
     assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", 3 * THRESHOLD // 2, 0)
 
 
-async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> None:
+async def test_without_the_owner_it_stays_exact_and_says_so(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await world.without_owner().maintain(index.tenant, index.id)
@@ -210,7 +210,7 @@ async def test_without_the_owner_it_stays_exact_and_says_so(world: World) -> Non
     assert await world.owner.fetchval(table, index.id.hex) == "chunk_embedding_384"
 
 
-async def test_a_partition_takes_so_many_and_no_more(world: World) -> None:
+async def test_a_partition_takes_so_many_and_no_more(world: MaintainedDatabase) -> None:
     index = await world.new_index(512)
     await index.add(THRESHOLD)
     for number in range(MAX_INDEXES_PER_PARTITION):
@@ -230,7 +230,7 @@ async def test_a_partition_takes_so_many_and_no_more(world: World) -> None:
     assert await index.state() == "hnsw"
 
 
-async def test_another_threshold_holds_without_any_change(world: World) -> None:
+async def test_another_threshold_holds_without_any_change(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -252,7 +252,7 @@ async def test_another_threshold_holds_without_any_change(world: World) -> None:
         assert (row["vector_index"], row["held_back"]) == (state, None)
 
 
-async def test_it_is_tried_again_when_it_has_grown(world: World) -> None:
+async def test_it_is_tried_again_when_it_has_grown(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -266,7 +266,7 @@ async def test_it_is_tried_again_when_it_has_grown(world: World) -> None:
         assert (await graph(index))[0] == file
 
 
-async def test_what_has_grown_and_lost_a_part_is_made_whole(world: World) -> None:
+async def test_what_has_grown_and_lost_a_part_is_made_whole(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -281,7 +281,7 @@ async def test_what_has_grown_and_lost_a_part_is_made_whole(world: World) -> Non
     assert (await graph(index))[0] == file
 
 
-async def test_copies_that_come_later_hide_nothing(world: World) -> None:
+async def test_copies_that_come_later_hide_nothing(world: MaintainedDatabase) -> None:
     index, rng = await world.new_index(DIM), np.random.default_rng(5)
     await index.add(6000, made=-np.ones((6000, DIM), np.float32))
     await index.maintain()
@@ -292,7 +292,7 @@ async def test_copies_that_come_later_hide_nothing(world: World) -> None:
     assert await index.recall(list(texts[700:])) >= 0.85  # what the trial lets pass, by other vectors
 
 
-async def test_many_copies_of_a_vector_hide_nothing(world: World) -> None:
+async def test_many_copies_of_a_vector_hide_nothing(world: MaintainedDatabase) -> None:
     """As a notice below every page: they lead to each other, and a search that comes to them finds nothing else."""
     index, rng = await world.new_index(DIM), np.random.default_rng(5)
     texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
@@ -302,7 +302,7 @@ async def test_many_copies_of_a_vector_hide_nothing(world: World) -> None:
     assert await index.recall(list(texts[700:])) >= 0.85  # what the trial lets pass, by other vectors
 
 
-async def test_what_is_rebuilt_is_so_whole(world: World) -> None:
+async def test_what_is_rebuilt_is_so_whole(world: MaintainedDatabase) -> None:
     """Of the room that the dead take up nothing stays, in the indexes of filters and scopes either."""
     index = await world.new_index(DIM)
     await index.add(LARGE)
@@ -316,13 +316,13 @@ async def test_what_is_rebuilt_is_so_whole(world: World) -> None:
     assert not set(before.values()) & set(after.values())
 
 
-async def files(world: World, index: FilledIndex) -> dict[str, int]:
+async def files(world: MaintainedDatabase, index: FilledIndex) -> dict[str, int]:
     """Those of its indexes."""
     sql = "select relname, relfilenode::bigint from pg_class where relname like '%' || $1"
     return dict(map(tuple, await world.owner.fetch(sql, index.id.hex)))
 
 
-async def test_one_builds_at_a_time(world: World) -> None:
+async def test_one_builds_at_a_time(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     async with world.owner_database.connect() as other:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.index_maintenance.library import ANALYZER, Library
+from tests.index_maintenance.indexed_knowledge_base import ANALYZER, IndexedKnowledgeBase
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -35,7 +35,7 @@ def pieces(block: str) -> Iterator[str]:
     yield piece
 
 
-def queries(library: Library, rng: random.Random) -> list[str]:
+def queries(library: IndexedKnowledgeBase, rng: random.Random) -> list[str]:
     """Headings, identifiers and long sentences of what is there, a dozen of each kind."""
     whole = "\n\n".join(sorted(library.texts.values()))
     kinds = (
@@ -47,7 +47,7 @@ def queries(library: Library, rng: random.Random) -> list[str]:
     return [query for kind in found for query in kind]
 
 
-async def put_all(library: Library, texts: Iterable[tuple[int, str]]) -> None:
+async def put_all(library: IndexedKnowledgeBase, texts: Iterable[tuple[int, str]]) -> None:
     """By the number of a document; the same one replaces."""
     waiting = iter(texts)
 
@@ -58,7 +58,7 @@ async def put_all(library: Library, texts: Iterable[tuple[int, str]]) -> None:
     await asyncio.gather(*(put_some() for _ in range(4)))
 
 
-async def test_real_text_is_scored_and_ordered_as_by_bm25s(library: Library) -> None:
+async def test_real_text_is_scored_and_ordered_as_by_bm25s(library: IndexedKnowledgeBase) -> None:
     """With the frozen mean length, after replacements and deletions too; re-weighed, with the texts' own."""
     rng = random.Random(3)
     await put_all(library, enumerate(passages(rng)[:PASSAGES]))

@@ -13,7 +13,7 @@ from app.index_maintenance.repository import MERGE_FREQUENCIES
 from app.index_maintenance.types import IndexBusy
 from app.knowledge_bases.service import ERASE_JOB
 from harness.consistency import GREATEST_WEIGHTS
-from tests.index_maintenance.library import ANALYZER, Library
+from tests.index_maintenance.indexed_knowledge_base import ANALYZER, IndexedKnowledgeBase
 from tests.ingestion.workshop import Workshop, add_text, until
 
 WORDS = [f"{first}{second}" for first in ("bar", "kel", "mon", "tur", "vis") for second in ("dok", "lam", "rin", "sep")]
@@ -25,7 +25,7 @@ def some_text(rng: random.Random, *, longest: int) -> str:
     return " ".join(rng.choices(WORDS, WEIGHTS, k=rng.randint(2, longest)))
 
 
-async def test_concurrent_writers_and_maintenance(library: Library) -> None:
+async def test_concurrent_writers_and_maintenance(library: IndexedKnowledgeBase) -> None:
     """Random inserts, replacements and deletes by four writers, while all is folded and re-weighed again and again."""
 
     async def write(writer: int) -> None:
@@ -67,7 +67,7 @@ async def test_concurrent_writers_and_maintenance(library: Library) -> None:
     assert await library.workshop.inconsistencies() == {}
 
 
-async def test_what_is_ingested_meanwhile_gets_the_new_weights(library: Library) -> None:
+async def test_what_is_ingested_meanwhile_gets_the_new_weights(library: IndexedKnowledgeBase) -> None:
     await library.put("first", " ".join(WORDS))
     before = await library.avgdl()
     library.workshop.endpoint.fail("slow", times=1, seconds=1.0)
@@ -86,7 +86,7 @@ async def is_embedding(workshop: Workshop, document: UUID) -> bool:
     return await workshop.status(document) == "embedding"
 
 
-async def test_many_changes_become_one_row_a_key(library: Library) -> None:
+async def test_many_changes_become_one_row_a_key(library: IndexedKnowledgeBase) -> None:
     await library.put("a text", " ".join(WORDS))
     await library.crowd()
     count = "select count(*) from lex_df where index_id = $1"
@@ -96,7 +96,7 @@ async def test_many_changes_become_one_row_a_key(library: Library) -> None:
     assert await library.workshop.inconsistencies() == {}
 
 
-async def test_the_greatest_weight_of_a_term_is_kept(library: Library) -> None:
+async def test_the_greatest_weight_of_a_term_is_kept(library: IndexedKnowledgeBase) -> None:
     """As it is, until the index is weighed anew: then no lower, and still less than any term could have."""
 
     async def greatest() -> dict[int, tuple[float, float]]:
@@ -118,7 +118,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: Library) -> None:
     assert all(weight <= top < 1 for top, weight in (await greatest()).values())
 
 
-async def test_a_change_is_found_and_looked_after_once(library: Library) -> None:
+async def test_a_change_is_found_and_looked_after_once(library: IndexedKnowledgeBase) -> None:
     """What has drifted gets a job; nothing that has not changed is looked at."""
     await library.put("a text", " ".join(WORDS))
     await library.workshop.drop_jobs()
@@ -135,11 +135,11 @@ async def test_a_change_is_found_and_looked_after_once(library: Library) -> None
     await library.workshop.drop_jobs()
 
 
-async def has_drifted(library: Library, avgdl: float) -> bool:
+async def has_drifted(library: IndexedKnowledgeBase, avgdl: float) -> bool:
     return await library.avgdl() != avgdl
 
 
-async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: Library) -> None:
+async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: IndexedKnowledgeBase) -> None:
     await library.put("a text", " ".join(WORDS))
     await library.services.knowledge_bases.delete("default")
     await library.workshop.maintenance.maintain(library.tenant, library.index)
@@ -150,7 +150,7 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: Library)
         assert await library.workshop.owner.fetchval(left, library.index) == 0
 
 
-async def test_folding_compares_no_row_with_another(library: Library) -> None:
+async def test_folding_compares_no_row_with_another(library: IndexedKnowledgeBase) -> None:
     """A join is planned for one row where there are no statistics yet; a hundred thousand then take minutes."""
     explain = Statement(f"explain {MERGE_FREQUENCIES.sql}", MERGE_FREQUENCIES.parameter_names)
     async with library.services.content.db.transaction() as session:

@@ -20,6 +20,7 @@ from app.inference.circuit_breaker import (
     record_failure,
     start_call,
 )
+from harness.manual_clock import ManualClock
 
 OPEN = CircuitState(MAX_FAILURES, open_until=110.0)
 TRYING = CircuitState(MAX_FAILURES, open_until=110.0, is_in_trial=True)
@@ -81,23 +82,13 @@ class EndpointDown(UnavailableError):
     code = "endpoint_down"
 
 
-class Clock:
-    """Shows what it is set to."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def breaker(clock: Clock) -> CircuitBreaker:
+def breaker(clock: ManualClock) -> CircuitBreaker:
     return CircuitBreaker("parrot", EndpointDown, clock=clock)
 
 
@@ -150,7 +141,9 @@ def open_up(breaker: CircuitBreaker) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, InvalidInputError()], ids=["success", "refusal"])
-def test_the_trial_that_is_answered_closes_it(breaker: CircuitBreaker, clock: Clock, answer: Exception | None) -> None:
+def test_the_trial_that_is_answered_closes_it(
+    breaker: CircuitBreaker, clock: ManualClock, answer: Exception | None
+) -> None:
     open_up(breaker)
     clock.now += 1.0
     call(breaker, answer)
@@ -158,7 +151,7 @@ def test_the_trial_that_is_answered_closes_it(breaker: CircuitBreaker, clock: Cl
     breaker.check()
 
 
-def test_one_call_tries_while_the_others_wait(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_one_call_tries_while_the_others_wait(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     with breaker.call(hang_timeout_seconds=math.inf):
@@ -168,7 +161,7 @@ def test_one_call_tries_while_the_others_wait(breaker: CircuitBreaker, clock: Cl
     breaker.check()
 
 
-def test_the_others_do_not_wait_for_the_end_of_a_long_answer(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_the_others_do_not_wait_for_the_end_of_a_long_answer(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     with contextlib.suppress(EndpointFailed), breaker.call(hang_timeout_seconds=math.inf):
@@ -181,7 +174,7 @@ def test_the_others_do_not_wait_for_the_end_of_a_long_answer(breaker: CircuitBre
         breaker.check()
 
 
-def test_a_trial_that_fails_doubles_the_time(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_a_trial_that_fails_doubles_the_time(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     call(breaker, EndpointFailed("HTTP 500"))
@@ -192,7 +185,7 @@ def test_a_trial_that_fails_doubles_the_time(breaker: CircuitBreaker, clock: Clo
     breaker.check()
 
 
-def test_a_trial_that_is_given_up_leaves_it_to_the_next(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_a_trial_that_is_given_up_leaves_it_to_the_next(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     call(breaker, asyncio.CancelledError())
@@ -201,7 +194,7 @@ def test_a_trial_that_is_given_up_leaves_it_to_the_next(breaker: CircuitBreaker,
         breaker.check()
 
 
-def test_being_given_up_is_measured_by_the_clock(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_being_given_up_is_measured_by_the_clock(breaker: CircuitBreaker, clock: ManualClock) -> None:
     for _ in range(MAX_FAILURES):
         with contextlib.suppress(asyncio.CancelledError), breaker.call(hang_timeout_seconds=5.0):
             clock.now += 5.0
@@ -210,7 +203,7 @@ def test_being_given_up_is_measured_by_the_clock(breaker: CircuitBreaker, clock:
         breaker.check()
 
 
-def test_an_endpoint_that_asks_for_a_pause_gets_it(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_an_endpoint_that_asks_for_a_pause_gets_it(breaker: CircuitBreaker, clock: ManualClock) -> None:
     breaker.pause(30.0)
     with pytest.raises(EndpointDown) as raised:
         breaker.check()
@@ -224,7 +217,7 @@ def test_an_endpoint_that_asks_for_a_pause_gets_it(breaker: CircuitBreaker, cloc
     breaker.check()
 
 
-def test_nobody_is_believed_who_sends_us_away_for_long(breaker: CircuitBreaker, clock: Clock) -> None:
+def test_nobody_is_believed_who_sends_us_away_for_long(breaker: CircuitBreaker, clock: ManualClock) -> None:
     breaker.pause(86_400.0)
     clock.now += MAX_PAUSE_SECONDS
     breaker.check()
@@ -232,7 +225,7 @@ def test_nobody_is_believed_who_sends_us_away_for_long(breaker: CircuitBreaker, 
 
 @pytest.mark.parametrize(("seconds", "opens"), [(0.2, False), (0.3, True)])
 def test_being_late_for_the_impatient_says_nothing(
-    breaker: CircuitBreaker, clock: Clock, seconds: float, opens: bool
+    breaker: CircuitBreaker, clock: ManualClock, seconds: float, opens: bool
 ) -> None:
     for _ in range(MAX_FAILURES):
         with contextlib.suppress(EndpointFailed), breaker.call(hang_timeout_seconds=math.inf, grace_seconds=0.3):

@@ -23,7 +23,7 @@ SAID = "You said: hello"
 AMPLE = 30.0
 
 
-class Rewrite(BaseModel):
+class RewriteAnswer(BaseModel):
     """What is asked for."""
 
     query: str
@@ -222,19 +222,19 @@ def as_json(talk: Talk) -> str:
     return json.dumps({"query": talk.last, "indices": [0]})
 
 
-async def structured(chat: OpenAIChat) -> Rewrite:
-    return (await chat.complete_structured(HELLO, Rewrite, max_tokens=50, timeout_seconds=AMPLE)).value
+async def structured(chat: OpenAIChat) -> RewriteAnswer:
+    return (await chat.complete_structured(HELLO, RewriteAnswer, max_tokens=50, timeout_seconds=AMPLE)).value
 
 
 async def test_an_object_is_asked_for_by_its_schema(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = as_json
-    completion = await chat.complete_structured(HELLO, Rewrite, max_tokens=50, timeout_seconds=AMPLE)
-    assert (completion.value, completion.tokens) == (Rewrite(query="hello", indices=[0]), ChatTokens(75, 25))
+    completion = await chat.complete_structured(HELLO, RewriteAnswer, max_tokens=50, timeout_seconds=AMPLE)
+    assert (completion.value, completion.tokens) == (RewriteAnswer(query="hello", indices=[0]), ChatTokens(75, 25))
     wanted = server.talks[0].body["response_format"]
     assert wanted["json_schema"]["schema"]["required"] == ["query", "indices"]
     assert (wanted["type"], wanted["json_schema"]["name"], wanted["json_schema"]["strict"]) == (
         "json_schema",
-        "Rewrite",
+        "RewriteAnswer",
         True,
     )
 
@@ -252,8 +252,8 @@ async def test_one_that_cannot_is_asked_more_simply_from_then_on(
     server: ChatServer, chat: OpenAIChat, status: int, lacks: set[Feature], tried: list[str | None]
 ) -> None:
     server.reply, server.lacks, server.refusal_status = as_json, lacks, status
-    assert await structured(chat) == Rewrite(query="hello", indices=[0])
-    assert await structured(chat) == Rewrite(query="hello", indices=[0])
+    assert await structured(chat) == RewriteAnswer(query="hello", indices=[0])
+    assert await structured(chat) == RewriteAnswer(query="hello", indices=[0])
     formats = [talk.body.get("response_format", {}).get("type") for talk in server.talks]
     assert formats == [*tried, tried[-1]]
     last = server.talks[-1].messages

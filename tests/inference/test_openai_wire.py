@@ -15,7 +15,7 @@ NEWEST = ChatDialect()
 MOST = 10_000
 
 
-class Rewrite(BaseModel):
+class QueryAnswer(BaseModel):
     """What is asked for."""
 
     query: str
@@ -40,10 +40,10 @@ def dialects(asked: ChatRequest, param: str | None) -> Iterator[ChatDialect]:
         (question(), None, []),
         (question(), "messages", []),
         (question(), "max_tokens", [ChatDialect(limit_field="max_completion_tokens")]),
-        (question(shape=Rewrite), None, [ChatDialect("json_object"), ChatDialect("prompt")]),
+        (question(shape=QueryAnswer), None, [ChatDialect("json_object"), ChatDialect("prompt")]),
         (question(streams=True), None, [ChatDialect(has_stream_usage=False)]),
         (
-            question(shape=Rewrite),
+            question(shape=QueryAnswer),
             "max_tokens",
             [ChatDialect(schema, "max_completion_tokens") for schema in ("json_schema", "json_object", "prompt")],
         ),
@@ -56,7 +56,7 @@ def test_a_refusal_makes_it_simpler(asked: ChatRequest, param: str | None, tried
 
 @pytest.mark.parametrize(("system", "before"), [(True, "Be brief.\n\n"), (False, "")])
 def test_the_schema_in_words_is_the_first_message(system: bool, before: str) -> None:
-    body = question(shape=Rewrite, system=system).build_body(ChatDialect("prompt"))
+    body = question(shape=QueryAnswer, system=system).build_body(ChatDialect("prompt"))
     first, *others = body["messages"]
     said, _, schema = first["content"].partition(INSTRUCTION)
     assert (first["role"], said) == ("system", before)

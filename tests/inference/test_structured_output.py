@@ -21,7 +21,7 @@ class Inner(BaseModel):
     default: int = 3
 
 
-class Rewrite(BaseModel):
+class NestedAnswer(BaseModel):
     """What is asked for."""
 
     query: str
@@ -30,7 +30,7 @@ class Rewrite(BaseModel):
 
 
 PLAIN = '{"query": "one-way rentals", "indices": [0, 2]}'
-READ = Rewrite(query="one-way rentals", indices=[0, 2])
+READ = NestedAnswer(query="one-way rentals", indices=[0, 2])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ READ = Rewrite(query="one-way rentals", indices=[0, 2])
     ],
 )  # fmt: skip
 def test_what_can_be_read(text: str) -> None:
-    assert parse_structured_output(text, Rewrite) == READ
+    assert parse_structured_output(text, NestedAnswer) == READ
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,13 @@ def test_what_can_be_read(text: str) -> None:
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_strings_are_left_as_they_are(query: str, ascii_only: bool) -> None:
     text = json.dumps({"query": query, "inner": {"name": query}}, ensure_ascii=ascii_only)
-    assert parse_structured_output(text[:-2] + ",}," + "}", Rewrite) == Rewrite(query=query, inner=Inner(name=query))
+    assert parse_structured_output(text[:-2] + ",}," + "}", NestedAnswer) == NestedAnswer(
+        query=query, inner=Inner(name=query)
+    )
 
 
 def test_a_line_break_within_a_string_is_taken() -> None:
-    assert parse_structured_output('{"query": "two\nlines\tand a tab"}', Rewrite).query == "two\nlines\tand a tab"
+    assert parse_structured_output('{"query": "two\nlines\tand a tab"}', NestedAnswer).query == "two\nlines\tand a tab"
 
 
 @pytest.mark.parametrize(
@@ -108,12 +110,12 @@ def test_a_line_break_within_a_string_is_taken() -> None:
 )  # fmt: skip
 def test_what_cannot_be_read(text: str, problem: str) -> None:
     with pytest.raises(UnparseableOutput, match=problem):
-        parse_structured_output(text, Rewrite)
+        parse_structured_output(text, NestedAnswer)
 
 
 def test_an_error_holds_no_content() -> None:
     with pytest.raises(UnparseableOutput) as raised:
-        parse_structured_output('{"query": ["secret"]}', Rewrite)
+        parse_structured_output('{"query": ["secret"]}', NestedAnswer)
     assert "secret" not in str(raised.value)
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
@@ -123,13 +125,13 @@ def test_an_error_holds_no_content() -> None:
 def test_hostile_repetition_ends_soon(unit: str) -> None:
     """Each of these takes hours where the time grows with the square of the length."""
     with pytest.raises(UnparseableOutput):
-        parse_structured_output(unit * (MAX_CHARACTERS // len(unit)), Rewrite)
+        parse_structured_output(unit * (MAX_CHARACTERS // len(unit)), NestedAnswer)
 
 
 def test_a_schema_is_closed() -> None:
     class Deep(BaseModel):
         parts: list[Inner] = Field(default_factory=list, max_length=3)
-        rewrite: Rewrite | None = None
+        rewrite: NestedAnswer | None = None
 
     schema = build_strict_schema(Deep)
     assert (schema["required"], schema["additionalProperties"]) == (["parts", "rewrite"], False)

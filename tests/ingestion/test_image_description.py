@@ -18,7 +18,7 @@ from app.ingestion.images.description import MAX_FAILURES
 from app.ingestion.types import NoTextFound
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.worker.handlers import JobContext
-from harness.protocol_servers.chat import Asked, ChatServer, says_colour
+from harness.protocol_servers.chat import ChatServer, ReceivedChatRequest, says_colour
 from tests.ingestion import illustrated
 from tests.ingestion.workshop import Workshop, open_workshop, until, upload
 
@@ -201,7 +201,7 @@ async def test_a_picture_alone_waits_for_the_model(
 async def test_a_long_description_is_still_the_picture(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
-    def say(_: Asked) -> str:
+    def say(_: ReceivedChatRequest) -> str:
         return " ".join(f"Sentence number {number} of many." for number in range(60))
 
     chat.say = say

@@ -15,7 +15,7 @@ from app.ingestion.images.description import MAX_FAILURES
 from app.ingestion.images.image_embedding import MAX_SLICE_IMAGES
 from app.ingestion.preview.service import PreviewOptions
 from app.retrieval.types import Hit, SearchRequest
-from harness.protocol_servers.chat import Asked, ChatServer, says_colour
+from harness.protocol_servers.chat import ChatServer, ReceivedChatRequest, says_colour
 from harness.protocol_servers.embedding import PICTURE_TOKENS
 from tests.ingestion import illustrated
 from tests.ingestion.test_image_description import chunks, media_keys, warnings
@@ -222,7 +222,7 @@ async def test_without_a_description_it_is_still_embedded(
 async def test_of_a_long_description_the_beginning_is_the_picture(
     talkative: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
-    def say(_: Asked) -> str:
+    def say(_: ReceivedChatRequest) -> str:
         return LONG
 
     chat.say = say

@@ -23,7 +23,7 @@ from app.knowledge_bases.types import Chunking, ReindexOptions
 from app.object_store import ObjectStore, ObjectStoreUnavailable
 from app.object_store.s3 import S3ObjectStore
 from app.worker.handlers import JobContext
-from harness.protocol_servers.chat import Asked, ChatServer, says_colour
+from harness.protocol_servers.chat import ChatServer, ReceivedChatRequest, says_colour
 from harness.protocol_servers.embedding import PICTURE_TOKENS, EmbeddingServer
 from tests.ingestion import illustrated
 from tests.ingestion.test_image_embedding import LONG, checkpoints, found, many
@@ -218,7 +218,7 @@ async def test_of_a_document_that_comes_meanwhile_both_models_see_them(
 async def test_pictures_that_were_only_described_are_seen_too(
     described: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
-    def say(_: Asked) -> str:
+    def say(_: ReceivedChatRequest) -> str:
         return LONG
 
     chat.say = say

@@ -23,7 +23,7 @@ from app.ingestion.progress import REPORT_INTERVAL_SECONDS, IngestionProgress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
-from harness.protocol_servers.embedding import Received, replies_at_once
+from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, replies_at_once
 from tests.ingestion.workshop import Workshop, add_text, until
 
 WHOLE = 3 * SLICE_SIZE + 10
@@ -320,7 +320,7 @@ async def test_who_comes_too_late_leaves_nothing(workshop: Workshop, services: T
     """Its answer of the model comes when the document is whole, and what was kept for it is removed."""
     old, release, hindered = passages(2 * SLICE_SIZE, word="former"), threading.Event(), threading.Event()
 
-    def wait(request: Received) -> None:
+    def wait(request: ReceivedEmbeddingRequest) -> None:
         if "former" in request.inputs[0] and not hindered.is_set():
             hindered.set()
             release.wait(30)

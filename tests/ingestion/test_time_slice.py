@@ -3,15 +3,7 @@
 import pytest
 
 from app.ingestion.time_slice import MIN_PREPARATION_MULTIPLE, MIN_WORK_SECONDS, JobPreempted, PreemptionTimer
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from harness.manual_clock import ManualClock
 
 
 def handed_back(stint: PreemptionTimer) -> bool:
@@ -23,7 +15,7 @@ def handed_back(stint: PreemptionTimer) -> bool:
 
 
 def test_a_place_that_nobody_wants_is_kept() -> None:
-    clock = Clock()
+    clock = ManualClock(0.0)
     stint = PreemptionTimer(clock=clock)
     for clock.now in (0.0, 1000.0, 100_000.0):
         assert not handed_back(stint)
@@ -32,7 +24,7 @@ def test_a_place_that_nobody_wants_is_kept() -> None:
 @pytest.mark.parametrize("preparation", [0.1, 5.0, 60.0])
 def test_the_repetition_costs_a_fourth_at_most(preparation: float) -> None:
     """Each stint embeds for four times what it prepares or longer: the time for a document grows with its length."""
-    clock = Clock()
+    clock = ManualClock(0.0)
     stint = PreemptionTimer(lambda: True, clock)
     clock.now = preparation
     assert not handed_back(stint)

@@ -16,10 +16,10 @@ from starlette.routing import Mount, Route
 from app.bootstrap import Resources
 from app.main import create_app
 from harness.running_service import Service
-from proofs.isolation.cases import SECRET, TEMPLATES, Case, Template, cases_of, unknown_words
+from proofs.isolation.cases import SECRET, TEMPLATES, EndpointCase, Template, cases_of, unknown_words
 from proofs.isolation.comparison import outcome, send, succeeded, tried
 from proofs.isolation.routes import Endpoint, endpoints
-from proofs.isolation.tenants import Attacker, Ids, World, invented, make_world, operators, own
+from proofs.isolation.tenants import Attacker, Ids, IsolationTenants, invented, make_isolation_tenants, operators, own
 
 
 def unopened() -> AbstractAsyncContextManager[Resources]:
@@ -34,8 +34,8 @@ SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
 
 
 @pytest.fixture(scope="module")
-def world(service: Service) -> Iterator[World]:
-    yield make_world(service, SECRET)
+def world(service: Service) -> Iterator[IsolationTenants]:
+    yield make_isolation_tenants(service, SECRET)
     print(
         f"\n{len(ENDPOINTS)} endpoints, {len(CASES)} cases, {tried['pairs']} comparisons, {tried['requests']} requests"
     )
@@ -47,7 +47,7 @@ def attempts(groups: Sequence[Sequence[str]], mine: Ids, theirs: Ids, nothing: I
         yield {**mine, **{name: theirs[name] for name in names}}, {**mine, **{name: nothing[name] for name in names}}
 
 
-def compare(case: Case, attacker: Attacker, theirs: Ids, form: str) -> None:
+def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> None:
     # One id at a time among one's own: a wall there does not hang on the role, so the strongest is enough.
     alone = [[name] for name in case.fields] if len(case.fields) > 1 and attacker.name.endswith("admin") else []
     for foreign, random in attempts([case.fields, *alone], attacker.ids[form], theirs, invented(form)):
@@ -73,7 +73,7 @@ def compare(case: Case, attacker: Attacker, theirs: Ids, form: str) -> None:
         if form == "name" or "kb" in case.fields
     ],
 )
-def test_what_is_anothers_is_not_there(world: World, case: Case, form: str) -> None:
+def test_what_is_anothers_is_not_there(world: IsolationTenants, case: EndpointCase, form: str) -> None:
     owner = world.owner(operators=case.operators)
 
     def things() -> Ids:
@@ -99,7 +99,7 @@ def test_what_is_anothers_is_not_there(world: World, case: Case, form: str) -> N
     "case", [case for case in CASES if {"document"} <= set(case.fields) <= SHAREABLE], ids=lambda case: str(case)
 )
 @pytest.mark.parametrize("form", ["name", "id"])
-def test_what_is_shared_under_another_name_is_not_there(world: World, case: Case, form: str) -> None:
+def test_what_is_shared_under_another_name_is_not_there(world: IsolationTenants, case: EndpointCase, form: str) -> None:
     """What the operator has in a knowledge base whose name the tenant has not given to one of its own."""
     operator = operators(world.a.service)
     theirs = own(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
@@ -131,9 +131,9 @@ def test_a_new_endpoint_is_noticed() -> None:
     assert found["DELETE /deep/{leaf}"] == ["path: leaf"]
 
 
-def test_the_comparison_can_tell(world: World) -> None:
+def test_the_comparison_can_tell(world: IsolationTenants) -> None:
     """The owner asking for what is there and for what is not: the difference that no one else may see."""
-    case = Case(Endpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), Template(), 0)
+    case = EndpointCase(Endpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), Template(), 0)
     for form in ("name", "id"):
         mine = world.shared[form]
         there, nothing = (outcome(send(world.a.admin, case, ids), ids) for ids in (mine, invented(form)))

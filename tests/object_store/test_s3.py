@@ -16,7 +16,7 @@ import pytest
 
 from app.object_store import ObjectMissing, ObjectStoreUnavailable, StoredObject
 from app.object_store.s3 import S3ObjectStore
-from harness.protocol_servers.s3 import AwkwardS3, Request, awkward_s3
+from harness.protocol_servers.s3 import AwkwardS3, ProxiedRequest, awkward_s3
 from tests.fixtures.s3 import CROWD, MotoProcess, S3Server
 from tests.object_store.conftest import S3Opener
 
@@ -111,7 +111,7 @@ async def test_frozen_server_every_call_ends_after_one_silence(
 async def test_server_frozen_between_parts_upload_ends(
     open_s3: S3Opener, freezable_s3: MotoProcess, a_file: AFile
 ) -> None:
-    def freeze_at_second_part(request: Request) -> None:
+    def freeze_at_second_part(request: ProxiedRequest) -> None:
         if "partNumber=2" in request.path:
             freezable_s3.freeze()
 
@@ -142,7 +142,7 @@ async def test_the_parts_of_a_cancelled_put_are_given_back(
 ) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
-    def hold_second_part(request: Request) -> None:
+    def hold_second_part(request: ProxiedRequest) -> None:
         if "partNumber=2" in request.path:
             arrived.set()
             go_on.wait(30)
@@ -180,7 +180,7 @@ async def test_a_cancelled_get_leaves_no_target(
 ) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
-    def hold_get(request: Request) -> None:
+    def hold_get(request: ProxiedRequest) -> None:
         if request.method == "GET":
             arrived.set()
             go_on.wait(30)
@@ -200,7 +200,7 @@ async def test_a_cancelled_get_leaves_no_target(
 
 @needs_no_signature
 async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile) -> None:
-    def lose(request: Request) -> None:
+    def lose(request: ProxiedRequest) -> None:
         if request.method == "PUT":
             request.body = request.body[:-1]
 
@@ -217,7 +217,7 @@ async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
 ) -> None:
     looks: list[str] = []
 
-    def hide(request: Request) -> int | None:
+    def hide(request: ProxiedRequest) -> int | None:
         looks.extend([request.path] if request.method == "HEAD" and "/d/" in request.path else [])
         return 404 if request.method == "HEAD" and looks.count(request.path) in hidden else None
 
@@ -236,7 +236,7 @@ async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
 async def test_a_server_that_ignores_ranges_is_noticed(
     open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
 ) -> None:
-    def forget(request: Request) -> None:
+    def forget(request: ProxiedRequest) -> None:
         request.headers.pop("Range", None)
 
     awkward.rule = forget

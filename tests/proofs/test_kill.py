@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from proofs.kill.__main__ import deck
-from proofs.kill.expectations import Expected, Passage, faults, mark
+from proofs.kill.expectations import Expected, ReturnedChunk, faults, mark
 from proofs.kill.ledger import Ledger, Slot
 from proofs.kill.stages import STAGES
 
@@ -14,9 +14,9 @@ PARTS = 6
 ANY = Expected(1, 3, True)
 
 
-def passages(serial: int, *, slot: int = 7, document: str = "doc_a") -> list[Passage]:
+def passages(serial: int, *, slot: int = 7, document: str = "doc_a") -> list[ReturnedChunk]:
     return [
-        Passage(document, index, PARTS, f"{mark(slot, serial, index + 1, PARTS)} some words of the passage")
+        ReturnedChunk(document, index, PARTS, f"{mark(slot, serial, index + 1, PARTS)} some words of the passage")
         for index in range(PARTS)
     ]
 
@@ -33,7 +33,7 @@ PLANTED = {
     "another slot's passage": ([*WHOLE[1:], passages(2, slot=8)[0]], "foreign"),
     "an older version than was seen": (passages(0), "out of date"),
     "a version that nobody sent": (passages(4), "out of date"),
-    "passages without a mark": ([Passage("doc_a", 0, 1, "words")], "mixed"),
+    "passages without a mark": ([ReturnedChunk("doc_a", 0, 1, "words")], "mixed"),
     "nothing at all": ([], "lost"),
 }
 
@@ -50,7 +50,10 @@ def test_a_whole_version_is_no_fault(serial: int) -> None:
 
 
 def test_long_paragraphs_have_passages_without_a_mark_of_their_own() -> None:
-    cut = [Passage("doc_a", 0, 2, f"{mark(7, 1, 1, 1)} the beginning"), Passage("doc_a", 1, 2, "and the end")]
+    cut = [
+        ReturnedChunk("doc_a", 0, 2, f"{mark(7, 1, 1, 1)} the beginning"),
+        ReturnedChunk("doc_a", 1, 2, "and the end"),
+    ]
     assert faults(7, cut, ANY) == []
 
 

@@ -7,19 +7,12 @@ import pytest
 from app.principal import Principal, Quotas, Role
 from app.quotas.local_limits import LocalLimits
 from app.quotas.types import RateLimitExceeded
+from harness.manual_clock import ManualClock
 
 ONE, OTHER, LINE = UUID(int=1), UUID(int=2), UUID(int=3)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def limits(clock: Clock, **changes: float) -> LocalLimits:
+def limits(clock: ManualClock, **changes: float) -> LocalLimits:
     return LocalLimits(changes.get("rate", 5.0), int(changes.get("searches", 2)), 1, clock=clock)
 
 
@@ -28,7 +21,7 @@ def caller(tenant_id: UUID, **quotas: int) -> Principal:
 
 
 def test_default_rate_allows_two_seconds_of_it_at_once_and_then_the_rate() -> None:
-    clock = Clock()
+    clock = ManualClock()
     made = limits(clock)
     states = [made.acquire_search(ONE) for _ in range(10)]
     assert (states[0].limit, states[0].remaining, states[-1].remaining, states[-1].reset_seconds) == (10, 9, 0, 2)
@@ -43,7 +36,7 @@ def test_default_rate_allows_two_seconds_of_it_at_once_and_then_the_rate() -> No
 
 
 def test_searches_at_once_are_limited_by_tenant_and_free_at_the_end() -> None:
-    made = limits(Clock())
+    made = limits(ManualClock())
     with made.track(caller(ONE), "concurrent_searches"), made.track(caller(ONE), "concurrent_searches"):
         with (
             pytest.raises(RateLimitExceeded, match="2 searches at once") as refused,
@@ -61,7 +54,7 @@ def test_searches_at_once_are_limited_by_tenant_and_free_at_the_end() -> None:
 
 
 def test_a_key_with_a_quota_is_limited_inside_its_tenant() -> None:
-    made = limits(Clock(), searches=3)
+    made = limits(ManualClock(), searches=3)
     narrow = Principal(
         ONE, "a tenant", Role.READER, key_quotas=Quotas(concurrent_searches=1), key_lineage_id=LINE, quotas=Quotas()
     )

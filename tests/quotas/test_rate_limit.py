@@ -14,22 +14,13 @@ from app.embedded_postgres import DatabaseUrls
 from app.ids import generate_id
 from app.quotas.rate_limit import PREFETCH_WINDOW_SECONDS, LocalBucket, SearchRateLimiter
 from app.quotas.types import NO_KEY, RateLimitExceeded
+from harness.manual_clock import ManualClock
 
 SLOW = 0.01
 
 
-@dataclass
-class Clock:
-    """A process's own clock, which the test sets; the database has another."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @dataclass(slots=True)
-class Process(SearchRateLimiter):
+class CountingRateLimiter(SearchRateLimiter):
     """Counts how often the database is asked."""
 
     asked: int = 0
@@ -92,8 +83,8 @@ async def test_a_refusal_says_how_long_to_wait(connected: Database, tenant_id: U
 
 
 async def test_a_refusal_is_not_asked_for_again(connected: Database, tenant_id: UUID) -> None:
-    clock = Clock()
-    process = Process(connected, clock=clock)
+    clock = ManualClock()
+    process = CountingRateLimiter(connected, clock=clock)
     assert await admitted(process, tenant_id, SLOW)
     assert not await admitted(process, tenant_id, SLOW)
     asked = process.asked
@@ -106,7 +97,10 @@ async def test_a_refusal_is_not_asked_for_again(connected: Database, tenant_id: 
 
 
 async def test_many_at_once_are_admitted_as_if_one_by_one(connected: Database, tenant_id: UUID) -> None:
-    rate, processes = 60.0, [Process(connected), Process(connected), Process(connected)]
+    rate, processes = (
+        60.0,
+        [CountingRateLimiter(connected), CountingRateLimiter(connected), CountingRateLimiter(connected)],
+    )
     begun = time.monotonic()
     answers = await asyncio.gather(
         *(admitted(processes[number % 3], tenant_id, rate) for number in range(600)),
@@ -117,15 +111,15 @@ async def test_many_at_once_are_admitted_as_if_one_by_one(connected: Database, t
 
 
 async def test_a_busy_process_asks_seldom(connected: Database, tenant_id: UUID) -> None:
-    process = Process(connected, clock=Clock())
+    process = CountingRateLimiter(connected, clock=ManualClock())
     for _ in range(400):
         assert await admitted(process, tenant_id, 400.0)
     assert process.asked <= 12
 
 
 async def test_what_was_taken_ahead_is_given_up(connected: Database, tenant_id: UUID) -> None:
-    clock = Clock()
-    process = Process(connected, clock=clock)
+    clock = ManualClock()
+    process = CountingRateLimiter(connected, clock=clock)
     for _ in range(10):
         await process.acquire(tenant_id, NO_KEY, 100.0)
     asked = process.asked
@@ -137,7 +131,7 @@ async def test_what_was_taken_ahead_is_given_up(connected: Database, tenant_id: 
 
 
 async def test_what_is_given_back_can_be_taken(connected: Database, tenant_id: UUID) -> None:
-    clock = Clock()
+    clock = ManualClock()
     rates = SearchRateLimiter(connected, clock=clock)
     await rates.acquire(tenant_id, NO_KEY, SLOW)
     rates.release(tenant_id, NO_KEY, SLOW)
@@ -147,7 +141,7 @@ async def test_what_is_given_back_can_be_taken(connected: Database, tenant_id: U
 
 
 async def test_another_rate_holds_at_once(connected: Database, tenant_id: UUID) -> None:
-    rates = SearchRateLimiter(connected, clock=Clock())
+    rates = SearchRateLimiter(connected, clock=ManualClock())
     assert (await rates.acquire(tenant_id, NO_KEY, 1000.0)).limit == 2000
     assert (await rates.acquire(tenant_id, NO_KEY, 2.0)).limit == 4
     taken = [await admitted(rates, tenant_id, 2.0) for _ in range(8)]

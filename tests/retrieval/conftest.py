@@ -30,7 +30,7 @@ LEVELS: list[dict[str, str]] = [
 
 
 @dataclass(frozen=True)
-class Passage:
+class SentDocument:
     """A document of one chunk: what was sent."""
 
     text: str
@@ -47,13 +47,13 @@ class Corpus:
     """``passages`` by document id."""
 
     tenant: Tenant
-    passages: dict[str, Passage] = field(default_factory=dict)
+    passages: dict[str, SentDocument] = field(default_factory=dict)
 
     def search(self, query: str, **body: Any) -> list[dict[str, Any]]:
         """The results, one for each document."""
         return results_of(ask(self.tenant.admin, query=query, **body))
 
-    def expected(self, asked: dict[str, str], keep: Callable[[dict[str, Any]], bool]) -> dict[str, Passage]:
+    def expected(self, asked: dict[str, str], keep: Callable[[dict[str, Any]], bool]) -> dict[str, SentDocument]:
         """The documents that a search with this scope and filter may return."""
         return {
             key: passage
@@ -113,7 +113,7 @@ def corpus(service: Service) -> Corpus:
             metadata["rare"] = "yes"
         scope = LEVELS[number // 2 % len(LEVELS)] if number % 2 else {}
         key = post_text(corpus.tenant, text, external_id=name, metadata=metadata, **scope)
-        corpus.passages[key] = Passage(text, metadata, scope)
+        corpus.passages[key] = SentDocument(text, metadata, scope)
 
     for number in range(40):
         put(f"document {number}", number)

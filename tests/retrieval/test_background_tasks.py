@@ -21,7 +21,7 @@ from app.retrieval.service import RetrievalService
 from app.retrieval.types import Message, Query, Reformulation, SearchRequest
 from app.worker.handlers import JobContext
 from harness.protocol_servers.chat import ChatServer, Talk
-from harness.protocol_servers.embedding import Received, replies_at_once
+from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, replies_at_once
 from tests.ingestion.workshop import Workshop, open_workshop
 
 # Longer than any of this takes, and shorter than what the search gives the model.
@@ -86,7 +86,7 @@ class Meeting:
         found = {"query": STANDALONE, "analysis": "The heron.", "indices_of_related_messages": [0]}
         return json.dumps({**found, "texts": [STANDALONE]})
 
-    def before_reply(self, request: Received) -> None:
+    def before_reply(self, request: ReceivedEmbeddingRequest) -> None:
         self.events.append(f"embedding of {len(request.inputs)}")
         self.embedding.set()
         if self.waited_for == "chat":

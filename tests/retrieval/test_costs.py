@@ -11,17 +11,11 @@ from app.filters import CompiledFilter, compile_filter
 from app.quotas.types import RateLimitExceeded
 from app.retrieval.costs import MAX_LIGHT_CALLS, FilterTooExpensive, SearchCosts
 from app.retrieval.repository import RetrieverQuery
+from harness.manual_clock import ManualClock
 
 ONE, OTHER, INDEX = UUID(int=1), UUID(int=2), UUID(int=3)
 PATTERNS: Mapping[str, object] = {"or": [{"blob": {"contains": f"part {number}"}} for number in range(16)]}
 FEW: Mapping[str, object] = {"and": [{"name": {"contains": "north"}}, {"year": {"gte": 2020}}]}
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def calls(expression: Mapping[str, object] | None, count: int = 1) -> list[RetrieverQuery]:
@@ -80,7 +74,7 @@ async def test_expensive_searches_of_all_tenants_have_two_places() -> None:
 
 
 async def test_filter_that_ran_out_of_time_is_refused_for_a_minute() -> None:
-    clock = Clock()
+    clock = ManualClock()
     costs = SearchCosts(1, 2, clock)
     costs.record_cost(ONE, calls(PATTERNS), 2.0, timed_out=True)
     with pytest.raises(FilterTooExpensive) as refused:

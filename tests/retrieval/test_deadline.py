@@ -22,7 +22,7 @@ from harness.protocol_servers.rerank import RerankServer
 from harness.protocol_servers.site_search import SiteSearchServer, bound_to
 from harness.protocol_servers.slow_link import SlowLink
 from harness.running_service import Service, Tenant, run_service, settings_for
-from tests.retrieval.test_degradation import Fragile
+from tests.retrieval.test_degradation import DegradableService
 
 TEXTS = ["The lantern hangs above the door.", "A ferry leaves at nine.", "Moss grows on the lantern."]
 SOURCE = {
@@ -42,7 +42,7 @@ def understands(talk: Talk) -> str:
 
 
 @dataclass(frozen=True)
-class World:
+class DependentService:
     """A service, and what it leans on."""
 
     service: Service
@@ -82,7 +82,7 @@ def conversation() -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DependentService]:
     urls = make_database()
     with (
         ChatServer(reply=understands) as chat,
@@ -107,11 +107,11 @@ def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory)
             for name, bases in {"local": ["default"], "both": ["default", "site"]}.items():
                 body = {"knowledge_bases": bases, "timeout_seconds": 2}
                 assert tenant.admin.put(f"/v1/agents/{name}", json=body).is_success
-            yield World(service, tenant, chat, embedding, reranker, site, link)
+            yield DependentService(service, tenant, chat, embedding, reranker, site, link)
 
 
 @pytest.fixture(autouse=True)
-def _healthy(world: World) -> None:
+def _healthy(world: DependentService) -> None:
     world.heal()
 
 
@@ -138,7 +138,7 @@ def logged(stream: io.StringIO) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "search.dropped"]
 
 
-def test_nothing_is_dropped_where_all_is_well(world: World, stream: io.StringIO) -> None:
+def test_nothing_is_dropped_where_all_is_well(world: DependentService, stream: io.StringIO) -> None:
     reply = world.search(rerank=True, strategy="multi_query", timeout_seconds=30)
     assert (reply.json()["warnings"], dropped_by(reply), logged(stream)) == ([], [], [])
 
@@ -161,7 +161,7 @@ def test_nothing_is_dropped_where_all_is_well(world: World, stream: io.StringIO)
     ids=["rewrite", "extra queries", "garbled order", "no order", "slow embedder", "no embedder", "source"],
 )
 def test_what_is_dropped_is_named_everywhere_and_the_search_answers(
-    world: World, stream: io.StringIO, break_: Any, body: dict[str, Any], dropped: str
+    world: DependentService, stream: io.StringIO, break_: Any, body: dict[str, Any], dropped: str
 ) -> None:
     break_(world)
     reply = world.search(timeout_seconds=3, **body)
@@ -175,7 +175,7 @@ def test_what_is_dropped_is_named_everywhere_and_the_search_answers(
     assert "lantern" not in json.dumps(line)
 
 
-def test_an_agent_is_answered_whatever_is_broken(world: World) -> None:
+def test_an_agent_is_answered_whatever_is_broken(world: DependentService) -> None:
     world.chat.fail("slow", times=99)
     world.embedding.fail("slow", times=None, seconds=30)
     world.site.fail("never", times=99)
@@ -185,7 +185,7 @@ def test_an_agent_is_answered_whatever_is_broken(world: World) -> None:
     assert [one.partition(":")[0] for one in dropped_by(reply)] == ["rewrite", "dense", "http_source", "rerank"]
 
 
-def test_without_time_the_reranker_is_not_asked(world: World) -> None:
+def test_without_time_the_reranker_is_not_asked(world: DependentService) -> None:
     asked = len(world.reranker.received)
     reply = world.search(rerank=True, timeout_seconds=time_budget.MIN_RERANK_SECONDS)
     assert reply.status_code == 200
@@ -194,9 +194,9 @@ def test_without_time_the_reranker_is_not_asked(world: World) -> None:
     assert len(world.reranker.received) == asked
 
 
-def test_the_extra_queries_are_given_up_before_the_dense_lane(world: World) -> None:
+def test_the_extra_queries_are_given_up_before_the_dense_lane(world: DependentService) -> None:
     """The lexical lane is out of reach: the dense one answers, and for what was asked alone."""
-    fragile = Fragile(world.service, world.embedding, world.tenant)
+    fragile = DegradableService(world.service, world.embedding, world.tenant)
     with fragile.locked("chunk_lexical"):
         reply = world.search(
             messages=None,
@@ -211,7 +211,7 @@ def test_the_extra_queries_are_given_up_before_the_dense_lane(world: World) -> N
     assert {place["lane"] for result in found["results"] for place in result.get("places", [])} == {"dense"}
 
 
-def test_a_model_that_never_answers_is_left_alone_after_a_while(world: World) -> None:
+def test_a_model_that_never_answers_is_left_alone_after_a_while(world: DependentService) -> None:
     world.chat.fail("slow", times=99)
     asked = len(world.chat.talks)
     told = [dropped_by(world.agent_search()) for _ in range(8)]
@@ -221,7 +221,7 @@ def test_a_model_that_never_answers_is_left_alone_after_a_while(world: World) ->
     assert len(world.chat.talks) - asked == sum("rewrite: timeout" in dropped for dropped in told)
 
 
-def test_a_model_that_asks_for_a_pause_gets_it(world: World) -> None:
+def test_a_model_that_asks_for_a_pause_gets_it(world: DependentService) -> None:
     world.chat.fail(429, times=99, retry_after="5")
     assert dropped_by(world.search(timeout_seconds=2)) == ["rewrite: rate_limited"]
     asked = len(world.chat.talks)
@@ -229,7 +229,7 @@ def test_a_model_that_asks_for_a_pause_gets_it(world: World) -> None:
     assert len(world.chat.talks) == asked
 
 
-def test_a_database_that_stalls_is_told_and_costs_no_more_than_the_budget(world: World) -> None:
+def test_a_database_that_stalls_is_told_and_costs_no_more_than_the_budget(world: DependentService) -> None:
     world.link.stall()
     reply = world.agent_search()
     assert reply.status_code == 503
@@ -237,7 +237,7 @@ def test_a_database_that_stalls_is_told_and_costs_no_more_than_the_budget(world:
     assert world.agent_search().json()
 
 
-async def test_a_lock_on_what_is_searched_is_an_error_and_no_empty_answer(world: World) -> None:
+async def test_a_lock_on_what_is_searched_is_an_error_and_no_empty_answer(world: DependentService) -> None:
     owner = await asyncpg.connect(world.service.urls.owner)
     try:
         await owner.execute("begin; lock table chunk_embedding, chunk_lexical in access exclusive mode")

@@ -40,7 +40,7 @@ def fresh() -> str:
 
 
 @dataclass(frozen=True)
-class Fragile:
+class DegradableService:
     """A service whose embedding endpoint and tables can be taken away, with three documents in it."""
 
     service: Service
@@ -73,7 +73,7 @@ class Fragile:
 
 
 @pytest.fixture(scope="module")
-def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DegradableService]:
     with EmbeddingServer(dimensions=64) as embedding:
         settings = settings_for(
             tmp_path_factory.mktemp("fragile"),
@@ -88,11 +88,11 @@ def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
             for text in ("the lantern hangs above the door", "a ferry leaves at nine", "moss grows on the lantern"):
                 post_text(tenant, text)
             settle(tenant)
-            yield Fragile(service, embedding, tenant)
+            yield DegradableService(service, embedding, tenant)
 
 
 @pytest.fixture(autouse=True)
-def _healthy(fragile: Fragile) -> Iterator[None]:
+def _healthy(fragile: DegradableService) -> Iterator[None]:
     """What the test before has broken is well again, and the service has found out: it leaves time between tries."""
     end = time.monotonic() + RECOVERY_SECONDS
     while ask(fragile.tenant.admin, query=fresh())["warnings"]:
@@ -103,7 +103,7 @@ def _healthy(fragile: Fragile) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("failure", ["disconnect", "garbage", "dimension", "nan", 401, 500])
-def test_without_the_model_words_answer(fragile: Fragile, failure: Any) -> None:
+def test_without_the_model_words_answer(fragile: DegradableService, failure: Any) -> None:
     fragile.embedding.fail(failure, times=None)
     answer = ask(fragile.tenant.admin, query=fresh())
     assert len(results_of(answer)) == 2
@@ -113,14 +113,14 @@ def test_without_the_model_words_answer(fragile: Fragile, failure: Any) -> None:
     assert (status, len(snippets)) == (200, 2)
 
 
-def test_threshold_without_the_model_is_not_applied(fragile: Fragile) -> None:
+def test_threshold_without_the_model_is_not_applied(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     answer = ask(fragile.tenant.admin, query=fresh(), score_threshold=0.99)
     assert len(results_of(answer)) == 2
     assert answer["warnings"] == [EMBEDDING_WARNING, "score_threshold was not applied where no similarity is known."]
 
 
-def test_a_question_that_was_asked_before_needs_no_model(fragile: Fragile) -> None:
+def test_a_question_that_was_asked_before_needs_no_model(fragile: DegradableService) -> None:
     question = fresh()
     first = results_of(ask(fragile.tenant.admin, query=question))
     fragile.embedding.fail(500, times=None)
@@ -131,7 +131,7 @@ def test_a_question_that_was_asked_before_needs_no_model(fragile: Fragile) -> No
     assert ask(other.admin, query=question)["warnings"] == [EMBEDDING_WARNING]
 
 
-def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragile: Fragile) -> None:
+def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragile: DegradableService) -> None:
     question, new = fresh(), "moss"
     fragile.embedding.fail(500, times=None)
     assert results_of(ask(fragile.tenant.admin, query=new))[0]["similarity"] is None
@@ -151,7 +151,7 @@ def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragil
     ]
 
 
-def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(fragile: Fragile) -> None:
+def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical", score_threshold=0.99)
     assert len(results_of(answer)) == 2
@@ -162,7 +162,9 @@ def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(frag
     ]
 
 
-def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside_words(fragile: Fragile) -> None:
+def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside_words(
+    fragile: DegradableService,
+) -> None:
     """How near the words are is not known; the vector, which has not found these, does not speak for them."""
     fragile.embedding.fail(500, times=None)
     queries = [fresh(), {"vector": [1.0] + [0.0] * 63, "text": "ferry"}]
@@ -171,7 +173,9 @@ def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside
     assert "score_threshold was not applied where no similarity is known." in answer["warnings"]
 
 
-def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_beside_them(fragile: Fragile) -> None:
+def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_beside_them(
+    fragile: DegradableService,
+) -> None:
     """The vector's lane has found them as well, for there is little else: how near the words are it does not tell."""
     fragile.embedding.fail(500, times=None)
     queries = [fresh(), {"vector": [1.0] + [0.0] * 63}]
@@ -183,14 +187,14 @@ def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_besid
     ]
 
 
-def test_a_lexical_search_with_a_threshold_is_not_answered_by_the_dense_lane(fragile: Fragile) -> None:
+def test_a_lexical_search_with_a_threshold_is_not_answered_by_the_dense_lane(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical"):
         body = {"query": fresh(), "strategy": "lexical", "score_threshold": 0.0, "timeout_seconds": 1}
         reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
 
 
-def test_vectors_are_left_out_while_their_lane_is_locked(fragile: Fragile) -> None:
+def test_vectors_are_left_out_while_their_lane_is_locked(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding"):
         answer = ask(fragile.tenant.admin, query=fresh(), return_vectors=True, explain=True, timeout_seconds=2)
     assert answer["warnings"] == ["The dense lane could not answer.", "The vectors could not be read."]
@@ -199,7 +203,7 @@ def test_vectors_are_left_out_while_their_lane_is_locked(fragile: Fragile) -> No
     assert answer["explain"]["knowledge_bases"] == [told]
 
 
-def test_a_dense_search_without_the_model_is_unavailable(fragile: Fragile) -> None:
+def test_a_dense_search_without_the_model_is_unavailable(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     body = {"query": fresh(), "strategy": "simple"}
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
@@ -209,7 +213,7 @@ def test_a_dense_search_without_the_model_is_unavailable(fragile: Fragile) -> No
     assert "embed;dur=" in reply.headers["Server-Timing"]
 
 
-def test_an_agent_s_search_without_lanes_tells_what_it_took(fragile: Fragile) -> None:
+def test_an_agent_s_search_without_lanes_tells_what_it_took(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding", "chunk_lexical"):
         messages = [{"role": "customer", "content": fresh()}]
         reply = fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages, "timeout_seconds": 2})
@@ -218,7 +222,7 @@ def test_an_agent_s_search_without_lanes_tells_what_it_took(fragile: Fragile) ->
     assert "dropped;desc=" in reply.headers["Server-Timing"]
 
 
-def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragile: Fragile) -> None:
+def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     vector = {"vector": [1.0] + [0.0] * 63}
     answer = ask(fragile.tenant.admin, queries=[fresh(), vector], strategy="simple")
@@ -229,7 +233,7 @@ def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragil
     ]
 
 
-def test_without_the_model_and_without_words_nothing_was_asked(fragile: Fragile) -> None:
+def test_without_the_model_and_without_words_nothing_was_asked(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "the of and"})
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
@@ -237,14 +241,14 @@ def test_without_the_model_and_without_words_nothing_was_asked(fragile: Fragile)
     assert fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 503
 
 
-def test_a_lexical_search_needs_no_model(fragile: Fragile) -> None:
+def test_a_lexical_search_needs_no_model(fragile: DegradableService) -> None:
     fragile.embedding.reset()
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical")
     assert (len(results_of(answer)), answer["warnings"]) == (2, [])
     assert fragile.embedding.requests == 0
 
 
-def test_a_slow_model_is_not_waited_for(fragile: Fragile) -> None:
+def test_a_slow_model_is_not_waited_for(fragile: DegradableService) -> None:
     fragile.embedding.fail("slow", times=None, seconds=30)
     status, snippets, seconds = fragile.agent_search()
     assert (status, len(snippets)) == (200, 2)
@@ -254,20 +258,20 @@ def test_a_slow_model_is_not_waited_for(fragile: Fragile) -> None:
     assert answer["warnings"] == [EMBEDDING_WARNING]
 
 
-def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: Fragile) -> None:
+def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical"):
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
         assert (len(results_of(answer)), answer["warnings"]) == (3, ["The lexical lane could not answer."])
     assert ask(fragile.tenant.admin, query=fresh())["warnings"] == []
 
 
-def test_words_answer_while_the_dense_lane_is_locked(fragile: Fragile) -> None:
+def test_words_answer_while_the_dense_lane_is_locked(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding"):
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
     assert (len(results_of(answer)), answer["warnings"]) == (2, ["The dense lane could not answer."])
 
 
-def test_no_lane_is_never_an_empty_answer(fragile: Fragile) -> None:
+def test_no_lane_is_never_an_empty_answer(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical", "chunk_embedding"):
         reply = fragile.tenant.admin.post(
             "/v1/knowledge-bases/default/search", json={"query": fresh(), "timeout_seconds": 1}
@@ -276,7 +280,7 @@ def test_no_lane_is_never_an_empty_answer(fragile: Fragile) -> None:
     assert int(reply.headers["Retry-After"]) > 0
 
 
-def test_the_worst_of_both_ends_inside_the_budget(fragile: Fragile) -> None:
+def test_the_worst_of_both_ends_inside_the_budget(fragile: DegradableService) -> None:
     fragile.embedding.fail("slow", times=None, seconds=30)
     with fragile.locked("chunk_lexical", "chunk_embedding"):
         status, problem, seconds = fragile.agent_search()
@@ -284,7 +288,7 @@ def test_the_worst_of_both_ends_inside_the_budget(fragile: Fragile) -> None:
     assert seconds < BUDGET
 
 
-def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: Fragile) -> None:
+def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: DegradableService) -> None:
     with fragile.locked("search_index"):
         started = time.monotonic()
         body = {"query": fresh(), "timeout_seconds": 1}
@@ -294,7 +298,7 @@ def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: Fragile) -> Non
 
 
 @asynccontextmanager
-async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[HybridRetriever, RetrieverQuery]]:
+async def open_finder(fragile: DegradableService, top_k: int) -> AsyncIterator[tuple[HybridRetriever, RetrieverQuery]]:
     """A finder on the service's database, and a call that asks the lexical lane for the lantern."""
     tenant_id = decode_id("ten", fragile.tenant.id)
     assert tenant_id is not None
@@ -320,7 +324,7 @@ async def open_finder(fragile: Fragile, top_k: int) -> AsyncIterator[tuple[Hybri
         await database.close()
 
 
-def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: Fragile) -> None:
+def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: DegradableService) -> None:
     victim = post_text(fragile.tenant, "lantern lantern lantern")
     settle(fragile.tenant)
 
@@ -342,7 +346,7 @@ def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: Fra
 
 @pytest.mark.parametrize(("top_k", "lane_rows", "rows"), [(1, 1, 1), (1, 2, 2), (2, 1, 2), (1, 100, 2)])
 def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
-    fragile: Fragile, top_k: int, lane_rows: int, rows: int
+    fragile: DegradableService, top_k: int, lane_rows: int, rows: int
 ) -> None:
     brought: list[int] = []
 
@@ -361,7 +365,9 @@ def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
 
 
 @pytest.mark.parametrize("reached", [True, False])
-def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(fragile: Fragile, reached: bool) -> None:
+def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(
+    fragile: DegradableService, reached: bool
+) -> None:
     """Where the lanes could not be asked once more nobody knows, and for an agent it is none."""
     asked: list[int] = []
 
@@ -383,7 +389,7 @@ def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(frag
 
 
 @pytest.mark.parametrize(("wanted", "times"), [(2, 2), (1, 1)])
-def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: Fragile, wanted: int, times: int) -> None:
+def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: DegradableService, wanted: int, times: int) -> None:
     """Of the first rows too few become hits, and asking for more fails; who has enough does not ask."""
     asked: list[int] = []
 
@@ -405,7 +411,7 @@ def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: Fragile, wan
     assert (course.notices, course.warnings, course.degraded_steps) == ([more] * (times - 1), [], {})
 
 
-def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> None:
+def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: DegradableService) -> None:
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=2) as (finder, call):
 
@@ -421,7 +427,7 @@ def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: Fragile) -> No
     assert len(wanted) == 2
 
 
-def test_a_stopped_endpoint(fragile: Fragile) -> None:
+def test_a_stopped_endpoint(fragile: DegradableService) -> None:
     fragile.embedding.fail("disconnect", times=None)  # the connections that are open
     with fragile.embedding.stopped():
         status, snippets, seconds = fragile.agent_search()

@@ -14,7 +14,7 @@ from app.ids import decode_id, encode_id
 from app.lexical.analyzer import get_analyzer
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
 from tests.lexical.reference import bm25s_scorer
-from tests.retrieval.conftest import Corpus, Passage, ask, ids_of
+from tests.retrieval.conftest import Corpus, SentDocument, ask, ids_of
 
 AVGDL = 100.0
 QUERIES = ["anchor", "candle dagger", "forest goblet harbor", "anchor anchor umbrella", "the umbrella of unknownword"]
@@ -55,7 +55,7 @@ def stored_vectors(corpus: Corpus) -> dict[str, np.ndarray[Any, np.dtype[np.floa
     return {encode_id("doc", row[0]): row[1].to_numpy().astype(np.float64) for row in rows}
 
 
-def cosines(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
+def cosines(corpus: Corpus, query: str, expected: dict[str, SentDocument]) -> dict[str, float]:
     (asked,) = asyncio.run(corpus.tenant.service.resources.embedders.default.embed_queries([query]))
     vector = asked.astype(np.float16).astype(np.float64)
     stored = stored_vectors(corpus)
@@ -63,7 +63,7 @@ def cosines(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[st
     return {key: float(stored[key] @ vector / np.linalg.norm(stored[key]) / np.linalg.norm(vector)) for key in expected}
 
 
-def bm25_scores(corpus: Corpus, query: str, expected: dict[str, Passage]) -> dict[str, float]:
+def bm25_scores(corpus: Corpus, query: str, expected: dict[str, SentDocument]) -> dict[str, float]:
     """Of the documents with at least one of the query's terms."""
     analyzer = get_analyzer("english")
     tokens = [analyzer.tokenize(passage.text) for passage in corpus.passages.values()]

@@ -15,7 +15,7 @@ from pgvector import SparseVector
 from app.db.index_ddl import VectorIndexSpec
 from app.embedded_postgres import DatabaseUrls
 from app.lexical.weights import DIMENSIONS, LexicalEntry, build_entries, compute_query_terms, compute_salt
-from tests.index_maintenance.world import SCOPE, FilledIndex, open_world
+from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, open_maintained_database
 
 # Above 5,000 chunks not all of them are scored; above 20,000, which is pretended, a sample tells what a filter passes.
 CHUNKS, PRETENDED = 5500, 100_000
@@ -134,7 +134,7 @@ def postings_of(entries: Sequence[LexicalEntry]) -> Postings:
 
 @pytest.fixture(scope="module")
 async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
-    async with open_world(database, threshold=CHUNKS) as world:
+    async with open_maintained_database(database, threshold=CHUNKS) as world:
         index, rng = await world.new_index(3), random.Random(4)
         texts = [rng.choices(TERMS, COMMON, k=rng.randint(3, 40)) for _ in range(CHUNKS)]
         # Terms that are repeated come close to what a term may add at most.

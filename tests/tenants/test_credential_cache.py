@@ -25,6 +25,7 @@ from app.tenants.auth.key_usage import KeyUsageRecorder
 from app.tenants.auth.sign_in_throttle import SignInThrottle
 from app.tenants.service import KeyService, TenantService
 from app.tenants.types import IssuedKey, generate_key, hash_key
+from harness.manual_clock import ManualClock
 from tests.db.test_broken_connections import cutting
 
 # Longer than any test takes: what ends earlier has been told of.
@@ -34,7 +35,7 @@ OPERATOR_KEY = "the operator's key of these tests"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(ControlPlaneDatabase):
+class CountingControlPlane(ControlPlaneDatabase):
     """Counts what is asked, and may hold an answer back."""
 
     asked: list[bytes] = field(default_factory=list)
@@ -48,10 +49,10 @@ class Asked(ControlPlaneDatabase):
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class AuthenticatingProcess:
     """What tells who is calling in one process."""
 
-    system: Asked
+    system: CountingControlPlane
     authenticator: Authenticator
     tenants: TenantService
 
@@ -93,38 +94,38 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> float:
 @asynccontextmanager
 async def process(
     url: str, *, seconds: float = LONG, most: int = MAX_KEYS, clock: Callable[[], float] = time.monotonic
-) -> AsyncIterator[Process]:
+) -> AsyncIterator[AuthenticatingProcess]:
     async def furnish(_session: Session, _tenant_id: UUID) -> None:
         """These tenants need nothing."""
 
     database = Database.connect(url, pool_size=2)
-    system = Asked(database)
+    system = CountingControlPlane(database)
     system.answers.set()
     known = CredentialCache(system, seconds, most, clock)
     authenticator = Authenticator(known, hash_key(OPERATOR_KEY), KeyUsageRecorder(database), SignInThrottle(20))
     tenants = TenantService(database, system, JobQueue(database, system, 5), known, furnish)
     try:
-        yield Process(system, authenticator, tenants)
+        yield AuthenticatingProcess(system, authenticator, tenants)
     finally:
         await authenticator.close()
         await database.close()
 
 
 @pytest.fixture
-async def one(database: DatabaseUrls) -> AsyncIterator[Process]:
+async def one(database: DatabaseUrls) -> AsyncIterator[AuthenticatingProcess]:
     async with process(database.app) as opened:
         yield opened
 
 
 @pytest.fixture
-async def other(database: DatabaseUrls) -> AsyncIterator[Process]:
+async def other(database: DatabaseUrls) -> AsyncIterator[AuthenticatingProcess]:
     """Another process on the same database."""
     async with process(database.app) as opened:
         yield opened
 
 
 @pytest.fixture
-async def key(one: Process) -> IssuedKey:
+async def key(one: AuthenticatingProcess) -> IssuedKey:
     """The first key of a new tenant."""
     _, issued = await one.tenants.create("a tenant")
     return issued
@@ -140,7 +141,7 @@ async def untold(owner: asyncpg.Connection) -> AsyncIterator[None]:
         await owner.execute(f"alter table {table} enable trigger {table}_changed")
 
 
-async def test_a_key_is_looked_up_once(one: Process, key: IssuedKey) -> None:
+async def test_a_key_is_looked_up_once(one: AuthenticatingProcess, key: IssuedKey) -> None:
     await one.keeps(key)
     for _ in range(5):
         assert not await one.is_asked(key)
@@ -149,7 +150,7 @@ async def test_a_key_is_looked_up_once(one: Process, key: IssuedKey) -> None:
     assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, own, "first key", key_lineage_id=own)
 
 
-async def test_many_requests_at_once_look_a_key_up_once(one: Process, key: IssuedKey) -> None:
+async def test_many_requests_at_once_look_a_key_up_once(one: AuthenticatingProcess, key: IssuedKey) -> None:
     await one.keeps(key)
     known = one.authenticator.credential_cache
     known._cached.clear()
@@ -167,7 +168,7 @@ async def test_many_requests_at_once_look_a_key_up_once(one: Process, key: Issue
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_look_up_that_began_before_a_change_is_not_joined(one: Process, key: IssuedKey) -> None:
+async def test_a_look_up_that_began_before_a_change_is_not_joined(one: AuthenticatingProcess, key: IssuedKey) -> None:
     issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
     await one.keeps(issued)
     one.authenticator.credential_cache._cached.clear()
@@ -183,7 +184,7 @@ async def test_a_look_up_that_began_before_a_change_is_not_joined(one: Process, 
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_revoked_key_is_refused_by_the_very_next_request(one: Process, key: IssuedKey) -> None:
+async def test_a_revoked_key_is_refused_by_the_very_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
     for _ in range(5):
         issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
         await one.keeps(issued)
@@ -192,7 +193,7 @@ async def test_a_revoked_key_is_refused_by_the_very_next_request(one: Process, k
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_deleted_tenant_is_refused_by_the_very_next_request(one: Process, key: IssuedKey) -> None:
+async def test_a_deleted_tenant_is_refused_by_the_very_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
     second = await one.keys(key.row.tenant_id).issue("another", Role.WRITER)
     for issued in (key, second):
         await one.keeps(issued)
@@ -202,13 +203,17 @@ async def test_a_deleted_tenant_is_refused_by_the_very_next_request(one: Process
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_renamed_tenant_has_its_new_name_in_the_very_next_request(one: Process, key: IssuedKey) -> None:
+async def test_a_renamed_tenant_has_its_new_name_in_the_very_next_request(
+    one: AuthenticatingProcess, key: IssuedKey
+) -> None:
     await one.keeps(key)
     await one.tenants.update(key.row.tenant_id, name="another name")
     assert (await one.authenticator.authenticate(key.secret)).tenant_name == "another name"
 
 
-async def test_another_process_refuses_it_when_it_is_told(one: Process, other: Process, key: IssuedKey) -> None:
+async def test_another_process_refuses_it_when_it_is_told(
+    one: AuthenticatingProcess, other: AuthenticatingProcess, key: IssuedKey
+) -> None:
     await other.keeps(key)
     await one.keys(key.row.tenant_id).revoke(key.row.id)
     assert await until(lambda: other.refuses(key)) < LONG / 100
@@ -226,7 +231,7 @@ async def test_another_process_refuses_it_when_it_is_told(one: Process, other: P
     ],
 )
 async def test_every_way_to_end_a_key_is_told(
-    other: Process, key: IssuedKey, owner: asyncpg.Connection, sql: str
+    other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, sql: str
 ) -> None:
     await other.keeps(key)
     await owner.execute(sql, key.row.tenant_id)
@@ -244,7 +249,7 @@ async def test_every_way_to_end_a_key_is_told(
     ids=["role", "key's name", "tenant's name", "narrowed"],
 )
 async def test_what_a_key_may_do_is_told(
-    other: Process, key: IssuedKey, owner: asyncpg.Connection, sql: str, value: object
+    other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, sql: str, value: object
 ) -> None:
     await other.keeps(key)
     before = await other.authenticator.authenticate(key.secret)
@@ -259,7 +264,9 @@ async def test_what_a_key_may_do_is_told(
     assert value in seen
 
 
-async def test_other_tenants_stay_known(one: Process, other: Process, key: IssuedKey) -> None:
+async def test_other_tenants_stay_known(
+    one: AuthenticatingProcess, other: AuthenticatingProcess, key: IssuedKey
+) -> None:
     _, neighbour = await one.tenants.create("a neighbour")
     await other.keeps(key)
     await other.keeps(neighbour)
@@ -268,7 +275,7 @@ async def test_other_tenants_stay_known(one: Process, other: Process, key: Issue
     assert not await other.is_asked(neighbour)
 
 
-async def test_an_answer_from_before_a_change_is_not_kept(one: Process, key: IssuedKey) -> None:
+async def test_an_answer_from_before_a_change_is_not_kept(one: AuthenticatingProcess, key: IssuedKey) -> None:
     await one.keeps(await one.keys(key.row.tenant_id).issue("so that it listens", Role.READER))
     one.system.answers.clear()
     before = len(one.system.asked)
@@ -317,7 +324,7 @@ async def nobody_listens(superuser: asyncpg.Connection, owner: asyncpg.Connectio
 
 @pytest.mark.usefixtures("untold")
 async def test_what_was_known_ends_with_the_connection(
-    other: Process, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
+    other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
 ) -> None:
     await other.keeps(key)
     await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
@@ -327,7 +334,7 @@ async def test_what_was_known_ends_with_the_connection(
 
 
 async def test_after_a_break_it_keeps_again(
-    other: Process, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
+    other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
 ) -> None:
     await other.keeps(key)
     async with nobody_listens(superuser, owner):
@@ -338,18 +345,8 @@ async def test_after_a_break_it_keeps_again(
     await until(lambda: other.refuses(key))
 
 
-@dataclass
-class Clock:
-    """Stands until it is moved."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_a_key_is_kept_for_its_time_and_no_longer(database: DatabaseUrls, key: IssuedKey) -> None:
-    clock = Clock()
+    clock = ManualClock()
     async with process(database.app, seconds=5.0, clock=clock) as made:
         await made.keeps(key)
         clock.now += 4.9
@@ -359,8 +356,10 @@ async def test_a_key_is_kept_for_its_time_and_no_longer(database: DatabaseUrls, 
         assert not await made.is_asked(key)
 
 
-async def test_a_key_is_not_kept_beyond_its_end(database: DatabaseUrls, one: Process, key: IssuedKey) -> None:
-    clock, ends = Clock(), datetime.now(UTC) + timedelta(seconds=LONG / 2)
+async def test_a_key_is_not_kept_beyond_its_end(
+    database: DatabaseUrls, one: AuthenticatingProcess, key: IssuedKey
+) -> None:
+    clock, ends = ManualClock(), datetime.now(UTC) + timedelta(seconds=LONG / 2)
     issued = await one.keys(key.row.tenant_id).issue("until then", Role.READER, expires_at=ends)
     async with process(database.app, clock=clock) as made:
         await made.keeps(issued)
@@ -370,19 +369,21 @@ async def test_a_key_is_not_kept_beyond_its_end(database: DatabaseUrls, one: Pro
         assert await made.is_asked(issued)
 
 
-async def test_an_expired_key_is_refused(one: Process, key: IssuedKey) -> None:
+async def test_an_expired_key_is_refused(one: AuthenticatingProcess, key: IssuedKey) -> None:
     ends = datetime.now(UTC) + timedelta(seconds=0.5)
     issued = await one.keys(key.row.tenant_id).issue("short", Role.READER, expires_at=ends)
     await until(lambda: one.refuses(issued))
     assert datetime.now(UTC) >= ends
 
 
-async def test_a_key_without_an_end_that_says_so(one: Process, key: IssuedKey, owner: asyncpg.Connection) -> None:
+async def test_a_key_without_an_end_that_says_so(
+    one: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection
+) -> None:
     await owner.execute("update api_key set expires_at = 'infinity' where id = $1", key.row.id)
     await one.keeps(key)
 
 
-async def test_the_least_used_are_forgotten(database: DatabaseUrls, one: Process, key: IssuedKey) -> None:
+async def test_the_least_used_are_forgotten(database: DatabaseUrls, one: AuthenticatingProcess, key: IssuedKey) -> None:
     first, second, third = [await one.keys(key.row.tenant_id).issue(f"key {n}", Role.READER) for n in range(3)]
     async with process(database.app, most=2) as made:
         await made.keeps(first)
@@ -408,7 +409,7 @@ async def test_keys_that_are_none_push_nobody_out(database: DatabaseUrls, key: I
 
 
 async def test_what_anybody_may_say_on_the_channel_does_no_harm(
-    other: Process, key: IssuedKey, owner: asyncpg.Connection
+    other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection
 ) -> None:
     await other.keeps(key)
     for payload in ("", "nonsense", "x" * 7000):

@@ -17,8 +17,8 @@ from app.tenants.auth.jwks import (
     IssuerUnavailable,
     JwksClient,
 )
+from harness.manual_clock import ManualClock
 from harness.protocol_servers.token_issuer import Issuer, SigningKey
-from tests.tenants.test_sign_in_throttle import Clock
 
 DISCOVERY = "/.well-known/openid-configuration"
 
@@ -30,7 +30,9 @@ def issuer() -> Iterator[Issuer]:
 
 
 @asynccontextmanager
-async def opened(issuer: Issuer, clock: Clock, *, jwks: str | None = None, name: str = "") -> AsyncIterator[JwksClient]:
+async def opened(
+    issuer: Issuer, clock: ManualClock, *, jwks: str | None = None, name: str = ""
+) -> AsyncIterator[JwksClient]:
     keys = JwksClient(name or issuer.url, jwks, clock)
     try:
         yield keys
@@ -39,7 +41,7 @@ async def opened(issuer: Issuer, clock: Clock, *, jwks: str | None = None, name:
 
 
 async def test_keys_are_fetched_once_while_they_are_fresh(issuer: Issuer) -> None:
-    clock = Clock()
+    clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert issuer.asked == {}
         found = await asyncio.gather(*(keys.find("first") for _ in range(20)))
@@ -53,13 +55,13 @@ async def test_keys_are_fetched_once_while_they_are_fresh(issuer: Issuer) -> Non
 
 
 async def test_where_the_keys_are_may_be_told(issuer: Issuer) -> None:
-    async with opened(issuer, Clock(), jwks=f"{issuer.url}/keys") as keys:
+    async with opened(issuer, ManualClock(), jwks=f"{issuer.url}/keys") as keys:
         assert await keys.find("first")
     assert issuer.asked == {"/keys": 1}
 
 
 async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: Issuer) -> None:
-    clock = Clock()
+    clock = ManualClock()
     async with opened(issuer, clock, jwks=f"{issuer.url}/keys") as keys:
         assert await keys.find("first")
         issuer.keys.append(SigningKey.make("second"))
@@ -74,7 +76,7 @@ async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: Issuer) -> None
 
 
 async def test_a_key_that_the_issuer_drops_is_dropped(issuer: Issuer) -> None:
-    clock = Clock()
+    clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
         issuer.keys[:] = [SigningKey.make("second")]
@@ -85,7 +87,7 @@ async def test_a_key_that_the_issuer_drops_is_dropped(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("status", [302, 404, 500])
 async def test_keys_are_kept_while_the_issuer_is_down(issuer: Issuer, status: int) -> None:
-    clock = Clock()
+    clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
         issuer.failing = status
@@ -100,7 +102,7 @@ async def test_keys_are_kept_while_the_issuer_is_down(issuer: Issuer, status: in
 
 
 async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: Issuer) -> None:
-    clock = Clock()
+    clock = ManualClock()
     issuer.failing = 503
     async with opened(issuer, clock) as keys:
         for _ in range(3):
@@ -113,7 +115,7 @@ async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: Issuer) -
 
 
 async def test_nobody_listens_there() -> None:
-    async with opened(Issuer(), Clock(), name="http://127.0.0.1:1") as keys:
+    async with opened(Issuer(), ManualClock(), name="http://127.0.0.1:1") as keys:
         with pytest.raises(IssuerUnavailable):
             await keys.find("first")
 
@@ -149,7 +151,7 @@ PLAIN = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "k
 async def test_answers_that_are_none(issuer: Issuer, path: str, answer: Any) -> None:
     told = answer if isinstance(answer, bytes) else json.dumps(answer).replace("<url>", issuer.url).encode()
     issuer.answers[path] = told
-    async with opened(issuer, Clock()) as keys:
+    async with opened(issuer, ManualClock()) as keys:
         with pytest.raises(IssuerUnavailable):
             await keys.find("first")
 
@@ -158,7 +160,7 @@ async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer:
     public = issuer.keys[0].public
     unnamed = {name: value for name, value in public.items() if name != "kid"}
     issuer.answers["/keys"] = {"keys": [{**public, "kid": "enc", "use": "enc"}, unnamed, {**public, "kid": "good"}]}
-    async with opened(issuer, Clock()) as keys:
+    async with opened(issuer, ManualClock()) as keys:
         assert await keys.find("good")
         assert await keys.find("enc") is None
 
@@ -173,7 +175,7 @@ async def test_a_safe_issuer_s_keys_are_not_fetched_in_the_open(scheme: str, fol
         return httpx2.Response(200, stream=httpx2.ByteStream(json.dumps(found).encode()))
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
-        keys = JwksClient(name, None, Clock(), client)
+        keys = JwksClient(name, None, ManualClock(), client)
         if followed:
             assert await keys.find("first")
         else:

@@ -18,7 +18,7 @@ from app.principal import Role
 from app.tenants.auth.credential_cache import CredentialCache
 from app.tenants.auth.key_usage import KeyUsageRecorder
 from app.tenants.service import KeyService, TenantService
-from tests.tenants.test_sign_in_throttle import Clock
+from harness.manual_clock import ManualClock
 
 NEVER = 3600.0
 
@@ -65,7 +65,7 @@ async def test_a_use_is_written_in_the_background(db: Database, owner: asyncpg.C
 
 async def test_a_key_is_written_once_in_a_while(db: Database, owner: asyncpg.Connection) -> None:
     tenant_id, (key,) = await new_keys(db, 1)
-    clock = Clock()
+    clock = ManualClock()
     uses = KeyUsageRecorder(db, write_interval_seconds=60, poll_interval_seconds=NEVER, clock=clock)
 
     async def after(seconds: float) -> datetime:

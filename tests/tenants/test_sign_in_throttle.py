@@ -1,21 +1,10 @@
 """Failed sign-ins: counted by address for a minute, in bounded memory."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from app.tenants.auth.sign_in_throttle import WINDOW_SECONDS, SignInThrottle
 from app.tenants.types import TooManyFailedSignIns
-
-
-@dataclass
-class Clock:
-    """Stands until it is moved."""
-
-    now: float = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from harness.manual_clock import ManualClock
 
 
 def refused(failures: SignInThrottle, address: str) -> float | None:
@@ -28,7 +17,7 @@ def refused(failures: SignInThrottle, address: str) -> float | None:
 
 
 def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> None:
-    clock = Clock()
+    clock = ManualClock()
     failures = SignInThrottle(3, clock=clock)
     assert [refused(failures, "192.0.2.1") for _ in range(3)] == [None] * 3
     clock.now += 20
@@ -52,13 +41,13 @@ def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> No
     ],
 )
 def test_whose_failures_count_together(first: str, second: str, same: bool) -> None:
-    failures = SignInThrottle(1, clock=Clock())
+    failures = SignInThrottle(1, clock=ManualClock())
     assert refused(failures, first) is None
     assert (refused(failures, second) is not None) is same
 
 
 def test_the_longest_quiet_are_forgotten_first() -> None:
-    failures = SignInThrottle(1, max_addresses=2, clock=Clock())
+    failures = SignInThrottle(1, max_addresses=2, clock=ManualClock())
     for address in ("a", "b"):
         assert refused(failures, address) is None
     assert refused(failures, "a") is not None

@@ -15,7 +15,7 @@ from app.cleanup.sweep_repository import SweepRepository
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.webhooks.delivery_runner import WebhookDeliverer
 from app.webhooks.types import DeliveryFailed, Webhook, WebhookPaused
-from harness.protocol_servers.webhook import Received, WebhookReceiver
+from harness.protocol_servers.webhook import ReceivedWebhook, WebhookReceiver
 from tests.ingestion.workshop import Workshop, until
 
 CREATED = "knowledge_base.created"
@@ -82,7 +82,7 @@ async def test_a_worker_sends_what_is_due(
     assert len({one.id for one in receiver.received}) == 3
 
 
-def told(request: Received) -> tuple[str, str]:
+def told(request: ReceivedWebhook) -> tuple[str, str]:
     """When it happened, and the name of the knowledge base."""
     body = json.loads(request.body)
     return body["timestamp"], body["data"]["knowledge_base_name"]

@@ -11,7 +11,7 @@ import pytest
 from app.api.openai.vector_store_search import VectorStoreSearchRequest
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from tests.api.conftest import Fragile
+from tests.api.conftest import BreakableService
 from tests.api.openai.errors import failure
 
 FILES = "/openai/v1/files"
@@ -183,7 +183,7 @@ def test_what_is_deleted_is_gone_and_counted(service: Service) -> None:
     assert {name: left[name] for name in (*TABLES, "objects")} == dict.fromkeys((*TABLES, "objects"), 0)
 
 
-def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: Fragile) -> None:
+def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: BreakableService) -> None:
     tenant = fragile.service.new_tenant("batches")
     files = [keep(tenant.admin, f"Text {number}.") for number in range(3)]
     archive = keep(tenant.admin, "PK\x05\x06" + "\0" * 18, name="a.zip")
@@ -207,7 +207,7 @@ def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: Fragile) -
     assert (counts["completed"], counts["in_progress"]) == (3, 0)
 
 
-def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: Fragile) -> None:
+def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: BreakableService) -> None:
     """Nothing found in half a search says nothing of what is there."""
     tenant = fragile.service.new_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")

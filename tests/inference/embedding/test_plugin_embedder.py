@@ -61,7 +61,7 @@ def failing(settings):
 """
 
 
-class Scripted:
+class ScriptedEmbedder:
     """Gives what the test wants, or raises it."""
 
     identity = EmbeddingIdentity("scripted", 2, "fp32", "", "")
@@ -134,8 +134,8 @@ def test_a_name_that_nobody_brings(plugins: Plugins) -> None:
 @pytest.mark.parametrize("gives", [np.array([[3, 4], [0, 1]], np.float32), [[3.0, 4.0], [0, 0.5]]])
 async def test_vectors_come_out_at_unit_length(gives: Any) -> None:
     expected = np.array([[0.6, 0.8], [0, 1]], np.float32)
-    queries = await PluginEmbedder("it", Scripted(gives)).embed_queries(["a", "b"])
-    made = await PluginEmbedder("it", Scripted(Embeddings(gives, 7))).embed_documents(["a", "b"])
+    queries = await PluginEmbedder("it", ScriptedEmbedder(gives)).embed_queries(["a", "b"])
+    made = await PluginEmbedder("it", ScriptedEmbedder(Embeddings(gives, 7))).embed_documents(["a", "b"])
     for vectors in (queries, made.vectors):
         assert vectors.dtype == np.float32
         assert np.allclose(vectors, expected)
@@ -159,7 +159,7 @@ async def test_vectors_come_out_at_unit_length(gives: Any) -> None:
 )
 async def test_vectors_that_are_none(gives: Any, error: type[AppError]) -> None:
     for wrapped in (gives, Embeddings(gives, 1)) if not isinstance(gives, Exception) else (gives, gives):
-        plugged = PluginEmbedder("it", Scripted(wrapped))
+        plugged = PluginEmbedder("it", ScriptedEmbedder(wrapped))
         embed: Callable[[Sequence[str]], Any] = plugged.embed_queries
         if isinstance(wrapped, Embeddings):
             embed = plugged.embed_documents
@@ -170,17 +170,17 @@ async def test_vectors_that_are_none(gives: Any, error: type[AppError]) -> None:
 @pytest.mark.parametrize("gives", [[[1.0, 0.0], [0.0, 1.0]], Embeddings(np.eye(2, dtype=np.float32), None)])  # type: ignore[arg-type]
 async def test_passages_need_their_cost(gives: Any) -> None:
     with pytest.raises(EmbeddingRejected, match="no Embeddings"):
-        await PluginEmbedder("it", Scripted(gives)).embed_documents(["a", "b"])
+        await PluginEmbedder("it", ScriptedEmbedder(gives)).embed_documents(["a", "b"])
 
 
 @pytest.mark.parametrize("counts", [[1], [1, -1], ["a", "b"], None, RuntimeError("whatever")])
 def test_counts_that_are_none(counts: Any) -> None:
     with pytest.raises(EmbeddingRejected):
-        PluginEmbedder("it", Scripted([], counts)).count_tokens(["a", "b"])
+        PluginEmbedder("it", ScriptedEmbedder([], counts)).count_tokens(["a", "b"])
 
 
 async def test_the_rest_is_the_plugin_s(plugins: Plugins) -> None:
-    inner = Scripted([[1.0, 0.0]], counts=np.array([2, 3]))
+    inner = ScriptedEmbedder([[1.0, 0.0]], counts=np.array([2, 3]))
     plugged = PluginEmbedder("it", inner)
     assert plugged.count_tokens(["a", "b"]) == [2, 3]
     await plugged.check()
@@ -188,7 +188,7 @@ async def test_the_rest_is_the_plugin_s(plugins: Plugins) -> None:
     assert inner.closed
 
 
-class Seeing(Scripted):
+class Seeing(ScriptedEmbedder):
     """Takes pictures too."""
 
     @property
@@ -217,7 +217,7 @@ async def test_pictures_are_checked_like_texts() -> None:
 
 
 async def test_a_plugin_may_take_none() -> None:
-    plugged = PluginEmbedder("it", Scripted([]))
+    plugged = PluginEmbedder("it", ScriptedEmbedder([]))
     assert plugged.image_embedder is None
     with pytest.raises(EmbeddingRejected, match="takes no pictures"):
         await plugged.embed_images([])

@@ -37,7 +37,7 @@ def failing(settings):
 """
 
 
-class Scripted:
+class ScriptedReranker:
     """Gives what the test wants, or raises it."""
 
     name = "scripted"
@@ -55,7 +55,7 @@ class Scripted:
         self.closed = True
 
 
-class Sleeping(Scripted):
+class Sleeping(ScriptedReranker):
     async def rerank(self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float) -> Any:
         await asyncio.sleep(60)
 
@@ -91,7 +91,7 @@ def test_a_name_that_nobody_brings(plugins: Plugins) -> None:
 
 
 async def test_scores_are_checked() -> None:
-    plugged = PluginReranker("it", Scripted({np.int64(1): np.float32(0.5), 0: float("nan")}))
+    plugged = PluginReranker("it", ScriptedReranker({np.int64(1): np.float32(0.5), 0: float("nan")}))
     assert await plugged.rerank("q", ["a", "b"], top_n=2, timeout_seconds=5) == {1: 0.5}
     assert await plugged.rerank("q", [], top_n=2, timeout_seconds=5) == {}
 
@@ -112,7 +112,7 @@ async def test_scores_are_checked() -> None:
 )
 async def test_whatever_is_wrong_is_told_one_way(gives: Any, reason: RerankFailureReason) -> None:
     with pytest.raises(RerankUnavailable) as raised:
-        await PluginReranker("it", Scripted(gives)).rerank("q", ["a", "b"], top_n=2, timeout_seconds=5)
+        await PluginReranker("it", ScriptedReranker(gives)).rerank("q", ["a", "b"], top_n=2, timeout_seconds=5)
     assert raised.value.reason == reason
 
 
@@ -123,6 +123,6 @@ async def test_its_time_has_an_end() -> None:
 
 
 async def test_its_end_is_the_plugin_s() -> None:
-    inner = Scripted({})
+    inner = ScriptedReranker({})
     await PluginReranker("it", inner).close()
     assert inner.closed

@@ -27,7 +27,7 @@ def unknown_if_long(texts: Sequence[str]) -> list[int]:
     return [sum(1 if len(word) > 100 else -(-len(word) // 3) for word in each) for each in found]
 
 
-class Calls:
+class CountingTokenCounter:
     def __init__(self, count: TokenCounter) -> None:
         self.count, self.made = count, 0
 
@@ -230,7 +230,7 @@ def test_few_calls_of_the_counter(count: TokenCounter, calls: int) -> None:
     tree = build_tree(ParsedDocument(blocks))
     assert len(tree.text) > 150_000
     for name in NAMES:
-        counter = Calls(count)
+        counter = CountingTokenCounter(count)
         assert len(drafts(name, tree, ChunkSizes(), counter)) > 150
         assert counter.made <= calls
 

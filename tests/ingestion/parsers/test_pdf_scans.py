@@ -17,7 +17,7 @@ TEXT = "This page has a line of text."
 NOT_INSTALLED = "no OCR language data is installed"
 
 
-class Book:
+class PdfBuilder:
     """A PDF in the making."""
 
     def __init__(self) -> None:
@@ -51,8 +51,8 @@ class Book:
 
 
 @pytest.fixture
-def book() -> Book:
-    return Book()
+def book() -> PdfBuilder:
+    return PdfBuilder()
 
 
 SCAN = (png(text_picture()), (0.0, 0.0, 330.0, 100.0))
@@ -62,7 +62,7 @@ def picture(number: int, *, side: int = 80) -> bytes:
     return png(Image.new("RGB", (side, side), (number, 0, 0)))
 
 
-def test_pages_that_look_like_scans_are_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_pages_that_look_like_scans_are_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     for is_scan in [False, True, False, True, True, True, False]:
         book.page("", SCAN) if is_scan else book.page()
     document = pdf_parser.parse(book.save(tmp_path), options)
@@ -72,7 +72,7 @@ def test_pages_that_look_like_scans_are_named(book: Book, options: ParseOptions,
     ]
 
 
-def test_one_page_that_looks_like_a_scan_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_one_page_that_looks_like_a_scan_is_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
     document = pdf_parser.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0))
@@ -83,7 +83,7 @@ def test_one_page_that_looks_like_a_scan_is_named(book: Book, options: ParseOpti
     ]
 
 
-def test_scans_alone_say_what_to_install(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_scans_alone_say_what_to_install(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.page("", SCAN)
     ocr = LanguageData(missing=("eng", "deu"))
     with pytest.raises(
@@ -92,7 +92,7 @@ def test_scans_alone_say_what_to_install(book: Book, options: ParseOptions, tmp_
         pdf_parser.parse(book.save(tmp_path), replace(options, ocr=ocr))
 
 
-def test_scans_are_read_among_other_pages(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_scans_are_read_among_other_pages(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
     book.page("", (picture(1), (0, 0, 400, 400)))
@@ -106,13 +106,13 @@ def test_scans_are_read_among_other_pages(book: Book, options: ParseOptions, tmp
     ]
 
 
-def test_a_scan_that_lies_sideways_in_its_page_is_read(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_a_scan_that_lies_sideways_in_its_page_is_read(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     turned = png(text_picture().transpose(Image.Transpose.ROTATE_90))
     book.page("", (turned, (0, 0, 100, 330))).set_rotation(90)
     assert [block.text for block in pdf_parser.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
 
 
-def test_large_letters_in_a_scan_are_a_heading(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_large_letters_in_a_scan_are_a_heading(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     title = png(text_picture("Harbour rules", size=24))
     book.page("", (title, (0, 0, 330, 100)), (SCAN[0], (0, 100, 330, 200)), (SCAN[0], (0, 200, 330, 300)))
     blocks = pdf_parser.parse(book.save(tmp_path), reading(options)).blocks
@@ -120,12 +120,12 @@ def test_large_letters_in_a_scan_are_a_heading(book: Book, options: ParseOptions
     assert blocks[0].text == "Harbour rules"
 
 
-def test_a_font_without_characters_is_read_as_it_looks(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_a_font_without_characters_is_read_as_it_looks(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     assert [block.text for block in pdf_parser.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
 
 
-def test_a_font_without_characters_is_named(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_a_font_without_characters_is_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     path = book.save(tmp_path)
     with pytest.raises(
@@ -134,7 +134,7 @@ def test_a_font_without_characters_is_named(book: Book, options: ParseOptions, t
         pdf_parser.parse(path, options)
 
 
-def test_garbled_pages_are_counted(book: Book, options: ParseOptions, tmp_path: Path) -> None:
+def test_garbled_pages_are_counted(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     book.pdf.new_page().insert_text((50, 50), TEXT, fontname="tiro")
     document = pdf_parser.parse(book.save(tmp_path), options)
@@ -169,7 +169,7 @@ PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
 def test_pictures_beside_text_are_counted(
     pages: list[list[tuple[bytes, tuple[float, float, float, float]]]],
     warnings: list[ServiceWarning],
-    book: Book,
+    book: PdfBuilder,
     options: ParseOptions,
     tmp_path: Path,
 ) -> None:

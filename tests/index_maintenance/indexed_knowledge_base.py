@@ -17,7 +17,7 @@ from tests.lexical.reference import bm25s_scorer
 ANALYZER = get_analyzer("english")
 
 
-class Library:
+class IndexedKnowledgeBase:
     """A tenant's default knowledge base; ``texts`` by document, as they should be found."""
 
     def __init__(self, workshop: Workshop, services: TenantServices, index: UUID) -> None:

@@ -50,7 +50,7 @@ with gone as (
 class FilledIndex:
     """A search index of random vectors in one document; ``vectors`` by chunk, as the tests know them."""
 
-    world: "World"
+    world: "MaintainedDatabase"
     tenant: UUID
     kb: UUID
     id: UUID
@@ -140,7 +140,7 @@ class FilledIndex:
 
 
 @dataclass
-class World:
+class MaintainedDatabase:
     """A database with the owner's connection, and the maintenance under test."""
 
     urls: DatabaseUrls
@@ -186,7 +186,7 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(urls: DatabaseUrls, *, threshold: int) -> AsyncIterator[World]:
+async def open_maintained_database(urls: DatabaseUrls, *, threshold: int) -> AsyncIterator[MaintainedDatabase]:
     database = Database.connect(urls.app, pool_size=5)
     owner = await asyncpg.connect(urls.owner)
     await register_vector(owner)
@@ -200,7 +200,7 @@ async def open_world(urls: DatabaseUrls, *, threshold: int) -> AsyncIterator[Wor
         threshold,
     )
     try:
-        yield World(urls, owner, maintenance)
+        yield MaintainedDatabase(urls, owner, maintenance)
     finally:
         await owner.close()
         await database.close()

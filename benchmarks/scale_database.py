@@ -50,7 +50,7 @@ QUIET = {"autovacuum": "off"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class ScaleTenant:
     """A tenant's knowledge base ``default``, and the services as its key sees them."""
 
     principal: Principal
@@ -129,13 +129,13 @@ class ScaleDatabase:
         finally:
             await superuser.close()
 
-    async def new_shelf(self, name: str) -> Shelf:
+    async def new_shelf(self, name: str) -> ScaleTenant:
         tenant, issued = await self.resources.tenants.create(name)
         principal = Principal(tenant.id, name, Role.ADMIN)
         services = TenantServices(principal, self.resources)
         view = await services.knowledge_bases.find("default")
         place = Place(tenant.id, view.row.id, view.index.id)
-        return Shelf(principal, issued.secret, place, services.retrieval)
+        return ScaleTenant(principal, issued.secret, place, services.retrieval)
 
     async def maintain(self, place: Place, *, threshold: int) -> str:
         """What the worker's job does for a knowledge base; how its vectors are searched now."""
