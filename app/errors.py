@@ -1,14 +1,14 @@
 """The error tree: nine kinds that every door maps to its own envelope; rooms subclass a kind with a stable code.
 
 AppError
-├── InvalidInput      the request is well-formed but wrong (422)
+├── InvalidInputError      the request is well-formed but wrong (422)
 ├── Unauthorized      no credential, or one that is not valid (401)
 ├── Forbidden         the credential may not do this (403)
 ├── NotFound          nothing there that this credential may see (404)
 ├── Conflict          the state of the thing forbids it (409)
-├── TooLarge          over a limit (413)
+├── TooLargeError          over a limit (413)
 ├── Unsupported       a media type nobody parses (415)
-├── TooMany           more than a limit in time allows; later it works (429)
+├── TooManyRequestsError           more than a limit in time allows; later it works (429)
 └── Unavailable       a dependency is down or slow; worth trying again (503)
     └── Postponed     of a job: it is too early, and known until when
 """

@@ -69,7 +69,7 @@ class StoredResponse:
 
 @dataclass(slots=True)
 class InFlightRequest:
-    """A first request under way; the ``answer`` that it has at its end is kept, without one the key is free again."""
+    """A first request under way; the ``response`` that it has at its end is kept, without one the key is free again."""
 
     scope: IdempotencyScope
     started_at: datetime

@@ -20,7 +20,7 @@ def generate_id() -> UUID:
 
 
 def get_creation_time(id: UUID) -> datetime:
-    """When ``new_id`` made it: a UUIDv7 begins with the milliseconds."""
+    """When ``generate_id`` made it: a UUIDv7 begins with the milliseconds."""
     return datetime.fromtimestamp((id.int >> 80) / 1000, UTC)
 
 

@@ -114,7 +114,7 @@ def configure_logging(level: LogLevel, stream: TextIO | None = None) -> None:
 
 
 class _JsonHandler(logging.StreamHandler[TextIO]):
-    """The one handler of the process; ``configure`` knows it again by its class."""
+    """The one handler of the process; ``configure_logging`` knows it again by its class."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Say nothing: logging's own report would print the message and its arguments, and must not stop the work."""

@@ -47,8 +47,8 @@ def load_provider(
 ) -> Any:
     """What the factory of the named plugin makes of the settings; blocking.
 
-    ``problem`` says what is wrong with it, or nothing. Raises ``missing`` where no plugin has that name,
-    ``refused`` where it fails or has a problem; the message names ``variable``, the setting.
+    ``find_problem`` says what is wrong with it, or nothing. Raises ``missing_error`` where no plugin has that name,
+    ``invalid_error`` where it fails or has a problem; the message names ``setting_name``, the setting.
     """
     plugins = {entry.name: entry for entry in reversed(find_entry_points(group))}
     if name not in plugins:
@@ -71,8 +71,8 @@ def merge_plugins(
 ) -> Mapping[str, LineT]:
     """A registry and the lines that plugins add to it; what is there already wins.
 
-    ``read`` makes the lines of one loaded plugin, given all that there are so far. It raises PluginRefused for a plugin
-    that is none: like one that cannot be imported, it is left out and logged.
+    ``read_plugin`` makes the lines of one loaded plugin, given all that there are so far. It raises InvalidPlugin for a
+    plugin that is none: like one that cannot be imported, it is left out and logged.
     """
     merged = dict(builtin_entries)
     for entry in find_entry_points(group):
@@ -92,7 +92,7 @@ def _require_new_names(entries: Mapping[str, LineT], existing: Mapping[str, Line
 
 
 def validate_choice(name: object, options: object) -> None:
-    """Raises PluginRefused for what a request could not choose by this name, or without saying an option."""
+    """Raises InvalidPlugin for what a request could not choose by this name, or without saying an option."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidPlugin("Its name is a word in small letters.")
     if not (isinstance(options, type) and issubclass(options, BaseModel)):
@@ -109,7 +109,7 @@ def validate_choice(name: object, options: object) -> None:
 def parse_options(options_type: type[OptionsT], provided: Mapping[str, Any], *, loc: tuple[str | int, ...]) -> OptionsT:
     """What a caller says of a strategy, a transformer or a chunker, ours or a plugin's, and the defaults of the rest.
 
-    Raises InvalidInput below ``loc``; where there is no such option, with the names of those that there are.
+    Raises InvalidInputError below ``loc``; where there is no such option, with the names of those that there are.
     """
     try:
         return options_type.model_validate(dict(provided))

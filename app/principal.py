@@ -107,9 +107,9 @@ class Principal:
     made from issuer and subject, so that what is kept by key is kept apart for each of them.
 
     A key narrowed to a ``user_id`` reaches, of all users' and chats' levels, only that user's and their chats'.
-    ``origin`` is told of requests that may change something. ``line_id`` is the first of the keys that rotation has
-    made one after the other, this one among them: what is counted or kept by key is theirs together. A token's is its
-    ``key_id``.
+    ``origin`` is told of requests that may change something. ``key_lineage_id`` is the first of the keys that rotation
+    has made one after the other, this one among them: what is counted or kept by key is theirs together. A token's is
+    its ``key_id``.
     """
 
     tenant_id: UUID

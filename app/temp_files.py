@@ -32,7 +32,7 @@ class TempDiskFull(UnavailableError):
 
 @contextmanager
 def create_temp_directory(purpose: Purpose) -> Iterator[Path]:
-    """A folder that goes with the block. Raises TemporaryFull for what finds no room in it.
+    """A folder that goes with the block. Raises TempDiskFull for what finds no room in it.
 
     The process holds a lock on the folder, which ends with the process: a folder without it belongs to nobody.
     """

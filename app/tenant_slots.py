@@ -14,9 +14,10 @@ RETRY_AFTER_SECONDS = 10.0
 
 @dataclass(slots=True)
 class TenantSlots:
-    """At most ``most`` pieces of work at a time, ``most_a_tenant`` of one tenant; a further one waits its turn.
+    """At most ``max_slots`` pieces of work at a time, ``max_slots_per_tenant`` of one tenant; a further one waits its
+    turn.
 
-    ``too_many`` is raised for a tenant that has all of its places, ``busy`` if all places are taken.
+    ``tenant_limit_error`` is raised for a tenant that has all of its places, ``busy_error`` if all places are taken.
     """
 
     max_slots: int
@@ -31,7 +32,8 @@ class TenantSlots:
     async def acquire(self, tenant_id: UUID) -> AsyncIterator[None]:
         """Hold a place while the block runs.
 
-        Raises ``too_many`` if the tenant's places stay taken for ``wait_seconds``, ``busy`` if all do.
+        Raises ``tenant_limit_error`` if the tenant's places stay taken for ``wait_timeout_seconds``, ``busy_error`` if
+        all do.
         """
         await self._wait_for_slot(tenant_id)
         self._acquired[tenant_id] += 1

@@ -41,13 +41,13 @@ class AgentService:
             raise DatabaseUnavailable from exc
 
     async def get(self, agent_id: str) -> BoundAgent:
-        """Raises AgentNotFound, Forbidden."""
+        """Raises AgentNotFound, ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             return _require_binding(await self._create_repository(session).find(agent_id))
 
     async def list_bindings(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[BoundAgent]:
-        """Newest first. Raises Forbidden."""
+        """Newest first. Raises ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             return await self._create_repository(session).list_bindings(after=after, limit=limit)
@@ -55,7 +55,7 @@ class AgentService:
     async def upsert(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
     ) -> tuple[BoundAgent, bool]:
-        """Bind an agent, in place of what it was bound to; and whether it was not bound yet. Raises Forbidden."""
+        """Bind an agent, in place of what it was bound to; and whether it was not bound yet. Raises ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
@@ -71,7 +71,10 @@ class AgentService:
     async def update(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID] | None, changes: Mapping[str, Any]
     ) -> BoundAgent:
-        """Set what is named and leave the rest; None leaves the knowledge bases. Raises AgentNotFound, Forbidden."""
+        """Set what is named and leave the rest; None leaves the knowledge bases.
+
+        Raises AgentNotFound, ForbiddenError.
+        """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
@@ -86,7 +89,7 @@ class AgentService:
             )
 
     async def delete(self, agent_id: str) -> None:
-        """From now on it is an agent without a binding. Raises AgentNotFound, Forbidden."""
+        """From now on it is an agent without a binding. Raises AgentNotFound, ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             binding_id = await self._create_repository(session).remove(agent_id)
@@ -97,7 +100,7 @@ class AgentService:
     async def list_prompt_versions(
         self, agent_id: str, name: PromptName | None, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[PromptVersionInfo]:
-        """The versions of its prompts, newest first. Raises AgentNotFound, Forbidden."""
+        """The versions of its prompts, newest first. Raises AgentNotFound, ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction(snapshot=True) as session:
             binding = _require_binding(await self._create_repository(session).find(agent_id))
@@ -107,7 +110,7 @@ class AgentService:
             )
 
     async def pin_prompt(self, agent_id: str, name: PromptName, number: int) -> PromptVersionInfo:
-        """From now on this version is in use. Raises AgentNotFound, PromptVersionNotFound, Forbidden."""
+        """From now on this version is in use. Raises AgentNotFound, PromptVersionNotFound, ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             previous = _require_binding(await self._create_repository(session).find(agent_id, lock=True))
@@ -119,7 +122,7 @@ class AgentService:
             return version
 
     def require_unrestricted_key(self) -> None:
-        """Raises Forbidden for a narrowed key: a binding is for every key of the tenant."""
+        """Raises ForbiddenError for a narrowed key: a binding is for every key of the tenant."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
             raise ForbiddenError("A key that is narrowed cannot manage agents.")
 

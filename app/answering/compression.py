@@ -27,7 +27,7 @@ class CompressedText(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class CompressionResult:
-    """The sources that matter; so many of them ``failed``, and are as they were."""
+    """The sources that matter; ``failed_count`` of them could not be compressed, and are as they were."""
 
     sources: Sequence[AnswerSource]
     failed_count: int

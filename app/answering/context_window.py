@@ -37,7 +37,7 @@ def to_prompt_json(source: AnswerSource) -> dict[str, Any]:
 def select_within_budget(sources: Sequence[AnswerSource], *, max_tokens: int) -> list[AnswerSource]:
     """Those for which there is room, numbered anew; one that is too large is left out whole.
 
-    Raises InvalidInput where there is room for none of them.
+    Raises InvalidInputError where there is room for none of them.
     """
     selected: list[AnswerSource] = []
     remaining_tokens = max_tokens

@@ -40,7 +40,7 @@ MAX_CITATION_TOKENS = 300
 
 @dataclass(frozen=True, slots=True)
 class AnsweringService:
-    """Answers as one key may search; ``seconds`` is how long the model may take for one."""
+    """Answers as one key may search; ``timeout_seconds`` is how long the model may take for one."""
 
     retrieval: RetrievalService
     models: AnswerModels | None
@@ -50,8 +50,8 @@ class AnsweringService:
     async def answer(self, request: AnswerRequest) -> AsyncGenerator[AnswerEvent]:
         """Asked, SourcesFound, the TextDeltas, Cited, Finished. No model is asked where nothing relevant was found.
 
-        Before the first event it raises ChatNotConfigured, InvalidInput, and as ``RetrievalService.search``; after it
-        ChatUnavailable, and InvalidInput where no digest has room.
+        Before the first event it raises ChatNotConfigured, InvalidInputError, and as ``RetrievalService.search``; after
+        it ChatUnavailable, and InvalidInputError where no digest has room.
         """
         if self.models is None:
             raise ChatNotConfigured(retry_after=60.0)
@@ -87,7 +87,7 @@ class AnsweringService:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRun:
-    """One answer on its way; ``spent`` are the tokens of the calls so far."""
+    """One answer on its way; ``used_tokens`` are the tokens of the calls so far."""
 
     models: AnswerModels
     settings: AnswerSettings
@@ -98,7 +98,7 @@ class AnswerRun:
     used_tokens: list[ChatTokens] = field(default_factory=list)
 
     def select_sources(self, sources: Sequence[AnswerSource]) -> list[AnswerSource]:
-        """Those that the context has room for. Raises InvalidInput."""
+        """Those that the context has room for. Raises InvalidInputError."""
         return select_within_budget(sources, max_tokens=self.request.max_context_tokens)
 
     async def compress_sources(self, sources: Sequence[AnswerSource]) -> Sequence[AnswerSource]:
@@ -184,7 +184,7 @@ class AnswerRun:
 
 
 def extract_question(search: SearchRequest) -> str:
-    """The question in words: what is searched for, else the conversation's last. Raises InvalidInput."""
+    """The question in words: what is searched for, else the conversation's last. Raises InvalidInputError."""
     queries = [query if isinstance(query, str) else query.text for query in search.queries]
     words = [query for query in queries if query is not None]
     if not search.queries:

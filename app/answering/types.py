@@ -22,8 +22,8 @@ class ChatNotConfigured(UnavailableError):
 class AnswerRequest:
     """A question, as a search asks it. ``search.top_k`` is the most passages that are read; None: as many as fit.
 
-    What the model reads of the sources has at most ``max_context_tokens``, estimated upwards; with ``digest`` it reads
-    what matters of each, not the whole.
+    What the model reads of the sources has at most ``max_context_tokens``, estimated upwards; with ``compress_sources``
+    it reads what matters of each, not the whole.
     """
 
     search: SearchRequest
@@ -33,7 +33,10 @@ class AnswerRequest:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
-    """A passage with the number that the model knows it by, from 1; ``digest`` is what the model reads in its place."""
+    """A passage with the number that the model knows it by, from 1.
+
+    ``compressed_text`` is what the model reads in its place.
+    """
 
     number: int
     hit: Hit

@@ -84,7 +84,7 @@ class AuthenticatedRoute(APIRoute):
         return bool(WRITE_METHODS & (self.methods or set())) and not READ_ONLY_TAGS & set(self.tags)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Raises Unauthorized, TooManyFailures, Forbidden, TooManyLargeBodies, LargeBodiesBusy,
+        """Raises UnauthorizedError, TooManyFailedSignIns, ForbiddenError, TooManyLargeBodies, LargeBodiesBusy,
         TooManyAtOnce.
         """
         handle = super().get_route_handler()
@@ -137,14 +137,14 @@ class _TenantServicesDependency(SecurityBase):
         self.role = role
 
     async def __call__(self, request: Request) -> TenantServices:
-        """As the GuardedRoute has found out. Raises Forbidden."""
+        """As the AuthenticatedRoute has found out. Raises ForbiddenError."""
         principal: Principal = request.state.principal
         _check_role(principal, self.role)
         return TenantServices(principal, get_resources(request))
 
 
 def _check_role(principal: Principal, role: Role) -> None:
-    """Raises Forbidden."""
+    """Raises ForbiddenError."""
     if not principal.role.includes(role):
         raise ForbiddenError(f"This needs a key with the role {role.value}.")
 
@@ -174,7 +174,7 @@ class PageParams:
     cursor: str | None
 
     def parse_cursor(self) -> tuple[datetime, UUID] | None:
-        """For lists that are ordered by time and id. Raises InvalidInput."""
+        """For lists that are ordered by time and id. Raises InvalidInputError."""
         if self.cursor is None:
             return None
         try:
@@ -184,7 +184,7 @@ class PageParams:
             raise InvalidInputError("The cursor is not one of ours.", loc=("query", "cursor")) from exc
 
     def parse_ordinal_cursor(self) -> int:
-        """For lists that are ordered by a number. Raises InvalidInput."""
+        """For lists that are ordered by a number. Raises InvalidInputError."""
         if self.cursor is None:
             return -1
         try:

@@ -19,7 +19,7 @@ _COLUMNS = _NAMES.split()
 def build_insert_event_sql(tenant_id: str, source: str, *, object_ids: str, kb_id: str) -> str:
     """The SQL of an event for each row of ``source``, as a part of the statement that makes the change.
 
-    Its parameters are those of ``event_values``; what is given here is SQL of the caller's own.
+    Its parameters are those of ``build_event_values``; what is given here is SQL of the caller's own.
     """
     expressions = {name: f":event_{name}" for name in _COLUMNS} | {"object_ids": object_ids, "kb_id": kb_id}
     columns = ", ".join(["tenant_id", *_COLUMNS])

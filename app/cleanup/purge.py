@@ -56,7 +56,7 @@ class Purger:
     async def purge_knowledge_base(
         self, tenant_id: UUID, kb_id: UUID, indexes: Sequence[UUID], *, deletion_id: UUID, job_id: UUID
     ) -> None:
-        """Remove one that was withdrawn. Raises SomethingLeft, and as ``IndexDropping.empty``."""
+        """Remove one that was withdrawn. Raises DeletionIncomplete, and as ``IndexDropper.delete_chunks``."""
         db = TenantDatabase(self.database, tenant_id)
         await self._drop_sql_views(tenant_id, kb_id, receipt_tenant_id=tenant_id, deletion_id=deletion_id)
         await self._drop_indexes(tenant_id, indexes)
@@ -66,7 +66,7 @@ class Purger:
         logger.info("deletion.knowledge_base", deletion=str(deletion_id))
 
     async def purge_tenant(self, tenant_id: UUID, *, deletion_id: UUID, job_id: UUID) -> None:
-        """Remove one with everything that it had. Raises as ``knowledge_base``."""
+        """Remove one with everything that it had. Raises as ``purge_knowledge_base``."""
         db = TenantDatabase(self.database, tenant_id)
         await self.tenants.disable(tenant_id)
         async with db.transaction() as session:
@@ -109,7 +109,7 @@ class Purger:
         """The documents, then the knowledge base; with a deletion each batch has a job remove its originals."""
         is_removed = False
         while not is_removed:
-            async with db.transaction(allow_generic_plans=True) as session:  # for the cascades, as in IndexDropping
+            async with db.transaction(allow_generic_plans=True) as session:  # for the cascades, as in IndexDropper
                 repository = PurgeRepository(session, db.tenant_id)
                 documents = await repository.lock_documents(kb_id, limit=BATCH_SIZE)
                 stored_file_count = await repository.remove_documents(kb_id, documents)

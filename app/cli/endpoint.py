@@ -50,7 +50,7 @@ def resolve_endpoint(url: str | None, key: str | None) -> Credentials:
         key: The option ``--key``.
 
     Raises:
-        NoService: Nothing is named, or a key and its address would come from different places.
+        ServiceNotConfigured: Nothing is named, or a key and its address would come from different places.
     """
     candidates = [candidate for candidate in _list_endpoint_sources(url, key) if candidate.url or candidate.key]
     if not candidates:
@@ -83,7 +83,7 @@ def _list_endpoint_sources(url: str | None, key: str | None) -> Iterator[_Endpoi
 
 
 def _validate_url(name: str, address: str | None) -> str | None:
-    """Return the address without a slash at its end; None for none. Raises NoService."""
+    """Return the address without a slash at its end; None for none. Raises ServiceNotConfigured."""
     try:
         return TypeAdapter(HttpUrl).validate_python(address) if address else None
     except ValidationError as exc:
@@ -112,6 +112,6 @@ def _format_missing_key(first: _EndpointSource, others: Sequence[_EndpointSource
 
 
 def connect(url: str | None, key: str | None) -> Client:
-    """A client of the service that ``find_service`` finds; to be used by ``with``. Raises NoService."""
+    """A client of the service that ``resolve_endpoint`` finds; to be used by ``with``. Raises ServiceNotConfigured."""
     credentials = resolve_endpoint(url, key)
     return Client(credentials.url, credentials.api_key, retries=MAX_RETRIES)

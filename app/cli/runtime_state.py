@@ -66,7 +66,7 @@ def delete_runtime(data_dir: Path) -> None:
 
 
 def find_runtime(settings: Settings) -> Runtime:
-    """The configured database, else the one of the service on the data directory. Raises NothingRuns."""
+    """The configured database, else the one of the service on the data directory. Raises ServiceNotRunning."""
     configured = settings.database
     if configured.url is not None:
         admin = configured.admin_url

@@ -65,8 +65,8 @@ class TimeoutProtocol(HttpToolsProtocol):
 
     _awaited_part: Literal["head", "body"] | None = "head"
     _awaited_since = 0.0
-    # Of the head so far; of the body since ``_since``; and since the parser last gave something of a body, or a whole
-    # request: what it is still holding is no more than that.
+    # Of the head so far; of the body since ``_awaited_since``; and since the parser last gave something of a body, or a
+    # whole request: what it is still holding is no more than that.
     _header_bytes = _header_count = _body_bytes = _unparsed_bytes = 0
     _parse_refusal = MALFORMED_REQUEST
     _is_upgrade_requested = False
@@ -94,7 +94,7 @@ class TimeoutProtocol(HttpToolsProtocol):
 
     @property
     def idleness(self) -> Idleness:
-        """What the caller does, as ``Connections`` asks."""
+        """What the caller does, as ``ConnectionLimiter`` asks."""
         if self.cycle is None or self.cycle.response_complete:
             return "waiting" if self.cycle else "unused"
         return "sending" if self._awaited_part == "body" and not self.pipeline else "busy"
@@ -125,7 +125,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._header_bytes = self._header_count = 0
 
     def on_url(self, url: bytes) -> None:
-        """A piece of it. Raises HeadTooLarge."""
+        """A piece of it. Raises HeadersTooLarge."""
         super().on_url(url)
         self._count_header_bytes(len(url))
 
@@ -164,7 +164,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def close_if_stalled(self, now: float, timeout_seconds: float) -> None:
-        """End the connection where its caller owes something for longer than ``patience`` seconds."""
+        """Close the connection if the client has owed something for longer than ``timeout_seconds``."""
         unsent_bytes = self.transport.get_write_buffer_size()
         if not unsent_bytes or unsent_bytes < self._unsent_bytes:
             self._last_read_at = now

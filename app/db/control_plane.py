@@ -200,10 +200,10 @@ class ControlPlaneDatabase:
     async def find_outdated_indexes(
         self, *, max_drift: float, max_changed_share: float, max_changed_chunks: int, limit: int
     ) -> list[OutdatedIndex]:
-        """Search indexes whose mean length is further than the share ``drift`` from that of their weights.
+        """Search indexes whose mean length is further than the share ``max_drift`` from that of their weights.
 
-        And those of which more than the share ``changed``, or ``most`` chunks, are unknown to what they are routed by.
-        Up to 10,000.
+        And those of which more than the share ``max_changed_share``, or ``max_changed_chunks`` chunks, are unknown to
+        what they are routed by. Up to 10,000.
         """
         values = {
             "max_drift": max_drift,
@@ -228,13 +228,13 @@ class ControlPlaneDatabase:
         return [ChangedIndex(**row) for row in rows]
 
     async def find_unfinished_deletions(self, *, min_age: timedelta, limit: int) -> list[UnfinishedDeletion]:
-        """Deletions that are not over ``age`` after they were asked for, the oldest first, up to 10,000."""
+        """Deletions that are not over ``min_age`` after they were asked for, the oldest first, up to 10,000."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_UNFINISHED_DELETIONS, {"age": min_age, "limit": limit})
         return [UnfinishedDeletion(**row) for row in rows]
 
     async def remove_old_deletions(self, *, retention: timedelta, limit: int) -> int:
-        """Remove receipts that are older than ``keep``, which is a week at least; how many, up to 10,000."""
+        """Remove receipts that are older than ``retention``, which is a week at least; how many, up to 10,000."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_REMOVE_OLD_DELETIONS, {"retention": retention, "limit": limit})
         assert row is not None

@@ -35,7 +35,7 @@ async def open_receipt(
     add_to_existing: bool = False,
     user_key: UUID | None = None,
 ) -> None:
-    """Begin a receipt. One that is there stays as it is, or with ``adds`` is open again for a further batch.
+    """Begin a receipt. One that is there stays as it is, or with ``add_to_existing`` is open again for a further batch.
 
     ``user_key`` is the scope key of the user whose restricted key asked for the deletion.
     """

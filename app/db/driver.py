@@ -42,7 +42,7 @@ class DriverReader:
     async def fetch_batches(
         self, statement: Statement, values: Mapping[str, Any], *, batch_size: int
     ) -> AsyncIterator[Sequence[Record]]:
-        """Yield the answer in batches of ``most`` rows: no more of it is in memory. Raises DBAPIError."""
+        """Yield the answer in batches of ``batch_size`` rows: no more of it is in memory. Raises DBAPIError."""
         try:
             cursor = await self._driver.cursor(statement.sql, *statement.order_arguments(values))
             while rows := await cursor.fetch(batch_size):
@@ -92,9 +92,10 @@ def build_begin_sql(
 async def try_begin(
     driver: asyncpg.Connection, begin_sql: str | None, *, discard: Callable[[], Awaitable[None]]
 ) -> bool:
-    """False where the connection turns out to be dead, as all are after a restart of the server. Raises Outdated.
+    """False where the connection turns out to be dead, as all are after a restart of the server. Raises
+    StaleCacheError.
 
-    ``forget`` keeps it from coming back to the pool.
+    ``discard`` keeps it from coming back to the pool.
     """
     if driver.is_closed():
         return False

@@ -236,10 +236,10 @@ class OwnerConnection:
     async def find_due(
         self, *, threshold: int, max_dead_share: float, min_growth_share: float
     ) -> Sequence[tuple[UUID, UUID]]:
-        """Tenant and id of search indexes that want a vector index, or another one, without having changed.
+        """Return tenant and id of search indexes that need a vector index, or another one, without having changed.
 
-        One is wanted for ``threshold`` chunks of 384 dimensions, built anew with a share of ``dead`` ones, and tried
-        again when it has ``grown`` by a share.
+        A search index needs one from ``threshold`` chunks of 384 dimensions on. It is rebuilt if more than
+        ``max_dead_share`` of its rows are dead, and tried again if it has grown by ``min_growth_share``.
         """
         return [tuple(row) for row in await self.driver.fetch(_FIND_DUE, threshold, max_dead_share, min_growth_share)]
 

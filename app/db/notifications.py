@@ -28,12 +28,13 @@ async def listen(
     *,
     on_disconnect: Callable[[], None] = lambda: None,
 ) -> None:
-    """Call ``on_message`` with each payload, and ``on_gap`` whenever some may have been missed. Runs until cancelled.
+    """Call ``on_message`` with each payload, and ``on_reconnect`` whenever some may have been missed. Runs until
+    cancelled.
 
-    ``on_gap`` gets the naming of the payloads that follow.
+    ``on_reconnect`` gets the naming of the payloads that follow.
 
-    From ``on_gap`` to ``on_lost`` there is a connection. Without one nothing is heard, and that one is dead may show
-    late: whoever listens must look from time to time as well.
+    From ``on_reconnect`` to ``on_disconnect`` there is a connection. Without one nothing is heard, and that one is dead
+    may show late: whoever listens must look from time to time as well.
     """
     while True:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):

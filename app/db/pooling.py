@@ -23,7 +23,7 @@ async def acquire_connection(
 ) -> AsyncIterator[AsyncConnection]:
     """Whoever is cancelled, having waited for too long, does not wait for the rollback instead.
 
-    ``returning`` holds those that are on their way back; ``give_back`` is called when the connection is back.
+    ``returning_tasks`` holds those that are on their way back; ``release_slot`` is called when the connection is back.
     """
     waits = True
     try:

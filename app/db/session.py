@@ -90,7 +90,7 @@ class Session(AsyncSession, DriverReader):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A pool of connections as the plain role; nobody but this module commits. Some are ``returning`` to it."""
+    """A pool of connections as the plain role; only this module commits. ``returning_tasks`` hand connections back."""
 
     engine: AsyncEngine
     pool_shares: PoolShares
@@ -136,11 +136,12 @@ class Database:
     ) -> AsyncIterator[Session]:
         """One transaction scoped to the tenant; without one it sees no tenant's rows.
 
-        With ``snapshot`` all its statements see the same moment: that of the other transaction whose ``name_snapshot``
-        it is, while that one lasts. The database gives up each that takes longer than ``seconds``. ``kept_plans`` is
-        for reading by keys alone: such a statement costs more to plan than to run. ``unchanged`` are knowledge bases
-        and the states that the transaction is to find them in: it begins with a look at them, in the same round trip.
-        Raises Outdated, DatabaseUnavailable, and DatabaseRefused for a login or a database that is not there.
+        With ``snapshot`` all its statements see the same moment: that of the other transaction whose
+        ``export_snapshot`` it is, while that one lasts. The database gives up each that takes longer than
+        ``statement_timeout_seconds``. ``allow_generic_plans`` is for reading by keys alone: such a statement costs more
+        to plan than to run. ``expected_states`` are knowledge bases and the states that the transaction is to find them
+        in: it begins with a look at them, in the same round trip. Raises StaleCacheError, DatabaseUnavailable, and
+        DatabaseRefused for a login or a database that is not there.
         """
         with _translate_errors():
             # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
@@ -213,7 +214,7 @@ class Database:
     async def _acquire_connection(
         self, begin_sql: str | None, tenant_id: UUID | None
     ) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
-        """A connection that has answered ``begin``; those that have died in the pool are left out.
+        """A connection that has answered ``begin_sql``; those that have died in the pool are left out.
 
         One that takes no writes does not come back to it.
         """
@@ -289,8 +290,7 @@ def _is_read_only_error(error: DBAPIError) -> bool:
 def _translate_errors(*, read_only: bool = False) -> Iterator[None]:
     """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are.
 
-    A row over a quota is RowQuotaExceeded.
-    So does a write where only ``reads`` were to be: that is no outage.
+    A row over a quota is RowQuotaExceeded. With ``read_only`` the error of a write stays what it is: that is no outage.
     """
     try:
         yield
@@ -311,7 +311,7 @@ def _translate_errors(*, read_only: bool = False) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class TenantDatabase:
-    """The database as one tenant sees it; every transaction is to find what is in ``unchanged`` in that state."""
+    """The database as one tenant sees it; every transaction is to find what is in ``expected_states`` in that state."""
 
     database: Database
     tenant_id: UUID
@@ -324,7 +324,7 @@ class TenantDatabase:
         statement_timeout_seconds: float | None = None,
         allow_generic_plans: bool = False,
     ) -> AbstractAsyncContextManager[Session]:
-        """Commit at the end, roll back on an error. Raises DatabaseUnavailable, Outdated."""
+        """Commit at the end, roll back on an error. Raises DatabaseUnavailable, StaleCacheError."""
         return self.database.transaction(
             self.tenant_id,
             snapshot=snapshot,
@@ -336,7 +336,7 @@ class TenantDatabase:
     def read_transaction(
         self, *, snapshot: bool | str = False, statement_timeout_seconds: float | None = None
     ) -> AbstractAsyncContextManager[DriverReader]:
-        """As ``Database.reading``. Raises DatabaseUnavailable, Outdated."""
+        """As ``Database.read_transaction``. Raises DatabaseUnavailable, StaleCacheError."""
         return self.database.read_transaction(
             self.tenant_id,
             snapshot=snapshot,

@@ -19,7 +19,7 @@ async def restrict_scope(session: Session, principal: Principal, scope: Document
 
 
 async def claim_scope(session: Session, principal: Principal, scope: DocumentScope) -> None:
-    """For a document that is to get this scope; a chat without documents becomes the user's. Raises Forbidden."""
+    """For a document that is to get this scope; a chat without documents becomes the user's. Raises ForbiddenError."""
     if principal.user_id is None:
         return
     level = scope.determine_level()
@@ -36,7 +36,7 @@ async def claim_scope(session: Session, principal: Principal, scope: DocumentSco
 
 
 def require_writable(principal: Principal, document: DocumentRow) -> None:
-    """For a document that the key may read, before it is changed. Raises SharedDocument, Forbidden."""
+    """For a document that the key may read, before it is changed. Raises SharedDocument, ForbiddenError."""
     if document.tenant_id != principal.tenant_id:
         raise SharedDocument
     if principal.user_id is not None and document.scope_level in (ScopeLevel.TENANT, ScopeLevel.SHARED):

@@ -9,7 +9,7 @@ MAX_BATCH_CHUNKS = 20_000
 
 
 def take_until_chunks(documents: Iterable[tuple[UUID, int]], max_chunks: int) -> list[UUID]:
-    """The first of ``documents``, each with its number of chunks, that have about ``chunks``: one at least."""
+    """The first of ``documents``, each with its number of chunks, that have about ``max_chunks``: one at least."""
     rows = list(documents)
     preceding_counts = accumulate((count for _, count in rows), initial=0)
     return [

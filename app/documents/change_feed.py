@@ -20,9 +20,9 @@ MAX_POLLS_PER_SECOND = 50
 
 @dataclass(slots=True, eq=False)
 class DocumentSubscription:
-    """Set when the document changed, or may have; ``deleted`` once it is known to be gone.
+    """Set when the document changed, or may have; ``is_deleted`` once it is known to be gone.
 
-    ``status`` is what was heard last; None where a change may have been missed. ``watch`` has made it.
+    ``status`` is what was heard last; None where a change may have been missed. ``feed`` has made it.
     """
 
     feed: "DocumentChangeFeed | None" = None
@@ -33,9 +33,11 @@ class DocumentSubscription:
     async def wait(
         self, timeout_seconds: float = POLL_INTERVAL_SECONDS, *, until_statuses: Collection[str] = ()
     ) -> None:
-        """Until the next change, or until ``seconds`` or the watch's ``look_seconds`` have passed; never longer.
+        """Until the next change, or until ``timeout_seconds`` or the watch's ``poll_interval_seconds`` have passed;
+        never longer.
 
-        With ``until`` only a change to one of these statuses counts, a deletion, and one that may have been missed.
+        With ``until_statuses`` only a change to one of these statuses counts, a deletion, and one that may have been
+        missed.
         """
         with suppress(TimeoutError):
             poll_interval_seconds = POLL_INTERVAL_SECONDS if self.feed is None else self.feed.poll_interval_seconds
@@ -49,7 +51,7 @@ class DocumentSubscription:
 
 @dataclass(slots=True)
 class DocumentChangeFeed:
-    """Listens from the first waiter on; ``ending`` tells those who wait that they are to wait no longer."""
+    """Listens from the first waiter on; ``is_ending`` tells those who wait that they are to wait no longer."""
 
     database: Database
     _subscriptions: dict[str, set[DocumentSubscription]] = field(default_factory=dict)

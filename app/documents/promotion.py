@@ -14,7 +14,10 @@ _PROMOTION_ORDER = (
 
 
 def promote_document(document: DocumentRow, scope: DocumentScope) -> bool:
-    """Make ``scope`` the document's; False where it is already. Raises InvalidInput for a move that is none upwards."""
+    """Make ``scope`` the document's; False where it is already.
+
+    Raises InvalidInputError for a move that is none upwards.
+    """
     if scope.to_key(loc=("body", "scope")) == document.scope_key:
         return False
     current_level, new_level = ScopeLevel(document.scope_level), scope.determine_level()

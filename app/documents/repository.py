@@ -24,8 +24,9 @@ Ts = TypeVarTuple("Ts")
 
 @dataclass(frozen=True, slots=True)
 class DocumentRowFilters:
-    """What documents can be narrowed by; ``reader`` is the user that the key is narrowed to, ``own`` leaves to such a
-    key only what it may change. ``expired`` takes in those whose time has passed, which nobody reads any more.
+    """What documents can be narrowed by; ``reader`` is the user that the key is narrowed to, ``only_writable`` leaves
+    to such a key only what it may change. ``include_expired`` takes in those whose time has passed, which nobody reads
+    any more.
     """
 
     ids: Sequence[UUID] | None = None
@@ -81,7 +82,7 @@ class DocumentRepository:
     async def list_documents(
         self, kb_id: UUID, filters: DocumentRowFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> list[DocumentRow]:
-        """Newest first. Raises InvalidInput for a filter that the database refuses."""
+        """Newest first. Raises InvalidInputError for a filter that the database refuses."""
         statement = apply_filters(select(DocumentRow), filters)
         statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
         if after is not None:

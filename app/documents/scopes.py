@@ -37,7 +37,7 @@ class DocumentScope:
         return replace(self, shared=tenant_id == SYSTEM_TENANT)
 
     def determine_level(self, *, loc: tuple[str, ...] = ("body",)) -> ScopeLevel:
-        """The level of a document with these ids. Raises InvalidInput for a combination that names none.
+        """The level of a document with these ids. Raises InvalidInputError for a combination that names none.
 
         ``loc`` is where the caller has put them.
         """
@@ -60,7 +60,7 @@ class DocumentScope:
         )
 
     def to_key(self, *, loc: tuple[str, ...] = ("body",)) -> UUID:
-        """What the search lanes compare. Raises InvalidInput as ``level`` does."""
+        """What the search lanes compare. Raises InvalidInputError as ``determine_level`` does."""
         ids = (self.user_id, self.chat_id, self.agent_id)
         return _build_key(self.determine_level(loc=loc), *(scope_id for scope_id in ids if scope_id is not None))
 

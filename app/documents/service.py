@@ -81,7 +81,7 @@ class DocumentService:
         return document
 
     async def _lock_in_session(self, session: Session, reference: str, document_id: UUID) -> DocumentRow:
-        """For a change of it. Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, Forbidden."""
+        """For a change of it. Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, ForbiddenError."""
         kb = await self.knowledge_bases.find_in_session(session, reference)
         repository, principal = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal
         document = await repository.get(kb.row.id, document_id, reader=principal.user_id, lock=True)
@@ -93,7 +93,7 @@ class DocumentService:
         return document
 
     async def wait_until_final(self, document: DocumentRow, timeout_seconds: float) -> DocumentRow:
-        """The document as soon as its newest version is ready or failed, or as it is after ``seconds``.
+        """The document as soon as its newest version is ready or failed, or as it is after ``timeout_seconds``.
 
         Raises DocumentNotFound, also when it is deleted meanwhile.
         """
@@ -108,9 +108,9 @@ class DocumentService:
     ) -> AsyncGenerator[DocumentRow | None]:
         """Each state of the newest version: the present one, and every other that is seen, until it is a final one.
 
-        Ends after ``seconds`` in any case; None is the last where the document is deleted. With ``pulse`` a state that
-        lasts is told again after so many seconds. Raises KnowledgeBaseNotFound; DocumentNotFound where it is not there
-        at first.
+        Ends after ``timeout_seconds`` in any case; None is the last where the document is deleted. With
+        ``repeat_interval_seconds`` a state that lasts is told again after so many seconds. Raises
+        KnowledgeBaseNotFound; DocumentNotFound where it is not there at first.
         """
         document = await self.get(reference, document_id)
         async with aclosing(
@@ -179,11 +179,11 @@ class DocumentService:
         """Set ``metadata``, ``title``, ``source_uri``, ``scope`` or another field of the row, here and for search.
 
         All of it holds at once but the words of another title: they are embedded and indexed with every passage, and a
-        job makes a document that is ready or has failed anew with them; without ``retries`` one that has failed is left
-        to the caller. One that is under way gets them from the job that it has.
+        job makes a document that is ready or has failed anew with them; without ``retry_failed`` one that has failed is
+        left to the caller. One that is under way gets them from the job that it has.
 
-        Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, IdentityTaken, InvalidInput for a scope that is
-        no promotion, IndexMismatch for a title.
+        Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, DuplicateIdentity, InvalidInputError for a scope
+        that is no promotion, IndexMismatch for a title.
         """
         try:
             async with self.db.transaction() as session:
@@ -224,7 +224,10 @@ class DocumentService:
     async def get_original(
         self, reference: str, document_id: UUID, *, inline_types: Collection[str]
     ) -> OriginalDownload:
-        """The newest version's bytes; a link shows the media types of ``inline`` in place. Raises DocumentNotFound."""
+        """The newest version's bytes; a link shows the media types of ``inline_types`` in place.
+
+        Raises DocumentNotFound.
+        """
         async with self.db.transaction() as session:
             document = await self._get_in_session(session, reference, document_id)
             key = await DocumentRepository(session, document.tenant_id).find_object_key(document.id, document.version)
@@ -279,7 +282,7 @@ class DocumentService:
 
 
 def _apply_changes(document: DocumentRow, changes: Mapping[str, Any], enforced_metadata: Mapping[str, Any]) -> bool:
-    """Set what the changes name; True when anything is another now. Raises InvalidInput."""
+    """Set what the changes name; True when anything is another now. Raises InvalidInputError."""
     values = dict(changes)
     is_promoted = "scope" in values and promote_document(document, values.pop("scope"))
     if "metadata" in values:

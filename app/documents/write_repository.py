@@ -78,7 +78,7 @@ class UploadRepository:
         return parse_document_row(row) if row else None
 
     async def begin_version(self, document: DocumentRow, object_key: str, *, actor: Actor) -> DocumentRow | None:
-        """Make ``document`` the next version of its row, the live one staying; ``key`` is where its original is.
+        """Make ``document`` the next version of its row, the live one staying; ``object_key`` is where its original is.
 
         None when the row is gone, promoted, or has these bytes by now.
         """

@@ -25,7 +25,7 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user that Postgres' processes and files belong to; ``foreign`` where it is not the service's own."""
+    """The user that Postgres' processes and files belong to; ``is_foreign`` where it is not the service's own."""
 
     name: str
     uid: int

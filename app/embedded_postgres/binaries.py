@@ -38,9 +38,9 @@ class Binaries:
         return paths + [path for path in (self.site / _LIBRARIES,) if path.exists()]
 
     def copy_to(self, directory: Path) -> "Binaries":
-        """Copy the installation, readable by everyone, to a directory of ``place`` named by its version; once only.
+        """Copy the installation, readable by everyone, to a directory of ``directory`` named by its version; once only.
 
-        The caller is the only one who writes to ``place``. Raises OSError.
+        The caller is the only one who writes to ``directory``. Raises OSError.
         """
         target = Binaries(site=directory / f"binaries-{self.version}", version=self.version)
         if target.site.exists():

@@ -27,7 +27,7 @@ _SHUTDOWN_TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterLocation:
-    """One cluster's directory and what goes with it; ``relocated`` where it is not below the data directory.
+    """One cluster's directory and what goes with it; ``is_relocated`` where it is not below the data directory.
 
     ``server_lock`` is a locked descriptor for Postgres to inherit: its processes hold the lock as long as one lives.
     """

@@ -122,12 +122,12 @@ class EmbeddedPostgres:
 
     @property
     def is_relocated(self) -> bool:
-        """Whether that is outside the data directory, which Postgres' user cannot reach. Raises as ``location``."""
+        """Whether that is outside the data directory, which Postgres' user cannot reach. Raises as ``directory``."""
         return self._require_cluster().is_relocated
 
     @property
     def log_path(self) -> Path:
-        """The server's log. Raises as ``location``."""
+        """The server's log. Raises as ``directory``."""
         return self._require_cluster().log_path
 
     def build_url(self, database: str, user: str | None = None, password: str | None = None) -> str:

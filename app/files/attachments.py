@@ -37,7 +37,7 @@ def _format_attachment_id(external_id: str | None, document_id: UUID) -> str:
 class AttachmentService:
     """What a key can do with the files of a knowledge base, which are all documents that it may see there.
 
-    They are named as ``name_of`` says.
+    They are named as ``format_attachment_id`` says.
     """
 
     db: TenantDatabase

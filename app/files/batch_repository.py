@@ -98,7 +98,7 @@ class FileBatchRepository:
         return {"code": error.get("code", AppError.code), "message": error.get("message", "It was given up.")}
 
     async def attach(self, file: BatchFile, document_id: UUID) -> None:
-        """It is this document now. Raises DocumentNotFound for one that is gone, FileWithdrawn."""
+        """It is this document now. Raises DocumentNotFound for one that is gone, FileAttachmentCancelled."""
         if await self.session.fetch_row(_LOCK_DOCUMENT, {"t": self.tenant_id, "id": document_id}) is None:
             raise DocumentNotFound
         if await self.session.fetch_row(_ATTACH, {**self._build_params(file), "document": document_id}) is None:

@@ -49,7 +49,7 @@ class BatchFileState:
 
 @dataclass(frozen=True, slots=True)
 class FileBatchView:
-    """A batch; ``states`` counts its documents by status, and what is none as queued or failed."""
+    """A batch; ``status_counts`` counts its documents by status, and what is none as queued or failed."""
 
     batch: FileBatch
     status_counts: Mapping[str, int]
@@ -57,7 +57,7 @@ class FileBatchView:
 
 @dataclass(frozen=True, slots=True)
 class FileBatchFiles:
-    """A batch with its files in their order; ``names`` are of those that are no documents."""
+    """A batch with its files in their order; ``filenames`` are of those that are no documents."""
 
     batch: FileBatch
     files: Sequence[BatchFileState]
@@ -76,7 +76,7 @@ class FileBatchService:
     async def create(self, reference: str, requested_files: Sequence[RequestedFile]) -> FileBatchView:
         """Have a job attach all, as this caller; what is wrong with one is told of it and stops no other.
 
-        Raises KnowledgeBaseNotFound, HoldsNoDocuments, IndexMismatch; FileNotFound for one that is not there, and then
+        Raises KnowledgeBaseNotFound, NoDocumentStore, IndexMismatch; FileNotFound for one that is not there, and then
         none is attached.
         """
         async with self.db.transaction() as session:
@@ -160,7 +160,7 @@ class FileBatchService:
         return {file_id: file.filename for file_id, file in stored_files.items()}
 
     async def cancel(self, reference: str, batch_id: UUID) -> FileBatchView:
-        """Attach no more of it, and take out what is not ready yet. Raises as ``get``, and Forbidden."""
+        """Attach no more of it, and take out what is not ready yet. Raises as ``get``, and ForbiddenError."""
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             await self._find_batch(self._create_repository(session), kb, batch_id)

@@ -52,7 +52,7 @@ class FileService:
         boundary: bytes,
         parse_fields: Callable[[Mapping[str, str]], FileFields],
     ) -> StoredFile:
-        """Store a streamed form's file. Raises UploadTooLarge, EmptyUpload, InvalidInput, QuotaExceeded."""
+        """Store a streamed form's file. Raises UploadTooLarge, EmptyUpload, InvalidInputError, QuotaExceeded."""
         principal = self.knowledge_bases.principal
         async with receive_form(body, boundary, max_bytes=self.quotas.upload_limit_bytes) as form:
             received, fields = form.files[0], parse_fields(form.fields)
@@ -106,7 +106,8 @@ class FileService:
             return await repository.list_files(purpose=purpose, after=after, newest_first=newest_first, limit=limit)
 
     async def delete(self, file_id: UUID) -> None:
-        """With the documents that were made of it. Raises FileNotFound, Forbidden for a document that is not its own.
+        """With the documents that were made of it. Raises FileNotFound, ForbiddenError for a document that is not its
+        own.
 
         The documents go first: of a deletion that was cut off the file is left, and it can be asked for again.
         """

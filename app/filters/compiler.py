@@ -67,11 +67,11 @@ def compile_filter(
 ) -> CompiledFilter:
     """Check a filter and compile it; none, or an empty one, lets every row pass.
 
-    ``loc`` is where the filter stands in the request. ``guard`` is a filter of ours that has to hold as well, and costs
-    the caller nothing of what a filter may be. ``without`` are reserved names that the caller's may not have, for rows
-    that have none of them: what asks that they be missing would mean all.
+    ``loc`` is where the filter stands in the request. ``enforced_filter`` is a filter of ours that has to hold as well,
+    and costs the caller nothing of what a filter may be. ``excluded_names`` are reserved names that the caller's may
+    not have, for rows that have none of them: what asks that they be missing would mean all.
 
-    Raises InvalidInput with the loc of what is wrong or too big.
+    Raises InvalidInputError with the loc of what is wrong or too big.
     """
     has_filter = expression is not None and not (isinstance(expression, Mapping) and not expression)
     parts = _flatten_conjuncts(parse_filter(expression, loc=loc, excluded_names=excluded_names)) if has_filter else []

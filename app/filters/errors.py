@@ -16,7 +16,7 @@ _SQLSTATE_CLASSES = ("2203", "54")
 
 @contextmanager
 def translate_filter_errors(*, loc: Loc) -> Iterator[None]:
-    """Raise InvalidInput where it is the filter in a statement that the database refuses.
+    """Raise InvalidInputError where it is the filter in a statement that the database refuses.
 
     What compiles is meant to be evaluated; this is for what nobody has thought of: the caller's mistake, not ours.
     """

@@ -16,7 +16,7 @@ def check_metadata(metadata: object) -> dict[str, object]:
     """The caller's metadata, unchanged, once it is known to be storable and filterable.
 
     A JSON object of at most 16 KiB (encoded as UTF-8) and 8 levels, no key at its top beginning with ``$``, every
-    string storable, every number finite. Raises InvalidInput with a loc below ``("metadata",)``.
+    string storable, every number finite. Raises InvalidInputError with a loc below ``("metadata",)``.
     """
     loc: Loc = ("metadata",)
     if not isinstance(metadata, dict):

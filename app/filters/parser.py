@@ -91,9 +91,9 @@ FilterNode = Condition | And | Or | Not
 
 
 def parse_filter(expression: object, *, loc: Loc, excluded_names: Set[str] = frozenset()) -> FilterNode:
-    """The tree of a filter that is not empty, ``without`` these reserved names.
+    """Return the tree of a filter that is not empty. The reserved names of ``excluded_names`` are refused.
 
-    Raises InvalidInput with the loc of what is wrong.
+    Raises InvalidInputError with the loc of what is wrong.
     """
     return _Parser(excluded_names).parse(expression, depth=1, loc=loc)
 

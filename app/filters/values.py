@@ -23,7 +23,7 @@ _ISO_DATE = re.compile(
 
 
 def check_text(text: str, *, loc: Loc) -> None:
-    """Raise InvalidInput for what Postgres cannot store: U+0000 and lone surrogates."""
+    """Raise InvalidInputError for what Postgres cannot store: U+0000 and lone surrogates."""
     if "\0" in text:
         raise InvalidInputError("A string may not hold the character U+0000.", loc=loc)
     try:
@@ -33,7 +33,7 @@ def check_text(text: str, *, loc: Loc) -> None:
 
 
 def check_number(number: int | float, *, loc: Loc) -> None:
-    """Raise InvalidInput for NaN, infinities and whole numbers beyond the range of a double."""
+    """Raise InvalidInputError for NaN, infinities and whole numbers beyond the range of a double."""
     if isinstance(number, int):
         if number.bit_length() > _NUMBER_BITS:
             raise InvalidInputError("A number may not exceed 1.8e308.", loc=loc)

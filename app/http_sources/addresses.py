@@ -45,7 +45,7 @@ class SourceConnections:
         """Send the request to the first address of its host that takes a connection.
 
         Raises:
-            InvalidInput: The name resolves to an address outside the public internet, and its binding forbids that.
+            InvalidInputError: The name resolves to an address outside the public internet, and its binding forbids it.
             httpx2.HTTPError: There was no connection, or it broke.
         """
         addresses = await self._resolve_addresses(allowed)

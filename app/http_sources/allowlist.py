@@ -49,8 +49,8 @@ class SourceAllowlist:
             tenant_id: The tenant that the knowledge base belongs to.
 
         Raises:
-            InvalidInput: No binding of this tenant allows the source. The message never tells what other tenants may
-                do, and never holds a secret's value.
+            InvalidInputError: No binding of this tenant allows the source. The message never names the permissions of
+                other tenants, and never holds a secret's value.
         """
         address = self._parse_address(source.url)
         tenant_names = (EVERY_TENANT, encode_id("ten", tenant_id))
@@ -75,7 +75,7 @@ class SourceAllowlist:
         return _select_binding(matching, source.headers, address)
 
     def _parse_address(self, url: str) -> httpx2.URL:
-        """Return the address as it is sent. Raises InvalidInput."""
+        """Return the address as it is sent. Raises InvalidInputError."""
         if not self.bindings:
             raise InvalidInputError("This service allows no HTTP sources: see CARREL_HTTP_SOURCES.", loc=URL)
         if not _PLAIN.fullmatch(url) or _ODD.search(url):
@@ -104,7 +104,7 @@ def _covers(binding: SourceBinding, address: httpx2.URL) -> bool:
 def _select_binding(
     bindings: Sequence[SourceBinding], requested_headers: Mapping[str, HeaderValue], address: httpx2.URL
 ) -> AllowedRequest:
-    """Take the first binding that allows all headers. Raises InvalidInput with the first binding's reason."""
+    """Take the first binding that allows all headers. Raises InvalidInputError with the first binding's reason."""
     refusal: InvalidInputError | None = None
     for binding in bindings:
         try:

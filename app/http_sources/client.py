@@ -42,7 +42,7 @@ class HttpSourceClient:
 
     @classmethod
     def from_settings(cls, settings: HttpSourceSettings, detect_flags: FlagDetector) -> Self:
-        """Open the client; blocking, for it reads certificates. ``flags`` tell what a text is flagged with."""
+        """Open the client; blocking, for it reads certificates. ``detect_flags`` returns the flags of a text."""
         connections = SourceConnections(httpx2.create_ssl_context(trust_env=False))
         return cls(SourceAllowlist(settings.bindings), detect_flags, connections)
 
@@ -53,7 +53,10 @@ class HttpSourceClient:
     async def query(
         self, source: HttpSource, source_query: SourceQuery, *, tenant_id: UUID, kb_id: UUID, timeout_seconds: float
     ) -> list[SourceResult]:
-        """The first ``top_k`` results, within ``seconds`` and the source's own limit. Raises SourceUnavailable."""
+        """The first ``top_k`` results, within ``timeout_seconds`` and the source's own limit.
+
+        Raises SourceUnavailable.
+        """
         timeout_seconds = min(timeout_seconds, source.timeout_seconds)
         try:
             allowed = self.allowlist.authorize(source, tenant_id)
@@ -80,7 +83,7 @@ class HttpSourceClient:
             raise SourceUnavailable("The service does not allow this request to its endpoint any more.") from exc
 
     async def _fetch(self, allowed: AllowedRequest, request: httpx2.Request) -> bytes:
-        """Raises EndpointFailed, SourceUnavailable for a refusal, InvalidInput for a host that is not public."""
+        """Raises EndpointFailed, SourceUnavailable for a refusal, InvalidInputError for a host that is not public."""
         try:
             try:
                 return await self._send(allowed, request)
@@ -90,7 +93,7 @@ class HttpSourceClient:
             raise EndpointFailed("no connection", kind="unreachable") from exc
 
     async def _send(self, allowed: AllowedRequest, request: httpx2.Request) -> bytes:
-        """What the endpoint says. Raises as ``_content``, and httpx2.HTTPError."""
+        """What the endpoint says. Raises as ``_fetch``, and httpx2.HTTPError."""
         reply = await self._connections.send(allowed, request)
         try:
             _check_head(reply)

@@ -25,7 +25,7 @@ class InvalidPath(ValueError):
 
 
 def compile_path(path: str) -> Any:
-    """Ready for ``search``. Raises PathRefused."""
+    """Ready for ``search``. Raises InvalidPath."""
     if len(path) > MAX_PATH_CHARACTERS:
         raise InvalidPath(f"It has more than {MAX_PATH_CHARACTERS} characters.")
     try:

@@ -18,7 +18,7 @@ _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization"})
 
 
 def check_source(source: HttpSource, allowlist: SourceAllowlist, tenant_id: UUID) -> None:
-    """Raises InvalidInput that says where it is wrong."""
+    """Raises InvalidInputError that says where it is wrong."""
     _check_headers(source.headers)
     allowlist.authorize(source, tenant_id)
     _check_templates(source)

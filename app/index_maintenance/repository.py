@@ -127,7 +127,7 @@ class IndexRepository:
         await self.session.fetch_rows(_SET_BUILDING, self._params)
 
     async def set_built(self, *, chunks: int, rebuilt: bool = True) -> None:
-        """From now on searches use the vector index, which was found good with so many chunks; ``anew`` has no dead."""
+        """From now on searches use the vector index, which was good with so many chunks; ``rebuilt`` has no dead."""
         await self.session.fetch_rows(_SET_BUILT, {**self._params, "chunks": chunks, "anew": rebuilt})
 
     async def mark_for_deletion(self) -> tuple[UUID, bool] | None:

@@ -28,7 +28,7 @@ SAMPLE_TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RoutingProfileBuilder:
-    """What the jobs call. ``scopes`` are the levels that everybody sees who sees the knowledge base.
+    """What the jobs call. ``scope_keys`` are the levels that everybody sees who sees the knowledge base.
 
     What belongs to one user or one chat says nothing of it to the others.
     """

@@ -19,7 +19,7 @@ Vectors = npt.NDArray[np.float32]
 class ProfileInput:
     """A search index: what made it, how large it is, what people say of it, and which of that is embedded already.
 
-    ``open_chunks`` are those of the levels that everybody sees, for what searches see of it.
+    ``shared_chunks`` are those of the levels that everybody sees, for what searches see of it.
     """
 
     identity: dict[str, Any]
@@ -50,7 +50,7 @@ class RoutingProfileRepository:
         return ProfileInput(row["identity"], row["dim"], chunks, shared_chunks, texts, row["texts_id"])
 
     async def sample_vectors(self, *, dim: int, scope_keys: Sequence[UUID], max_rows: int, size: int) -> Vectors:
-        """Vectors of at most ``size`` chunks of these levels, of the first ``reads`` there are.
+        """Vectors of at most ``size`` chunks of these levels, of the first ``max_rows`` there are.
 
         The ids of chunks are hashes: the first are as good a sample as any.
         """

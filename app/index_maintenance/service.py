@@ -41,9 +41,9 @@ MIN_RECALL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class IndexMaintenance:
-    """What the jobs call. Without ``owner`` every search index stays exact, and says why.
+    """What the jobs call. Without ``owner_database`` every search index stays exact, and says why.
 
-    ``find_unsettled`` is ``ControlPlaneDatabase.find_outdated_indexes``, up to some number.
+    ``find_outdated`` is ``ControlPlaneDatabase.find_outdated_indexes``, up to some number.
     """
 
     database: Database
@@ -230,8 +230,8 @@ class IndexMaintenance:
     async def _complete(self, tenant_id: UUID, stats: IndexStats, *, is_measured: bool = True) -> bool:
         """Make what a promoted index never had, or has lost while retired, or in a restored or tampered database.
 
-        Where nothing is missing it is tried again if it was not ``tried`` with all that was added since. False where
-        another's build has to end first.
+        If nothing is missing and the index is not ``is_measured``, it is measured again with all that was added since.
+        Returns False if another index's build has to end first.
         """
         if self.owner_database is None or stats.vector_index != "hnsw":
             return True

@@ -1,6 +1,6 @@
 """A circuit breaker for one endpoint in one process: whoever keeps failing is left alone for a while (Nygard, 2007).
 
-The decisions are functions of a state and a moment; ``Breaker`` holds the state.
+The decisions are functions of a state and a moment; ``CircuitBreaker`` holds the state.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class EndpointFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CircuitState:
-    """What the last calls came to; ``trying`` while the one call is under way that decides."""
+    """What the last calls came to; ``is_in_trial`` while the one call is under way that decides."""
 
     failures: int = 0
     open_until: float = 0.0
@@ -64,7 +64,7 @@ def start_call(state: CircuitState) -> CircuitState:
 
 
 def record_failure(state: CircuitState, now: float, *, is_trial: bool, jitter: float) -> CircuitState:
-    """A call failed; ``spread``, from 0 to 1, keeps many processes from coming back at once.
+    """A call failed; ``jitter``, from 0 to 1, keeps many processes from coming back at once.
 
     A circuit that is open already takes no notice of those that had begun before: they would only prolong it.
     """
@@ -85,7 +85,7 @@ def abandon_call(state: CircuitState, *, is_trial: bool) -> CircuitState:
 class CircuitBreaker:
     """The circuit of one endpoint, shared by all calls of a process that have the same patience.
 
-    ``name`` is the endpoint's in the log and to callers, who get ``unavailable`` while the circuit is open.
+    ``name`` is the endpoint's in the log and to callers, who get ``error_type`` while the circuit is open.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class CircuitBreaker:
         return not self._state.is_closed
 
     def check(self) -> None:
-        """Raises ``unavailable``, with the time left, while the circuit is open."""
+        """Raises ``error_type``, with the time left, while the circuit is open."""
         remaining_seconds = compute_remaining_seconds(self._state, self._clock())
         if remaining_seconds > 0.0:
             message = f"The {self._name} endpoint is left alone for a moment: it has failed too often, or asked for it."
@@ -115,9 +115,9 @@ class CircuitBreaker:
 
     @contextmanager
     def call(self, *, hang_timeout_seconds: float, grace_seconds: float = 0.0) -> Iterator[None]:
-        """Around a call. EndpointFailed is a failure, and so is being cancelled after ``hangs_after`` seconds; anything
-        else that ends it, a refusal too, is an answer. Being late within ``fair_seconds`` says nothing: else whoever
-        has no patience would take the endpoint from those that have some. Raises as ``check``.
+        """Around a call. EndpointFailed is a failure, and so is being cancelled after ``hang_timeout_seconds``;
+        anything else that ends it, a refusal too, is an answer. Being late within ``grace_seconds`` says nothing: else
+        whoever has no patience would take the endpoint from those that have some. Raises as ``check``.
         """
         self.check()
         is_trial = not self._state.is_closed

@@ -28,9 +28,10 @@ async def create_chunk_tools(
     record_tokens: Callable[[int], Awaitable[None]] | None = None,
     check_budget: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[ChunkTools]:
-    """The embedder's tools for a chunker that runs in a thread meanwhile; ``book`` is told the tokens of each call.
+    """The embedder's tools for a chunker that runs in a thread meanwhile; ``record_tokens`` is told the tokens of each
+    call.
 
-    ``allow`` raises where a call is one too many.
+    ``check_budget`` raises where a call is one too many.
 
     ``embed`` runs on the event loop, and ends with the block: a thread that is left over when the job is cancelled
     gets no more vectors.
@@ -124,7 +125,10 @@ def _is_draft(draft: Any) -> bool:
 
 
 def parse_chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tuple[str, ...]) -> dict[str, Any]:
-    """A chunker's options with its defaults; those of an unknown one as they are. Raises InvalidInput below ``loc``."""
+    """A chunker's options with its defaults; those of an unknown one as they are.
+
+    Raises InvalidInputError below ``loc``.
+    """
     spec: ChunkerSpec[Any] | None = load_chunkers().get(strategy)
     if spec is None:
         return dict(options)

@@ -63,12 +63,11 @@ async def embed_chunks(
 ) -> EmbeddedChunks:
     """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
 
-    Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction.
-    A slow one has been told of, so that a later attempt finds the document's status changed. ``is_first_attempt``
-    says that it is
-    not: no earlier attempt can have left anything. A few texts that are ``urgent`` do not stand behind bulk work.
-    Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, Superseded, HandedBack; TokensSpent before a
-    slice that the ``budget`` has nothing left for.
+    Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction. A
+    slow one has been told of, so that a later attempt finds the document's status changed. With ``is_first_attempt`` no
+    earlier attempt can have left anything. A few texts that are ``urgent`` do not stand behind bulk work. Raises
+    EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, VersionSuperseded, JobPreempted; DailyTokenLimitReached
+    before a slice that the ``budget`` has nothing left for.
     """
     texts = chunked.texts
     budget = budget or TokenBudget(db)
@@ -109,7 +108,7 @@ async def embed_chunks(
 async def record_usage_on_failure(
     db: TenantDatabase, embedder: Embedder, usage: TokenUsage, *, key_id: UUID = NO_KEY
 ) -> AsyncIterator[None]:
-    """The block's own transaction books what was ``spent``; where the block fails, it is booked all the same."""
+    """Record ``usage`` in the block's own transaction, or in another one if the block fails."""
     try:
         yield
     except BaseException:  # a cancellation costs nothing less

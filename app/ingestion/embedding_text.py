@@ -15,7 +15,7 @@ class ChunkedDocument:
     """What parsing and chunking yield; the sequences run parallel.
 
     ``token_counts`` are the drafts' own sizes, ``texts`` what is embedded and indexed; ``vectors`` are those that came
-    with the document, by position; so is ``shown``, the number of the picture that a draft is, in ``pictures``.
+    with the document, by position; so is ``image_numbers``, the number of the picture that a draft is, in ``images``.
     """
 
     tree: DocumentTree
@@ -39,9 +39,9 @@ def contextualize_chunks(
 ) -> list[str]:
     """One text for each draft, in order: a line for the title and for each heading, a blank line, the passage.
 
-    ``limit`` is what the model reads, special tokens apart. Where a text counts more, the title goes first, then the
-    outermost headings; the passage is never cut, so it comes alone, and over the limit, where it is too long by itself.
-    Nothing is said twice: a heading that is the title, or that begins the passage, is left out.
+    ``max_tokens`` is what the model reads, special tokens apart. Where a text counts more, the title goes first, then
+    the outermost headings; the passage is never cut, so it comes alone, and over the limit, where it is too long by
+    itself. Nothing is said twice: a heading that is the title, or that begins the passage, is left out.
     """
     prefixes = [_build_prefix(title, draft) for draft in drafts]
     texts = [_join_prefix(prefix, draft) for prefix, draft in zip(prefixes, drafts, strict=True)]

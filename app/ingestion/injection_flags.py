@@ -17,7 +17,7 @@ _MAX_SCANNED_CHARACTERS = 100_000
 
 
 class _Pattern(NamedTuple):
-    """``part`` is in every text that the expression finds, and costs a hundredth of it to look for."""
+    """``literal`` is in every text that the expression finds, and costs a hundredth of it to look for."""
 
     flag: str
     literal: str

@@ -86,9 +86,9 @@ class IngestionPipeline:
         """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
 
         Raises IngestionError for the file, TooManyTerms for a chunk of it, IndexMismatch for the knowledge base,
-        Unavailable for what may be retried, TokensSpent for what may be another day, QuotaExceeded where its chunks are
-        too many, Retitled where it gets another title meanwhile, HandedBack where the ``stint`` is over.
-        ``uploader`` is a key.
+        UnavailableError for what may be retried, DailyTokenLimitReached for what may be another day, QuotaExceeded
+        where its chunks are too many, TitleChanged where it gets another title meanwhile, JobPreempted where the
+        ``preemption`` is over. ``uploader`` is a key.
         """
         try:
             pending, kb, embedder, budget = await self._load_pending(db, document_id, version, uploader)

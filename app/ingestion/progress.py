@@ -43,7 +43,10 @@ class IngestionProgress:
             raise VersionSuperseded
 
     def report_slice(self, stage: str, **counts: int | str) -> None:
-        """Report as ``report``, between slices that are kept. Raises HandedBack too, where the job should end here."""
+        """Report as ``report``, between slices that are kept.
+
+        Raises JobPreempted too, where the job should end here.
+        """
         self.report(stage, **counts)
         self.preemption.check_preemption()
 

@@ -37,7 +37,7 @@ BATCH_SIZE = 2_000
 class IndexedDocument:
     """Everything that ingestion made of one version; the sequences run parallel to ``drafts``.
 
-    ``unembedded`` are positions in ``vectors`` that hold none; ``media`` are the pictures by their chunks' positions.
+    ``unembedded`` are positions in ``vectors`` that hold none; ``images`` are the pictures by their chunks' positions.
     """
 
     tree: DocumentTree
@@ -74,7 +74,10 @@ class IndexLocation:
 
 @dataclass(frozen=True, slots=True)
 class StoredMetadata:
-    """Whom a document belongs to and what filters see of it, as JSON; ``own`` is that of chunks that have their own."""
+    """Whom a document belongs to and what filters see of it, as JSON.
+
+    ``chunk_metadata`` is that of chunks that have their own.
+    """
 
     scope_key: UUID
     document_metadata: str
@@ -118,7 +121,7 @@ class IngestionRepository:
         node_ids: Mapping[tuple[int, ...], UUID],
         metadata: StoredMetadata,
     ) -> None:
-        """Write a document's chunks into one search index, which has none of it; ``nodes`` are its nodes' ids."""
+        """Write a document's chunks into one search index, which has none of it; ``node_ids`` are its nodes' ids."""
         chunk_ids = [
             build_chunk_id(location.document_id, location.version, ordinal) for ordinal in range(len(indexed.drafts))
         ]
@@ -156,7 +159,10 @@ class IngestionRepository:
         *,
         last_ordinal: int,
     ) -> None:
-        """Further nodes of a tree that is stored, as far as they are not there; ``after`` is the last one's ordinal."""
+        """Further nodes of a tree that is stored, as far as they are not there.
+
+        ``last_ordinal`` is the last one's ordinal.
+        """
         params = _to_node_params(nodes, node_ids)
         params["ordinals"] = [last_ordinal + 1 + ordinal for ordinal in params["ordinals"]]
         await self.session.fetch_rows(_ADD_NODES, {"t": self.tenant_id, "d": document_id, **params})

@@ -24,7 +24,7 @@ def _return_false() -> bool:
 
 @dataclass(slots=True)
 class PreemptionTimer:
-    """One job's time in its place; ``is_wanted`` says whether another tenant waits for a place in vain."""
+    """One job's time in its place; ``is_requested`` says whether another tenant waits for a place in vain."""
 
     is_requested: Callable[[], bool] = _return_false
     clock: Callable[[], float] = time.monotonic
@@ -35,7 +35,7 @@ class PreemptionTimer:
         self._started_at = self.clock()
 
     def check_preemption(self) -> None:
-        """Raise HandedBack if the place is wanted and the job has done enough; the first call ends the preparation."""
+        """Raise JobPreempted if another job waits and this one has done enough; the first call ends the preparation."""
         now = self.clock()
         if self._prepared_at is None:
             self._prepared_at = now

@@ -29,7 +29,7 @@ _MAX_WORD_CHARACTERS = 100
 
 
 def split_title(text: str) -> tuple[str, str]:
-    """Split a text into a title of at most ``MAX_TITLE`` characters and its rest, between words if possible."""
+    """Split a text into a title of at most ``MAX_TITLE_CHARACTERS`` and its rest, between words if possible."""
     if len(text) <= MAX_TITLE_CHARACTERS:
         return text, ""
     space = text.rfind(" ", MAX_TITLE_CHARACTERS - _MAX_WORD_CHARACTERS, MAX_TITLE_CHARACTERS + 1)

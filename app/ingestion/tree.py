@@ -38,7 +38,7 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
     first, else it has none. A section's ``level`` is its heading's, an untitled slide's is 1; the document and leaves
     have 0.
 
-    Titles and headings are cut to ``MAX_TITLE`` characters, with a warning; their rest is a paragraph.
+    Titles and headings are cut to ``MAX_TITLE_CHARACTERS`` characters, with a warning; their rest is a paragraph.
     """
     title, blocks = _limit_titles(parsed)
     root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=title)

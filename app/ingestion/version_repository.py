@@ -74,8 +74,8 @@ class VersionRepository:
     ) -> list[str] | None:
         """The version is whole and ``index_id`` still live: what is left of earlier versions and attempts goes.
 
-        Returns the keys of their objects, to be purged; None when another index has become the live one. ``pictures``
-        are the hashes of those that it shows: what was said of them stays.
+        Returns the keys of their objects, to be purged; None when another index has become the live one.
+        ``image_hashes`` are the hashes of those that it shows: what was said of them stays.
         """
         values = {
             "t": self.tenant_id,

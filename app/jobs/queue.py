@@ -86,7 +86,7 @@ class JobQueue:
     ) -> UUID:
         """Add a job; it can be claimed when the caller's transaction commits. The payload holds ids only.
 
-        ``limited_by`` is a key with a quota of jobs that run at once.
+        ``concurrency_key`` is a key with a quota of jobs that run at once.
         """
         job_id = generate_id()
         values = {
@@ -246,7 +246,7 @@ class JobQueue:
         return decision
 
     async def hand_off(self, job: ClaimedJob, worker: str, max_duration: timedelta) -> bool:
-        """Hand a job back for another worker; False when that has gone on for longer than ``patience``.
+        """Hand a job back for another worker; False when that has gone on for longer than ``max_duration``.
 
         The attempt does not count.
         """

@@ -37,7 +37,7 @@ class IndexSettings:
 
 
 def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:
-    """Raises InvalidInput for a chunker that is not there, and sizes that it or the model cannot have."""
+    """Raises InvalidInputError for a chunker that is not there, and sizes that it or the model cannot have."""
     require_valid_choice("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
     if chunking.overlap_tokens >= chunking.max_tokens:
         raise InvalidInputError(
@@ -49,6 +49,6 @@ def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedd
 
 
 def require_valid_choice(kind: str, name: str, choices: Collection[str], loc: tuple[str, ...]) -> None:
-    """Raises InvalidInput."""
+    """Raises InvalidInputError."""
     if name not in choices:
         raise InvalidInputError(f"No {kind} is named {name!r}; there are: {', '.join(sorted(choices))}.", loc=loc)

@@ -23,7 +23,7 @@ class KnowledgeBasePromptService:
     async def list_versions(
         self, reference: str, name: PromptName | None, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[PromptVersionInfo]:
-        """Newest first, of one prompt or of both. Raises KnowledgeBaseNotFound, Forbidden."""
+        """Newest first, of one prompt or of both. Raises KnowledgeBaseNotFound, ForbiddenError."""
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction(snapshot=True) as session:
             view = await self.knowledge_bases.find_in_session(session, reference)
@@ -33,7 +33,7 @@ class KnowledgeBasePromptService:
             )
 
     async def pin_version(self, reference: str, name: PromptName, number: int) -> PromptVersionInfo:
-        """From now on this version is in use. Raises KnowledgeBaseNotFound, PromptVersionNotFound, Forbidden."""
+        """From now on this version is in use. Raises KnowledgeBaseNotFound, PromptVersionNotFound, ForbiddenError."""
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)

@@ -40,7 +40,7 @@ class ReindexService:
     async def start(self, reference: str, options: ReindexOptions) -> KnowledgeBaseView:
         """Have a job build the next index; the same again goes on with one that has stopped.
 
-        Raises KnowledgeBaseNotFound, ReindexUnderWay, InvalidInput for settings that are none, Forbidden.
+        Raises KnowledgeBaseNotFound, ReindexInProgress, InvalidInputError for settings that are none, ForbiddenError.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -65,8 +65,8 @@ class ReindexService:
 
         The same again goes on with a rollback that has stopped.
 
-        Raises KnowledgeBaseNotFound, NothingToRollBack, ReindexInProgress, Forbidden; IndexMismatch where the model
-        that made it is not configured any more.
+        Raises KnowledgeBaseNotFound, NothingToRollBack, ReindexInProgress, ForbiddenError; IndexMismatch where the
+        model that made it is not configured any more.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -95,7 +95,7 @@ class ReindexService:
 
         An index that was live before is kept for as long as it would have been.
 
-        Raises KnowledgeBaseNotFound, ReindexNotFound, Forbidden.
+        Raises KnowledgeBaseNotFound, ReindexNotFound, ForbiddenError.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -111,7 +111,7 @@ class ReindexService:
         await self.knowledge_bases.record_event(session, AuditEvent(action, [kb.row.id], kb.row.id))
 
     async def _lock_knowledge_base(self, session: Session, reference: str) -> KnowledgeBaseView:
-        """As it is when nobody else changes it. Raises KnowledgeBaseNotFound, HoldsNoDocuments."""
+        """As it is when nobody else changes it. Raises KnowledgeBaseNotFound, NoDocumentStore."""
         unlocked_kb = await self.knowledge_bases.find_in_session(session, reference)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(unlocked_kb.row.id)
@@ -122,7 +122,7 @@ class ReindexService:
         return kb
 
     def _build_index(self, kb: KnowledgeBaseView, options: ReindexOptions) -> SearchIndex:
-        """The row of the next generation. Raises InvalidInput."""
+        """The row of the next generation. Raises InvalidInputError."""
         settings = self.knowledge_bases.settings
         embedder = self._select_embedder(kb, options)
         chunking, language = options.chunking or kb.chunking, options.language or kb.row.language

@@ -114,7 +114,10 @@ class KnowledgeBaseRepository:
         return next(iter(self._attach_shared(rows)), None)
 
     async def find_up_to(self, allowed_ids: Sequence[UUID] | None, *, max_count: int) -> list[KnowledgeBaseView]:
-        """Every knowledge base by name, or those of ``only`` that exist; none if there are more than ``most``."""
+        """Return every knowledge base by name, or those of ``allowed_ids`` that exist.
+
+        The list is empty if there are more than ``max_count``.
+        """
         query, values = (
             _FIND_UP_TO if allowed_ids is None else _FIND_ALLOWED_UP_TO,
             {"tenant": self.tenant_id, "only": allowed_ids, "most": max_count},
@@ -124,7 +127,7 @@ class KnowledgeBaseRepository:
     async def find_first(
         self, allowed_ids: Sequence[UUID] | None, *, max_count: int
     ) -> tuple[list[KnowledgeBaseView], bool]:
-        """Return ``most`` knowledge bases that can have results at most, and whether others of them were left out.
+        """Return ``max_count`` knowledge bases that can have results at most, and whether others of them were left out.
 
         If none can, return the newest one.
         """
@@ -160,7 +163,7 @@ class KnowledgeBaseRepository:
         return await self._add_counts([_parse_view(row) for row in rows], reader)
 
     async def add_counts(self, view: KnowledgeBaseView, *, reader: str | None) -> KnowledgeBaseView:
-        """The same with its counts, as in ``page``, and what is known of its other generations."""
+        """The same with its counts, as in ``list_knowledge_bases``, and what is known of its other generations."""
         return (await self._add_counts([view], reader))[0]
 
     async def _add_counts(self, views: Sequence[KnowledgeBaseView], reader: str | None) -> list[KnowledgeBaseView]:

@@ -58,7 +58,7 @@ class KnowledgeBaseService:
     queue: JobQueue
 
     async def create(self, new: NewKnowledgeBase) -> KnowledgeBaseView:
-        """Raises KnowledgeBaseExists; InvalidInput for a name, model, chunker or strategy that is not there."""
+        """Raises KnowledgeBaseExists; InvalidInputError for a name, model, chunker or strategy that is not there."""
         self.require_unrestricted_key()
         self._check_new(new)
         try:
@@ -111,7 +111,7 @@ class KnowledgeBaseService:
             )
 
     async def list_accessible(self, session: Session, *, max_count: int) -> Sequence[KnowledgeBaseView]:
-        """Return all knowledge bases that the key may read, by name; none if there are more than ``most``."""
+        """Return all knowledge bases that the key may read, by name; none if there are more than ``max_count``."""
         return await KnowledgeBaseRepository(session, self.db.tenant_id).find_up_to(
             self.get_allowed_ids(), max_count=max_count
         )
@@ -124,9 +124,9 @@ class KnowledgeBaseService:
         max_count: int,
         max_with_empty: int | None = None,
     ) -> tuple[Sequence[KnowledgeBaseView], bool]:
-        """Return ``most`` knowledge bases at most that the key may read, by name, or of ``only`` those.
+        """Return ``max_count`` knowledge bases at most that the key may read, by name, or of ``requested_ids`` those.
 
-        Of more than ``most_empty`` the empty ones are left out, unless all are.
+        Of more than ``max_with_empty`` the empty ones are left out, unless all are.
 
         Returns:
             The knowledge bases, those with content before empty ones, and whether others with content were left out.
@@ -147,7 +147,7 @@ class KnowledgeBaseService:
 
         The last begins to hold by a job, and so do new texts of ``routing``.
 
-        Raises KnowledgeBaseNotFound, InvalidInput, StampUnderWay.
+        Raises KnowledgeBaseNotFound, InvalidInputError, BackfillInProgress.
         """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -189,7 +189,10 @@ class KnowledgeBaseService:
         )
 
     async def _begin_backfill(self, session: Session, kb_id: UUID, metadata_filter: dict[str, Any]) -> dict[str, Any]:
-        """Have a job give all documents another stamp; returns what is to be set meanwhile. Raises StampUnderWay."""
+        """Have a job give all documents another stamp; returns what is to be set meanwhile.
+
+        Raises BackfillInProgress.
+        """
         _check_metadata_filter(metadata_filter)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(kb_id)
@@ -208,7 +211,7 @@ class KnowledgeBaseService:
     async def delete(self, reference: str) -> UUID:
         """Out of every reading at once, its name free; a job removes what is in it. Returns the deletion's id.
 
-        Raises KnowledgeBaseNotFound, Forbidden.
+        Raises KnowledgeBaseNotFound, ForbiddenError.
         """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -241,7 +244,7 @@ class KnowledgeBaseService:
         await AuditRepository(session, self.db.tenant_id).add(event, Actor.from_principal(self.principal))
 
     def require_unrestricted_key(self) -> None:
-        """Raises Forbidden for a key that is narrowed to a user: a knowledge base is everybody's."""
+        """Raises ForbiddenError for a key that is narrowed to a user: a knowledge base is everybody's."""
         if self.principal.user_id is not None:
             raise ForbiddenError
 
@@ -251,7 +254,7 @@ class KnowledgeBaseService:
         return None if allowed is None else list(allowed)
 
     def _check_changes(self, view: KnowledgeBaseView, changes: Mapping[str, Any]) -> None:
-        """What is changed is what its kind has. Raises HoldsNoDocuments, InvalidInput."""
+        """What is changed is what its kind has. Raises NoDocumentStore, InvalidInputError."""
         if "metadata_filter" in changes:
             view.require_documents()
         if source := changes.get("source"):

@@ -167,11 +167,12 @@ class ReindexProgress:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseView:
-    """A knowledge base with its live search index; ``twin`` is the operator's of the same name, which all may read.
+    """A knowledge base with its live search index; ``shared_counterpart`` is the operator's of the same name, which all
+    may read.
 
-    What is counted is not there in every view: documents, chunks, the ``reindexing`` under way, ``retired_at``, since
-    when a former index is kept, and the texts that it is routed by. ``state`` is another after every change of the
-    rows that it was read from.
+    What is counted is not there in every view: documents, chunks, the ``reindex_progress`` under way, ``retired_at``,
+    since when a former index is kept, and the texts that it is routed by. ``row_version`` is another after every change
+    of the rows that it was read from.
     """
 
     row: StoredKnowledgeBase
@@ -199,7 +200,7 @@ class KnowledgeBaseView:
         return None if self.row.source is None else HttpSource.from_stored(self.row.source)
 
     def require_documents(self) -> None:
-        """Raises HoldsNoDocuments."""
+        """Raises NoDocumentStore."""
         if self.row.source is not None:
             raise NoDocumentStore
 

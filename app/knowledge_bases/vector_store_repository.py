@@ -64,7 +64,7 @@ class VectorStoreRepository:
         return counts
 
     async def count_waiting_files(self, ids: Sequence[UUID], *, key_id: UUID | None) -> dict[UUID, int]:
-        """Of each that has some: files of batches that a job is yet to make documents of; or ``only_of`` this key."""
+        """Of each that has some: files of batches that a job is yet to make documents of; or ``key_id`` this key."""
         rows = await self.session.fetch_rows(
             _COUNT_WAITING_FILES, {"t": self.tenant_id, "kbs": list(ids), "key": key_id}
         )

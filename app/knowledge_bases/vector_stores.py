@@ -22,7 +22,7 @@ MAX_NAME_ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class VectorStore:
-    """A knowledge base with its labels; ``states`` counts its documents by status, ``bytes`` is of all of them.
+    """A knowledge base with its labels; ``status_counts`` counts its documents by status, ``bytes`` is of all of them.
 
     What a job is yet to make documents of is counted as queued.
     """

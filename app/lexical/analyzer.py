@@ -149,7 +149,7 @@ class Analyzer:
 def get_analyzer(language: str = DEFAULT_LANGUAGE) -> Analyzer:
     """The analyzer of a language, made once per process.
 
-    Raises InvalidInput, with the known languages, for any other.
+    Raises InvalidInputError, with the known languages, for any other.
     """
     return _load_analyzer(language)
 

@@ -21,7 +21,7 @@ _PUNCTUATION = ".,:;!?\"'()[]…„“”«»¿¡"
 
 
 def get_analyzer_id(setting: str) -> str:
-    """What a search index's identity says of its words. Raises InvalidInput for a language without an analyzer."""
+    """What a search index's identity says of its words. Raises InvalidInputError for a language without an analyzer."""
     return get_auto_analyzer_id() if setting == AUTO else get_analyzer(setting).name
 
 
@@ -46,7 +46,7 @@ def _tokenize_texts(texts: Sequence[str], language: str) -> Iterator[Sequence[st
 
 
 def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) -> None:
-    """Raise TooManyTerms where the entries of these passages of ``whole`` will.
+    """Raise TooManyTerms where the entries of these passages of ``document_text`` will.
 
     Only those that are long enough for it are analysed; mostly there is none, and nobody asks for the language.
     """

@@ -168,7 +168,7 @@ def _count_frequencies(tokens: Sequence[str], ids: dict[str, int]) -> dict[int, 
 
 
 def _compute_keys(term_ids: npt.NDArray[np.int64], salt: int) -> npt.NDArray[np.int32]:
-    """``term_key`` over an array; unsigned 32-bit arithmetic wraps as the scalar's mask does."""
+    """``compute_term_key`` over an array; unsigned 32-bit arithmetic wraps as the scalar's mask does."""
     value = (term_ids + salt).astype(np.uint32)
     value ^= value >> np.uint32(16)
     value *= np.uint32(0x85EBCA6B)

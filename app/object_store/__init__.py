@@ -41,9 +41,9 @@ class StoredObject:
 class ObjectStore(Protocol):
     """Stores whole objects under keys like ``tenant/document/version``; every write replaces and is durable on return.
 
-    Every method that takes a key raises InvalidObjectKey for one that ``checked_key`` refuses. A cancelled call returns
-    only after its thread has stopped using the caller's files. Two puts at a time on one key must carry the same number
-    of bytes (a key names a version): the length that is checked afterwards may be the other one's.
+    Every method that takes a key raises InvalidObjectKey for one that ``validate_key`` refuses. A cancelled call
+    returns only after its thread has stopped using the caller's files. Two puts at a time on one key must carry the
+    same number of bytes (a key names a version): the length that is checked afterwards may be the other one's.
     """
 
     async def put(self, key: str, source: Path) -> None:

@@ -50,7 +50,7 @@ class S3ObjectStore:
 
     Without ``region`` it signs for us-east-1; ``endpoint_url`` means another server than AWS, spoken to in path style.
     Whether callers can reach that one is not known: it makes links only with ``public_endpoint_url``, the server's
-    address for them. ``silence_seconds`` is the longest silence of the server during a reply.
+    address for them. ``read_timeout_seconds`` is the longest silence of the server during a reply.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class LocalLimits:
     _in_use: Counter[tuple[LocalLimitKind, UUID, UUID]] = field(default_factory=Counter)
 
     def acquire_search(self, tenant_id: UUID) -> RateLimitState:
-        """Take one search from the tenant's default rate. Raises RateLimited."""
+        """Take one search from the tenant's default rate. Raises RateLimitExceeded."""
         rate, now = self.searches_per_second, self.clock()
         burst = max(1.0, rate * BURST_SECONDS)
         self._drop_full_buckets(now)
@@ -62,7 +62,7 @@ class LocalLimits:
 
     @contextmanager
     def track(self, principal: Principal, kind: LocalLimitKind) -> Iterator[None]:
-        """Count one search or one stream until the end of the block. Raises RateLimited."""
+        """Count one search or one stream until the end of the block. Raises RateLimitExceeded."""
         counted: list[tuple[LocalLimitKind, UUID, UUID]] = []
         key_limit: int | None = getattr(principal.key_quotas, kind)
         limits = [(NO_KEY, self.get_limit(principal, kind), "tenant")]

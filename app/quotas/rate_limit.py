@@ -40,7 +40,7 @@ class SearchRateLimiter:
     _buckets: dict[tuple[UUID, UUID], LocalBucket] = field(default_factory=dict)
 
     async def acquire(self, tenant_id: UUID, bucket_id: UUID, rate: float) -> RateLimitState:
-        """One search of the bucket, which fills by ``rate`` a second. Raises RateLimited, DatabaseUnavailable."""
+        """One search of the bucket, which fills by ``rate`` a second. Raises RateLimitExceeded, DatabaseUnavailable."""
         self._drop_idle_buckets()
         local_bucket = self._buckets.setdefault((tenant_id, bucket_id), LocalBucket())
         burst = max(1.0, rate * BURST_SECONDS)

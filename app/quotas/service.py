@@ -48,15 +48,15 @@ class QuotaService:
         self.meter.count(self.principal.tenant_id, self.principal.key_id, **counts)
 
     def track_search(self) -> AbstractContextManager[None]:
-        """Count a search until the end of the block. Raises RateLimited."""
+        """Count a search until the end of the block. Raises RateLimitExceeded."""
         return self.local_limits.track(self.principal, "concurrent_searches")
 
     def track_stream(self) -> AbstractContextManager[None]:
-        """Count an event stream until the end of the block. Raises RateLimited."""
+        """Count an event stream until the end of the block. Raises RateLimitExceeded."""
         return self.local_limits.track(self.principal, "event_streams")
 
     async def acquire_search(self) -> RateLimitState:
-        """Take a search from the key's rate and the tenant's, and return the lower remainder. Raises RateLimited.
+        """Take a search from the key's rate and the tenant's, and return the lower remainder. Raises RateLimitExceeded.
 
         A tenant without a quota has the default rate of this process.
         """
@@ -127,20 +127,20 @@ class QuotaService:
         return key_limit is not None and (tenant_limit is None or key_limit < tenant_limit)
 
     async def get_storage(self) -> StorageUsage:
-        """What the tenant has stored now. Raises Forbidden."""
+        """What the tenant has stored now. Raises ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             return await QuotaRepository(session, self.db.tenant_id).get_storage()
 
     async def list_usage_by_day(self, begin: date, end: date) -> Sequence[tuple[date, Usage]]:
-        """What the tenant used on each day on which it did. Raises Forbidden."""
+        """What the tenant used on each day on which it did. Raises ForbiddenError."""
         self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:
             return await QuotaRepository(session, self.db.tenant_id).list_usage_by_day(begin, end)
 
     async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
-        """What each of its keys used in that time. Raises Forbidden."""
+        """What each of its keys used in that time. Raises ForbiddenError."""
         self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:

@@ -30,7 +30,7 @@ class StorageQuota:
         return bool(_get_limits(self.quotas, names) or (self.key_id and _get_limits(self.key_quotas, names)))
 
     async def check(self, session: Session, added: Mapping[str, int], *, key_added: Mapping[str, int]) -> None:
-        """What is there fits with ``more`` that is yet to be added, by the names of quotas. Raises QuotaExceeded.
+        """What is there fits with ``added`` that is yet to be added, by the names of quotas. Raises QuotaExceeded.
 
         Whoever else adds waits, until the transaction ends, for what this one has counted.
         """

@@ -28,7 +28,7 @@ class TokenBudget:
         return cls(db, principal.key_id or NO_KEY, principal.quotas, principal.key_quotas)
 
     async def check(self) -> None:
-        """Raises TokensSpent."""
+        """Raises DailyTokenLimitReached."""
         if self.quotas.embedding_tokens_per_day is None and self.key_quotas.embedding_tokens_per_day is None:
             return
         async with self.db.transaction() as session:

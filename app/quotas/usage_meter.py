@@ -32,7 +32,7 @@ class UsageMeter:
     _task: asyncio.Task[None] | None = None
 
     def count(self, tenant_id: UUID, key_id: UUID | None, **counts: int) -> None:
-        """Count; the names are those of ``COUNTED``."""
+        """Count; the names are those of ``COUNTED_FIELDS``."""
         usage_key = datetime.now(UTC).date(), key_id or NO_KEY
         self._counts.setdefault(tenant_id, {}).setdefault(usage_key, Counter()).update(counts)
         if self._task is None or self._task.done():

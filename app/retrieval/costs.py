@@ -87,7 +87,7 @@ class SearchCosts:
 
         Raises:
             FilterTooExpensive: an earlier filter of no more weight needed more time than this search has.
-            RateLimited: the tenant's other expensive searches took all the time that this one could wait.
+            RateLimitExceeded: the tenant's other expensive searches took all the time that this one could wait.
         """
         weight = sum(call.filter.weight for call in calls)
         if weight < MIN_WEIGHT and len(calls) <= MAX_LIGHT_CALLS:
@@ -110,7 +110,7 @@ class SearchCosts:
     def record_cost(
         self, tenant_id: UUID, calls: Sequence[RetrieverQuery], elapsed_seconds: float, *, timed_out: bool
     ) -> None:
-        """Remember what the lanes took for these calls; after ``ran_out`` they would have taken longer."""
+        """Remember what the lanes took for these calls; after ``timed_out`` they would have taken longer."""
         weight = sum(call.filter.weight for call in calls)
         if weight < MIN_WEIGHT:
             return

@@ -25,7 +25,8 @@ class RetrieverPlan(NamedTuple):
 class ExplainedIndex:
     """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down.
 
-    ``shared`` where it is the operator's. ``asked`` is what an HTTP source was asked for, if there is one in its place.
+    ``is_shared`` where it is the operator's. ``source_queries`` is what an HTTP source was asked for, if there is one
+    in its place.
     """
 
     knowledge_base: str
@@ -39,7 +40,8 @@ class ExplainedIndex:
 class Explanation:
     """What a search was taken to mean; ``transformers`` are those that were asked to change its queries.
 
-    ``prompts`` are those of admins that took part in it; ``routes`` where it could have gone to, the chosen ones first.
+    ``prompts`` are those of admins that took part in it; ``routing_decisions`` where it could have gone to, the chosen
+    ones first.
     """
 
     options: Mapping[str, Any]

@@ -42,7 +42,7 @@ LocalSearch = Callable[[], Awaitable[list[Hit]]]
 
 @dataclass(frozen=True, slots=True)
 class FederatedSearch:
-    """``views`` are the knowledge bases of kind http; ``asked`` is what each was asked for, by its id."""
+    """``views`` are the knowledge bases of kind http; ``queries_by_source`` is what each was asked for, by its id."""
 
     sources: HttpSourceClient
     chat: ChatModel | None
@@ -93,9 +93,9 @@ class FederatedSearch:
     ) -> list[SourceHits]:
         """What the lanes find, None where they have nothing to search, and at the same time what the sources do.
 
-        ``scale`` says what the best of the lanes' hits counts beside others. One that cannot answer is a warning, as
-        long as another one or the lanes can. Raises InvalidInput where only words could be asked for and there are
-        none, SearchUnavailable, and as the lanes.
+        ``get_weight`` says what the best of the lanes' hits counts beside others. One that cannot answer is a warning,
+        as long as another one or the lanes can. Raises InvalidInputError where only words could be asked for and there
+        are none, SearchUnavailable, and as the lanes.
         """
         if not self.views or not queries:
             hits = await local_search() if local_search else []

@@ -48,7 +48,7 @@ def resolve_queries(request: SearchRequest, search_run: SearchRun) -> list[Query
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """How a search is done; ``hurried`` where nobody has asked for its transformers (``steps``)."""
+    """How a search is done; ``uses_default_transformers`` where nobody has asked for its transformers (``steps``)."""
 
     strategy: Strategy[Any]
     options: BaseModel
@@ -66,9 +66,10 @@ class SearchPlan:
         *,
         can_rewrite: bool,
     ) -> Self:
-        """``alone`` is the knowledge base that is searched where there is only one: its own settings hold then.
+        """``single_knowledge_base`` is the knowledge base that is searched where there is only one: its own settings
+        hold then.
 
-        ``rewrites`` where there is a chat model for the default transformer. Raises InvalidInput.
+        ``can_rewrite`` where there is a chat model for the default transformer. Raises InvalidInputError.
         """
         settings = single_knowledge_base.retrieval if single_knowledge_base is not None else Retrieval()
         strategy, options = _resolve_strategy(request, settings, search_run)

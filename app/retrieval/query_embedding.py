@@ -59,7 +59,7 @@ class QueryVectorCache:
     ) -> list[Vector]:
         """A vector for each text; the model is asked for those that are not known, when they are paid for.
 
-        Raises as ``pay`` and ``embed_queries``.
+        Raises as ``charge_tokens`` and ``embed_queries``.
         """
         vectors = self.get_many(embedder.identity, tenant_id, texts)
         missing = [text for text in dict.fromkeys(texts) if text not in vectors]
@@ -98,9 +98,10 @@ class QueryEmbedder:
     ) -> list[Vector | None]:
         """Their vectors in order; None where the model cannot answer in its share of the time, or may not be asked.
 
-        Warnings say which, ``silent`` for the former, and what is searched ``without`` them, or ``partly``, where some
-        are known from before. None, and a warning of its own, for what the model does not take. Raises
-        EmbeddingUnavailable or TokensSpent, where they are ``required``; with ``partly``, where none is known.
+        Warnings say which: ``unavailable_message`` if the model cannot answer, and ``fallback_message``, or
+        ``partial_message`` if some vectors are cached. None, and a warning of its own, for what the model does
+        not take. Raises EmbeddingUnavailable or DailyTokenLimitReached, where they are ``required``; with
+        ``partial_message``, where none is known.
         """
         text_queries = [query for query in queries if query.vector is None and query.text is not None]
         image_queries = [query for query in queries if query.image is not None]
@@ -216,7 +217,7 @@ class QueryEmbedder:
 def drop_unusable_queries(
     queries: Sequence[Query], search_run: SearchRun, *, uses_dense: bool, accepts_images: bool
 ) -> list[Query]:
-    """Those that can be looked for; the others are told of. Raises InvalidInput when there is none left."""
+    """Those that can be looked for; the others are told of. Raises InvalidInputError when there is none left."""
     supported = [query for query in queries if query.image is None or (accepts_images and uses_dense)]
     if len(supported) < len(queries):
         reason = "the strategy looks for words" if not uses_dense else "the embedding model takes only texts"
@@ -235,7 +236,7 @@ def build_no_usable_queries_error() -> InvalidInputError:
 
 
 def check_dimensions(queries: Sequence[Query], sizes: Sequence[int]) -> None:
-    """A given vector has those of at least one index. Raises InvalidInput."""
+    """A given vector has those of at least one index. Raises InvalidInputError."""
     for query in queries:
         if query.vector is not None and len(query.vector) not in sizes:
             expected = " or ".join(map(str, sorted(set(sizes))))

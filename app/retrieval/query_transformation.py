@@ -16,9 +16,9 @@ MAX_QUERIES = 16
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said; ``asks`` where the queries were made of it, not given beside it.
+    """What was said; ``is_query_source`` where the queries were made of it, not given beside it.
 
-    ``analysed`` where somebody wants to know how it is understood, beside what is searched for.
+    ``needs_analysis`` where somebody wants to know how it is understood, beside what is searched for.
     """
 
     messages: Sequence[Message]
@@ -35,7 +35,10 @@ class CorpusContext(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueryTransformer:
-    """``ground`` and ``prompt`` are those of what is searched; ``hurried`` where nobody has asked for it."""
+    """``get_corpus_context`` and ``prompt`` are those of what is searched.
+
+    ``uses_default_transformers`` where nobody has asked for it.
+    """
 
     chat: ChatModel | None
     search_run: SearchRun

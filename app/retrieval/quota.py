@@ -8,7 +8,7 @@ from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 async def search_within_quota(
     retrieval: RetrievalService, request: SearchRequest
 ) -> tuple[SearchResult, RateLimitState]:
-    """Search, and count it; with what is left of the caller's rate. Raises RateLimited, and as the search."""
+    """Search, and count it; with what is left of the caller's rate. Raises RateLimitExceeded, and as the search."""
     rate = await retrieval.quotas.acquire_search()
     result = await retrieval.search(request)
     retrieval.quotas.count(searches=1)

@@ -29,10 +29,11 @@ class RetrieverQuery:
     """One query in one search index; a None vector leaves the dense lane out, no terms the lexical one.
 
     ``only_similarity``: the vector is there for the cosines of the lexical lane's rows, the dense lane is not wanted.
-    ``slow``: both lanes take so long that each is worth a connection. ``cosines``: of the lexical lane's rows so many
-    have theirs, the best; all, where nothing is said. ``least``: the lexical lane has only rows whose cosine is that,
-    with the vector or any of ``others``; ``threshold`` is what it will be when the call is made once more.
-    ``narrowed``: words are weighed by the chunks of ``scopes`` alone, so that a score tells nothing of others' texts.
+    ``is_slow``: both lanes take so long that each is worth a connection. ``max_cosines``: of the lexical lane's rows so
+    many have theirs, the best; all, where nothing is said. ``min_similarity``: the lexical lane has only rows whose
+    cosine is that, with the vector or any of ``other_vectors``; ``second_pass_min_similarity`` is what it will be when
+    the call is made once more. ``is_user_restricted``: words are weighed by the chunks of ``scopes`` alone, so that a
+    score tells nothing of others' texts.
     """
 
     tenant_id: UUID
@@ -62,7 +63,7 @@ class RetrieverQuery:
 
 
 class RetrieverHits(NamedTuple):
-    """What one lane found for the LaneCall at ``call``, in no order; the sequences go together."""
+    """What one lane found for the RetrieverQuery at ``call_position``, in no order; the sequences go together."""
 
     call_position: int
     retriever: RetrieverName
@@ -239,7 +240,7 @@ _SEARCH = """
 select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
                      :l{n}, :o{n}, :h{n}, :n{n}, :a{n}) h group by h.lane"""
-# The chunk's columns stand in the order of FoundChunk. What is told of the document is what a lane was stamped with,
+# The chunk's columns stand in the order of HitChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.
 # `offset 0` keeps these look-ups by key: joined freely, a planner without fresh statistics reads all of the tenant's
@@ -281,7 +282,7 @@ _READ_CHUNKS, _READ_CHUNKS_WITH_COSINES = (
 
 
 def _parse_row(row: Record) -> HitRow:
-    """Of a row of ``_TEXTS``; ``own`` is there only where a chunk has metadata of its own."""
+    """Of a row of ``_CHUNKS``; ``own_metadata`` is there only where a chunk has metadata of its own."""
     tenant_id, document_id, chunk_count, own_metadata, cosine = row[15:]
     metadata = LazyMetadata(row[14])
     document = HitDocument(

@@ -36,9 +36,9 @@ class DatabaseBudget:
 class SearchRun:
     """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for.
 
-    ``warnings`` tell what was left out of the search, ``remarks`` what else the caller should know; ``dropped`` is what
-    did not fit or did not answer, and why, both as words for machines. ``tasks`` is what goes on beside it.
-    ``database`` is shared by all parts of the course.
+    ``warnings`` tell what was left out of the search, ``notices`` what else the caller should know; ``degraded_steps``
+    is what did not fit or did not answer, and why, both as words for machines. ``background_tasks`` is what goes on
+    beside it. ``database_budget`` is shared by all parts of the course.
     """
 
     deadline: float
@@ -98,7 +98,7 @@ class SearchRun:
         self.degraded_steps.setdefault(step, reason)
 
     def with_time_share(self, share: float, *, max_seconds: float | None = None) -> Self:
-        """The same course with only this share of the time left, and no more than ``most`` seconds."""
+        """The same course with only this share of the time left, and no more than ``max_seconds``."""
         seconds = self.remaining_seconds * share
         return replace(
             self, deadline=time.monotonic() + (seconds if max_seconds is None else min(max_seconds, seconds))
@@ -128,7 +128,7 @@ class SearchRun:
 
 
 class StepTimer:
-    """The block that ``Course.timing`` counts: a class, because a generator takes several times as long."""
+    """The block that ``SearchRun.time_step`` counts: a class, because a generator takes several times as long."""
 
     __slots__ = ("_started", "_step", "_timings_ms")
 

@@ -67,8 +67,9 @@ class RetrievalService:
     async def search(self, request: SearchRequest) -> SearchResult:
         """The best passages for the request.
 
-        Raises KnowledgeBaseNotFound, IndexMismatch (dense search of an index that another model made), InvalidInput,
-        EmbeddingUnavailable, TokensSpent, SearchUnavailable, RateLimited. An empty result means that nothing matched.
+        Raises KnowledgeBaseNotFound, IndexMismatch (dense search of an index that another model made),
+        InvalidInputError, EmbeddingUnavailable, DailyTokenLimitReached, SearchUnavailable, RateLimitExceeded. An empty
+        result means that nothing matched.
         """
         with self.quotas.track_search():
             return await self._search_in_time(request)
@@ -109,7 +110,7 @@ class RetrievalService:
     async def _validate_cache(
         self, search: Awaitable[SearchResult], db: TenantDatabase, search_run: SearchRun
     ) -> SearchResult:
-        """What is refused, fails, or finds nothing may not have come to a transaction. Raises Outdated."""
+        """What is refused, fails, or finds nothing may not have come to a transaction. Raises StaleCacheError."""
         try:
             result = await search
         except DatabaseUnavailable:
@@ -311,6 +312,6 @@ class RetrievalService:
 
 
 async def _revalidate(db: TenantDatabase) -> None:
-    """Make sure of what is to be unchanged. Raises Outdated, DatabaseUnavailable."""
+    """Make sure of what is to be unchanged. Raises StaleCacheError, DatabaseUnavailable."""
     async with db.read_transaction():
         pass

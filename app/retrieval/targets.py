@@ -25,7 +25,7 @@ def build_targets(
 ) -> list[SearchTarget]:
     """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there.
 
-    ``narrowed``: for a key that is narrowed to a user.
+    ``is_user_restricted``: for a key that is narrowed to a user.
     """
     own = [_build_target(view, scopes, request, embedders) for view in views if view.row.source is None]
     shared_views = [

@@ -1,7 +1,7 @@
 """What each step of a search may take of its time: every share and every limit in one place (docs/search.md).
 
 Shares are of what is left when the step begins, so that nothing is lost that an earlier step did not need; though each
-step uses up all it has, the search ends in ``OWN`` of its caller's budget. What is given up first stands first: the
+step uses up all it has, the search ends in ``SEARCH`` of its caller's budget. What is given up first stands first: the
 rewrite, the extra queries, the reranker, the dense lane.
 """
 

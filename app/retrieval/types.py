@@ -50,7 +50,7 @@ class Message:
 class Query:
     """What is searched for: words, a picture, or a vector of unit length with or without words.
 
-    ``loc`` is where the caller wrote it; an ``extra`` one was made beside what was asked, and may be left out.
+    ``loc`` is where the caller wrote it; an ``is_extra`` one was made beside what was asked, and may be left out.
     """
 
     text: str | None = None
@@ -65,7 +65,8 @@ class Expansion:
     """How the text of a result is widened: so many neighbours on each side, its section, or its parent.
 
     The text never grows beyond ``max_characters``; of more, that part is taken which has the passage in its middle.
-    With ``merge`` a parent comes only where at least this share of its passages is among the best, and as a whole.
+    With ``merge_share`` a parent comes only where at least this share of its passages is among the best, and as a
+    whole.
     """
 
     kind: Literal["window", "section", "parent"]
@@ -82,8 +83,9 @@ class Expansion:
 class SearchRequest:
     """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read.
 
-    These are routed unless ``routing`` says otherwise; named ones only where it says so. ``kept_transformers`` and
-    ``prompts`` are those of the agent in whose name it is, as they are stored; ``analysed`` where it is for an answer.
+    These are routed unless ``routing`` says otherwise; named ones only where it says so. ``stored_transformers`` and
+    ``prompts`` are those of the agent in whose name it is, as they are stored; ``needs_analysis`` where it is for an
+    answer.
     """
 
     queries: Sequence[str | Query] = ()
@@ -118,7 +120,7 @@ class Reformulation:
 
 
 class IndexRef(NamedTuple):
-    """The knowledge base of a search index, of the system tenant where it is shared; hits count ``scale`` times."""
+    """The knowledge base of a search index, of the system tenant where it is shared; hits count ``weight`` times."""
 
     tenant_id: UUID
     name: str
@@ -184,7 +186,8 @@ class HitChunk:
 
 @dataclass(frozen=True, slots=True)
 class HitDocument:
-    """What a search tells of the chunk's document; ``own`` is its metadata, where the chunk's stamp has others beside.
+    """What a search tells of the chunk's document; ``own_metadata`` is its metadata, where the chunk's stamp has others
+    beside.
 
     ``tenant_id`` is the system tenant's where it is shared.
     """
@@ -258,9 +261,11 @@ class TextSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found chunk with its document; ``wider`` is what its text was widened to, ``places`` are there to explain.
+    """A found chunk with its document; ``expanded_span`` is what its text was widened to, ``ranks`` are there to
+    explain.
 
-    Of one from ``outside``, an HTTP source, chunk and document are not stored here: their ids order, and name nothing.
+    The chunk and the document of a hit that ``is_external``, from an HTTP source, are not stored here: their ids only
+    order hits.
     """
 
     key: ChunkKey
@@ -312,9 +317,9 @@ def get_sort_key(hit: Hit) -> tuple[float, UUID, int]:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits best first, and how they came about; ``whole`` where nothing that was to be searched was left out.
+    """Hits best first, and how they came about; ``is_complete`` where nothing that was to be searched was left out.
 
-    ``dropped`` is what did not fit into its time or did not answer, each by a word and why.
+    ``degraded_steps`` is what did not fit into its time or did not answer, each by a word and why.
     ``languages`` are those of what was searched; ``answer_prompt`` is for whoever answers from it.
     """
 

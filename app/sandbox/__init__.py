@@ -19,6 +19,7 @@ The program's module imports all that it needs, opens a ``Channel``, confines it
         channel.send({"done": True})
 
 A request's descriptors are closed before the next request. A program that must open its file by name gets a
-``sealed_copy`` and opens ``/proc/self/fd/N``; one that reads from the descriptor needs no copy, whatever its size.
-Time limits are the caller's: it kills a process that takes too long. ``start`` waits until the process is confined.
+``create_sealed_copy`` and opens ``/proc/self/fd/N``; one that reads from the descriptor needs no copy, whatever its
+size. Time limits are the caller's: it kills a process that takes too long. ``start`` waits until the process is
+confined.
 """

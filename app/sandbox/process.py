@@ -121,7 +121,7 @@ class SandboxedProcess:
             loop.remove_writer(self._requests.fileno())
 
     async def read_line(self, max_bytes: int) -> bytes | None:
-        """Return the next line without its end; None if the process is gone. Raises AnswerTooLong above
+        """Return the next line without its end; None if the process is gone. Raises ReplyTooLong above
         ``max_bytes``.
         """
         assert self.process.stdout is not None

@@ -51,7 +51,7 @@ def env_field(name: str, default: Any = ..., **limits: Any) -> Any:
 
 
 class _FileSource(EnvSettingsSource):
-    """The settings file, read as ``file_variables`` reads it: the library would fill in other variables."""
+    """The settings file, read as ``read_env_file`` reads it: the library would fill in other variables."""
 
     def _load_env_vars(self) -> Mapping[str, str | None]:
         return {name.lower(): value for name, value in read_env_file().items() if value}

@@ -39,8 +39,8 @@ class SqlViewReconciler:
         """Drop all SQL views of a deleted knowledge base.
 
         Returns:
-            The SQL views whose view or role could not be dropped yet. They show nothing: ``release`` their rows, so
-            that the deletion goes on, and try again with ``remove_released``.
+            The SQL views whose view or role could not be dropped yet. They show nothing: delete their rows with
+            ``delete_revoked``, so that the deletion goes on, and try again with ``drop_deleted``.
         """
         async with self.database.transaction(tenant_id) as session:
             repository = SqlViewRepository(session, tenant_id, kb_id)

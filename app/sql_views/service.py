@@ -47,7 +47,7 @@ class SqlViewService:
         """Create a SQL view, which a job makes. Return it with its password, which is not stored.
 
         Raises KnowledgeBaseNotFound, SqlViewsDisabled, SqlViewExists, SqlViewUnsupported, NoDocumentStore,
-        InvalidInput, Forbidden.
+        InvalidInputError, ForbiddenError.
         """
         self.knowledge_bases.require_unrestricted_key()
         if not self.is_allowed:
@@ -78,7 +78,7 @@ class SqlViewService:
             return self._to_details(_require_sql_view(await repository.find()), kb), password
 
     async def get(self, reference: str) -> SqlViewDetails:
-        """Raises KnowledgeBaseNotFound, SqlViewNotFound, Forbidden."""
+        """Raises KnowledgeBaseNotFound, SqlViewNotFound, ForbiddenError."""
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -89,7 +89,7 @@ class SqlViewService:
     async def revoke(self, reference: str) -> None:
         """The view is empty from now on, and a job takes it and its login away; nothing where there is none.
 
-        Raises KnowledgeBaseNotFound, Forbidden.
+        Raises KnowledgeBaseNotFound, ForbiddenError.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -123,7 +123,7 @@ async def reconcile_after_swap(session: Session, queue: JobQueue, tenant_id: UUI
 
 
 async def _choose_view_name(repository: SqlViewRepository, requested: str | None, knowledge_base_name: str) -> str:
-    """The view's name: the caller's, or one made of the knowledge base's. Raises InvalidInput."""
+    """The view's name: the caller's, or one made of the knowledge base's. Raises InvalidInputError."""
     if requested is None:
         default = build_default_view_name(knowledge_base_name)
         return f"kb_{default}" if await repository.is_keyword(default) else default

@@ -51,7 +51,7 @@ class TenantService:
     async def create(
         self, name: str, *, quotas: Mapping[str, Any] | None = None, actor: Actor = SERVICE_ACTOR
     ) -> tuple[TenantRow, IssuedKey]:
-        """A tenant, its first key and what ``furnish`` adds (the default knowledge base), in one transaction."""
+        """Create a tenant, its first key and what ``provision_tenant`` adds (the default knowledge base)."""
         tenant_id = generate_id()
         effective_quotas = replace(self.default_quotas, **(quotas or {}))
         async with self.database.transaction(tenant_id) as session:
@@ -172,7 +172,7 @@ class KeyService:
         expires_at: datetime | None = None,
         quotas: Quotas = UNLIMITED,
     ) -> IssuedKey:
-        """Make a key. Raises InvalidInput for an expiry in the past."""
+        """Make a key. Raises InvalidInputError for an expiry in the past."""
         if expires_at is not None and expires_at <= datetime.now(UTC):
             raise InvalidInputError("expires_at lies in the past.", loc=("body", "expires_at"))
         issued = _create_key(

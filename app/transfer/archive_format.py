@@ -171,7 +171,7 @@ class NodeRecord(ArchiveRecord):
 
 
 class PageRecord(ArchiveRecord):
-    """Where lines stand on a page, as in ``PrintedLines``: tenths of a point, six numbers a line."""
+    """Where lines stand on a page, as in ``LineLayout``: tenths of a point, six numbers a line."""
 
     page: _PositiveNumber
     width: _Number
@@ -201,7 +201,7 @@ def build_image_name(number: int) -> str:
 
 
 def parse_manifest(content: bytes) -> ArchiveManifest:
-    """Raises ArchiveDamaged, ArchiveNewer."""
+    """Raises ArchiveDamaged, ArchiveVersionUnsupported."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as exc:

@@ -35,7 +35,10 @@ _ROWS_PER_CHECK = 4096
 
 @dataclass(frozen=True, slots=True)
 class ImportedDocument:
-    """What is indexed of a document; the sequences run parallel, ``shown`` are pictures' numbers by their chunks'."""
+    """What is indexed of a document.
+
+    The sequences run parallel, ``image_by_chunk`` are pictures' numbers by their chunks'.
+    """
 
     tree: DocumentTree
     drafts: Sequence[ChunkDraft]

@@ -61,7 +61,7 @@ class PartFile:
         self.size = 0
 
     def write(self, content: bytes) -> None:
-        """Append. Raises NotWritable for more than a part may have."""
+        """Append. Raises DocumentNotWritable for more than a part may have."""
         self.size += len(content)
         if self.size > MAX_PART_BYTES:
             raise DocumentNotWritable("it is too large")
@@ -85,7 +85,10 @@ class PartFile:
 
 @dataclass(slots=True)
 class DocumentWriter:
-    """The parts of one document: its rows come in order, in batches. All methods block, and raise NotWritable."""
+    """The parts of one document: its rows come in order, in batches.
+
+    All methods block, and raise DocumentNotWritable.
+    """
 
     document: DocumentRow
     text: str

@@ -72,7 +72,7 @@ class ExportService:
     async def export(self, reference: str) -> "KnowledgeBaseExport":
         """An archive that is yet to be written; that somebody wants it is recorded.
 
-        Raises KnowledgeBaseNotFound, HoldsNoDocuments, Forbidden.
+        Raises KnowledgeBaseNotFound, NoDocumentStore, ForbiddenError.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -100,7 +100,7 @@ class KnowledgeBaseExport:
             yield pieces
 
     async def iter_pieces(self) -> AsyncGenerator[bytes]:
-        """Its bytes. Raises ExportBroken where the index is not the same any more; ObjectStoreUnavailable."""
+        """Its bytes. Raises ExportInterrupted where the index is not the same any more; ObjectStoreUnavailable."""
         directory = find_temporary_directory()
         with tempfile.TemporaryFile(dir=directory) as sums, tempfile.TemporaryFile(dir=directory) as skipped:
             content = build_manifest(self.kb).to_json_line()
@@ -134,7 +134,7 @@ class KnowledgeBaseExport:
             return list(await repository.list_document_ids(after=after, limit=PAGE_SIZE))
 
     async def _read_document(self, document_id: UUID) -> "_WrittenDocument | None":
-        """None where it is gone meanwhile. Raises LeftOut, ExportBroken."""
+        """None where it is gone meanwhile. Raises DocumentSkipped, ExportInterrupted."""
         async with self.db.transaction(snapshot=True) as session:
             repository = self._create_repository(session)
             snapshot = await repository.find_document(document_id)
@@ -249,7 +249,7 @@ async def _load_text(repository: TransferRepository, snapshot: DocumentSnapshot)
 
 
 async def _write_parts(repository: TransferRepository, writer: DocumentWriter, key: str) -> _WrittenDocument:
-    """Write all parts, a batch of rows at a time. Raises NotWritable, ValidationError."""
+    """Write all parts, a batch of rows at a time. Raises DocumentNotWritable, ValidationError."""
     document = writer.document
     await _run_work(writer.add_text, len(writer.text) > MAX_INLINE_CHARACTERS)
     async for rows in repository.iter_nodes(document):

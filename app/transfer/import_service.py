@@ -63,7 +63,7 @@ REINDEXED_MESSAGE = "The knowledge base was reindexed while this was imported; i
 
 @dataclass(frozen=True, slots=True)
 class ImportService:
-    """How knowledge bases come in; ``room`` is for the documents that are held in memory at once, of all callers."""
+    """Import knowledge bases; ``capacity`` limits the documents of all callers that are in memory at a time."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -76,7 +76,7 @@ class ImportService:
     max_characters: int
 
     async def find_target(self, reference: str) -> KnowledgeBaseView:
-        """The one that is to take an archive in. Raises KnowledgeBaseNotFound, HoldsNoDocuments, Forbidden."""
+        """The one that is to take an archive in. Raises KnowledgeBaseNotFound, NoDocumentStore, ForbiddenError."""
         self.knowledge_bases.require_unrestricted_key()
         kb = await self.knowledge_bases.find(reference)
         kb.require_documents()
@@ -86,7 +86,7 @@ class ImportService:
         """Read an archive, or a part of one with its manifest before it; what is there already is passed over.
 
         Whatever was taken before an error stays. Raises IndexMismatch, ArchiveMismatch, ArchiveDamaged,
-        ArchiveTruncated, ArchiveNewer, ArchiveTooLarge, TooManyTerms, QuotaExceeded, UploadConflict,
+        ArchiveTruncated, ArchiveVersionUnsupported, ArchiveTooLarge, TooManyTerms, QuotaExceeded, UploadConflict,
         KnowledgeBaseNotFound; TooManyTransfers and TransfersBusy before anything is read.
         """
         async with self.slots.acquire(self.db.tenant_id):

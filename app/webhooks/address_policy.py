@@ -55,7 +55,7 @@ class AddressPolicy:
     resolve: AddressResolver = resolve_host
 
     async def check(self, url: str) -> WebhookTarget:
-        """Raises AddressRefused where any of its addresses may not be reached."""
+        """Raises AddressNotAllowed where any of its addresses may not be reached."""
         parsed = _parse_url(url)
         host = parsed.raw_host.decode()
         try:
@@ -77,7 +77,7 @@ class AddressPolicy:
 
 
 def _parse_url(url: str) -> httpx2.URL:
-    """Raises AddressRefused."""
+    """Raises AddressNotAllowed."""
     message = "It is an https URL without user and fragment."
     if not _VISIBLE_URL.fullmatch(url) or _AMBIGUOUS_CHARACTERS.search(url):
         raise AddressNotAllowed(message, WebhookFailureReason.ADDRESS_REFUSED)

@@ -30,7 +30,7 @@ class WebhookDeliverer:
     async def deliver(self, tenant_id: UUID, delivery_id: UUID, *, is_last: bool) -> None:
         """``is_last`` is told of an attempt after which the queue would give up by itself.
 
-        Raises DeliveryFailed to be called again, Resting where it is too early for that.
+        Raises DeliveryFailed to be called again, WebhookPaused where it is too early for that.
         """
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)

@@ -31,7 +31,7 @@ class WebhookRepository:
         secret: bytes,
         max_webhooks: int,
     ) -> Webhook | None:
-        """Insert a webhook; None where the tenant has ``most`` of them."""
+        """Insert a webhook; None where the tenant has ``max_webhooks`` of them."""
         values = {"url": url, "description": description, "events": list(events), "enabled": enabled}
         return await self._fetch_webhook(_ADD, {"id": generate_id(), "secret": secret, "most": max_webhooks, **values})
 
@@ -116,7 +116,7 @@ class WebhookRepository:
     async def record_outcome(
         self, delivery_id: UUID, status: DeliveryStatus, outcome: DeliveryOutcome, *, attempt_count: int
     ) -> None:
-        """What became of it; ``tried`` is 0 where it was not sent."""
+        """What became of it; ``attempt_count`` is 0 where it was not sent."""
         values = {
             "tenant": self.tenant_id,
             "id": delivery_id,

@@ -37,7 +37,10 @@ class WebhookSender:
     def __init__(
         self, address_policy: AddressPolicy, *, timeout_seconds: float, certificates: ssl.SSLContext | bool = True
     ) -> None:
-        """``seconds`` is how long one attempt takes at most, all in all; ``certificates`` says whose are believed."""
+        """``timeout_seconds`` is how long one attempt takes at most, all in all.
+
+        ``certificates`` says whose are believed.
+        """
         self.address_policy = address_policy
         self._timeout_seconds = timeout_seconds
         limits = httpx2.Limits(max_keepalive_connections=0)

@@ -44,7 +44,7 @@ class WebhookService:
     async def create(
         self, url: str, events: Sequence[str], *, description: str | None, enabled: bool
     ) -> tuple[Webhook, str]:
-        """With its secret, which is shown this once. Raises InvalidInput, TooManyWebhooks, Forbidden."""
+        """With its secret, which is shown this once. Raises InvalidInputError, TooManyWebhooks, ForbiddenError."""
         self._require_unrestricted_key()
         await self._check(url)
         secret = secrets.token_bytes(SECRET_BYTES)
@@ -63,19 +63,22 @@ class WebhookService:
         return webhook, _format_secret(secret)
 
     async def get(self, webhook_id: UUID) -> Webhook:
-        """Raises WebhookNotFound, Forbidden."""
+        """Raises WebhookNotFound, ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             return _require_webhook(await self._create_repository(session).find(webhook_id))
 
     async def list_webhooks(self, *, after: Position | None, limit: int) -> Sequence[Webhook]:
-        """Newest first. Raises Forbidden."""
+        """Newest first. Raises ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             return await self._create_repository(session).list_webhooks(after=after, limit=limit)
 
     async def update(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
-        """Set what is named; one that is enabled begins anew. Raises WebhookNotFound, InvalidInput, Forbidden."""
+        """Set what is named; one that is enabled begins anew.
+
+        Raises WebhookNotFound, InvalidInputError, ForbiddenError.
+        """
         await self.get(webhook_id)
         if "url" in changes:
             await self._check(changes["url"])
@@ -91,7 +94,7 @@ class WebhookService:
     async def rotate(self, webhook_id: UUID, *, overlap: timedelta) -> tuple[Webhook, str]:
         """Another secret, shown this once; what is sent is signed with both for a while.
 
-        Raises WebhookNotFound, Forbidden.
+        Raises WebhookNotFound, ForbiddenError.
         """
         self._require_unrestricted_key()
         secret = secrets.token_bytes(SECRET_BYTES)
@@ -101,7 +104,7 @@ class WebhookService:
         return changed, _format_secret(secret)
 
     async def delete(self, webhook_id: UUID) -> None:
-        """With its deliveries. Raises WebhookNotFound, Forbidden."""
+        """With its deliveries. Raises WebhookNotFound, ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             if not await self._create_repository(session).remove(webhook_id):
@@ -111,7 +114,7 @@ class WebhookService:
     async def list_deliveries(
         self, webhook_id: UUID, status: DeliveryStatus | None, *, after: Position | None, limit: int
     ) -> Sequence[Delivery]:
-        """Newest first. Raises WebhookNotFound, Forbidden."""
+        """Newest first. Raises WebhookNotFound, ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
@@ -119,7 +122,7 @@ class WebhookService:
             return await repository.list_deliveries(webhook_id, status, after=after, limit=limit)
 
     async def send_test(self, webhook_id: UUID) -> Delivery:
-        """Send it something, whatever events it asks for. Raises WebhookNotFound, WebhookDisabled, Forbidden."""
+        """Send it something, whatever events it asks for. Raises WebhookNotFound, WebhookDisabled, ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = await self._require_enabled(session, webhook_id)
@@ -129,7 +132,10 @@ class WebhookService:
         return delivery
 
     async def replay(self, webhook_id: UUID, delivery_id: UUID) -> Delivery:
-        """Send it again, under the same id. Raises WebhookNotFound, DeliveryNotFound, WebhookDisabled, Forbidden."""
+        """Send it again, under the same id.
+
+        Raises WebhookNotFound, DeliveryNotFound, WebhookDisabled, ForbiddenError.
+        """
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = await self._require_enabled(session, webhook_id)

@@ -90,7 +90,7 @@ class Worker:
     def stop(self, *, immediately: bool = False) -> None:
         """Claim nothing more; ``run`` returns when what is running has ended, or is handed back after the grace time.
 
-        ``at_once`` leaves no such time.
+        With ``immediately`` there is no grace time.
         """
         self._stopping = True
         self._stops_immediately = self._stops_immediately or immediately

@@ -16,7 +16,7 @@ MIN_POLL_INTERVAL_SECONDS = 0.25
 class RunningJob:
     """A job in its place, with the ``task`` that works and settles, and the ``work`` alone.
 
-    ``is_ended`` says that the worker ends the job for another tenant's sake.
+    ``is_preempted`` says that the worker ends the job for another tenant's sake.
     """
 
     job: ClaimedJob
@@ -39,7 +39,7 @@ class RunningJob:
 
 @dataclass(slots=True)
 class JobSlots:
-    """``size`` places that any job may take, and ``extra`` places for jobs that should not wait for those."""
+    """``size`` places that any job may take, and ``extra_size`` places for jobs that should not wait for those."""
 
     size: int
     extra_size: int = 0
@@ -78,7 +78,10 @@ class JobSlots:
         self._freed.clear()
 
     async def wait_for_work(self, timeout_seconds: float = POLL_INTERVAL_SECONDS) -> None:
-        """Wait until another look for a job is worth it; a look for a job that nothing tells of, after ``seconds``."""
+        """Wait until another look for a job is worth it.
+
+        A look for a job that nothing tells of, after ``timeout_seconds``.
+        """
         await _wait_for_event(self._wake, timeout_seconds)
         if not (self.wakes_immediately and self.has_free_slot):
             await _wait_for_event(self._freed, MIN_POLL_INTERVAL_SECONDS)

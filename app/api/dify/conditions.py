@@ -75,7 +75,10 @@ def _parse_time(value: Value) -> Value:
 
 
 def build_condition_filter(names: Sequence[str], operator: str, value: Value) -> Filter:
-    """One condition: at least one of the fields fulfils it. Raises InvalidInput for an operator that is not known."""
+    """One condition: at least one of the fields fulfils it.
+
+    Raises InvalidInputError for an operator that is not known.
+    """
     operator = _LEGACY_OPERATORS.get(operator, operator)
     opposite = _OPPOSITES.get(operator)
     build_filter = _FILTER_BUILDERS.get(opposite or operator)

@@ -51,7 +51,7 @@ class DifyMetadataCondition(RequestModel):
     conditions: Annotated[list[DifyCondition], Field(max_length=MAX_CONDITIONS, fail_fast=True)] | None = None
 
     def to_filter(self) -> dict[str, Any] | None:
-        """In our language. Raises InvalidInput."""
+        """In our language. Raises InvalidInputError."""
         parts = [
             build_condition_filter(condition.name, condition.comparison_operator, condition.value)
             for condition in self.conditions or []

@@ -75,7 +75,10 @@ class HashingReceiver:
         return message
 
     async def finish_hash(self, max_unread_bytes: int) -> bytes:
-        """The hash, when what nobody has read yet is read too. Raises TooLarge beyond ``limit``, ClientDisconnect."""
+        """The hash, when what nobody has read yet is read too.
+
+        Raises TooLargeError beyond ``max_unread_bytes``, ClientDisconnect.
+        """
         unread_bytes = 0
         while not self._is_complete:
             message = await self.receive()

@@ -41,7 +41,7 @@ class TooManyAtOnce(TooManyRequestsError):
 
 @dataclass(slots=True)
 class LoopShares:
-    """Count and measure the requests of one process by tenant. ``watch`` must run as a task."""
+    """Count and measure the requests of one process by tenant. ``watch_lag`` must run as a task."""
 
     lag_seconds: float = 0.0
     wait_timeout_seconds: float = WAIT_TIMEOUT_SECONDS
@@ -149,7 +149,7 @@ class LoopShares:
             del self._waiting[tenant_id]
 
     def _tick(self, now: float, *, late_seconds: float) -> None:
-        """``late``: by how much the loop came back too late."""
+        """``late_seconds``: by how much the loop came back too late."""
         self.lag_seconds = max(late_seconds, self.lag_seconds * 0.9)
         decay_factor = 0.5 ** ((now - self._decayed_at) / HALF_LIFE_SECONDS)
         self._decayed_at = now

@@ -103,10 +103,10 @@ WITHHELD_ERRORS: dict[str, type[ConflictError]] = {
 async def run_idempotent(
     request: Request, handle: RouteHandler, *, keys: IdempotencyStore, principal: Principal, max_body_bytes: int
 ) -> Response:
-    """Handle a write, unless its key has been answered; ``limit`` is that of its body.
+    """Handle a write, unless its key has been answered; ``max_body_bytes`` is that of its body.
 
-    The caller's role fits the route. Raises InvalidInput for a key that is none, RightsChanged, KeyReused, SecretShown,
-    AnswerTooLarge, DatabaseUnavailable.
+    The caller's role fits the route. Raises InvalidInputError for a key that is none, RightsChanged,
+    IdempotencyKeyReused, ResponseContainsSecret, ResponseTooLarge, DatabaseUnavailable.
     """
     header_values = request.headers.getlist(IDEMPOTENCY_HEADER)
     if not header_values:

@@ -15,7 +15,7 @@ MAX_CONTENT_TYPE_CHARACTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class JsonLimit:
-    """The most ``values`` of a body, and the most ``names``, lists and objects among them."""
+    """The most ``max_values`` of a body, and the most ``max_names``, lists and objects among them."""
 
     max_values: int
     max_names: int
@@ -39,7 +39,7 @@ class JsonValueCounter:
         self._is_in_string = self._is_escaped = False
 
     def update(self, piece: bytes) -> None:
-        """Count one more piece. Raises TooLarge."""
+        """Count one more piece. Raises TooLargeError."""
         if not piece:
             return
         if self._is_escaped:

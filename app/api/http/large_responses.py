@@ -32,7 +32,7 @@ class LoopYielder:
 async def create_hits_response(
     out: OutT, field_name: str, hits: Iterable[tuple[Hit, Callable[[], BaseModel]]], response: Response
 ) -> OutT | Response:
-    """``out`` with what is made of the hits in its list ``name``, which is empty.
+    """``out`` with what is made of the hits in its list ``field_name``, which is empty.
 
     Where that is large it is a response with the headers of ``response``: the same bytes, put together.
     """

@@ -12,7 +12,7 @@ from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 
 async def search_with_quota(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
-    """Search, and count it. Raises RateLimited, and as ``RetrievalService.search``."""
+    """Search, and count it. Raises RateLimitExceeded, and as ``RetrievalService.search``."""
     result, rate = await search_within_quota(tenant.retrieval, request)
     response.headers.update(_format_rate_limit_headers(rate))
     response.headers["Server-Timing"] = format_server_timing(result.timings_ms, result.degraded_steps)
@@ -20,7 +20,7 @@ async def search_with_quota(tenant: TenantServices, request: SearchRequest, resp
 
 
 async def consume_search_quota(tenant: TenantServices, response: Response) -> None:
-    """Take a search from the caller's rates, and say what is left. Raises RateLimited."""
+    """Take a search from the caller's rates, and say what is left. Raises RateLimitExceeded."""
     rate = await tenant.quotas.acquire_search()
     response.headers.update(_format_rate_limit_headers(rate))
 

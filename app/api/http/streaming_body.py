@@ -29,7 +29,7 @@ def parse_content_type(request: Request) -> tuple[str, bytes]:
 
 
 def reject_oversized_body(request: Request, max_bytes: int, limit: int) -> None:
-    """One that says of itself that it is larger than ``most``. Raises UploadTooLarge."""
+    """One that says of itself that it is larger than ``max_bytes``. Raises UploadTooLarge."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise create_upload_too_large(min(limit, max_bytes))
@@ -41,7 +41,10 @@ def create_upload_too_large(limit: int) -> UploadTooLarge:
 
 
 async def read_json_body(request: Request, model: type[ModelT], *, max_bytes: int, limit: JsonLimit) -> ModelT:
-    """The body as the model. Raises UploadTooLarge beyond ``most`` bytes, TooLarge, RequestValidationError."""
+    """The body as the model.
+
+    Raises UploadTooLarge beyond ``max_bytes`` bytes, TooLargeError, RequestValidationError.
+    """
     body, counter = bytearray(), JsonValueCounter(limit)
     async for piece in request.stream():
         body += piece

@@ -38,7 +38,7 @@ class McpTransport:
     allowed_origins: Collection[str]
 
     def check_request(self, request: Request) -> None:
-        """Raises ForeignOrigin, NotJson.
+        """Raises OriginNotAllowed, NotJson.
 
         A browser names the page's origin with every POST. So a page whose name was made to lead here (DNS rebinding)
         is refused, whatever host it names.
@@ -103,7 +103,7 @@ class ForwardedResponse(Response):
 
 
 async def read_body(request: Request) -> bytes:
-    """Raises TooLarge."""
+    """Raises TooLargeError."""
     body = bytearray()
     async for part in request.stream():
         body += part

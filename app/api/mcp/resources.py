@@ -44,7 +44,7 @@ RESOURCE_TEMPLATES = ListResourceTemplatesResult(
 
 
 async def list_document_resources(tenant: TenantServices, cursor: str | None) -> ListResourcesResult:
-    """A page. Raises InvalidInput for a cursor that is none."""
+    """A page. Raises InvalidInputError for a cursor that is none."""
     before = None if cursor is None else decode_id("doc", cursor)
     if cursor is not None and before is None:
         raise InvalidInputError("The cursor is not one of ours.")

@@ -75,7 +75,7 @@ class ToolSpec:
         )
 
     async def call(self, tenant: TenantServices, raw_arguments: Mapping[str, Any] | None) -> ToolResult:
-        """Raises InvalidInput, and as the rooms do."""
+        """Raises InvalidInputError, and as the rooms do."""
         try:
             arguments = self.arguments.model_validate(dict(raw_arguments or {}))
         except ValidationError as exc:

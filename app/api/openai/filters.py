@@ -44,7 +44,7 @@ VectorStoreFilter = Annotated[ComparisonFilter | CompoundFilter, BeforeValidator
 
 
 def translate_filter(source: ComparisonFilter | CompoundFilter) -> Mapping[str, Any]:
-    """The same in our language. Raises InvalidInput."""
+    """The same in our language. Raises InvalidInputError."""
     if isinstance(source, CompoundFilter):
         return {source.type: [translate_filter(part) for part in source.filters]}
     if isinstance(source.value, list) != (source.type in ("in", "nin")):

@@ -109,7 +109,7 @@ class ListParams:
         return (self.order == "desc") != (self.before is not None)
 
     def parse_cursor_id(self, *prefixes: str) -> UUID | None:
-        """The cursor, an id with one of these prefixes. Raises InvalidInput."""
+        """The cursor, an id with one of these prefixes. Raises InvalidInputError."""
         if self.cursor is None:
             return None
         cursor_id = next((decoded for prefix in prefixes if (decoded := decode_id(prefix, self.cursor))), None)
@@ -118,7 +118,7 @@ class ListParams:
         return cursor_id
 
     def raise_invalid_cursor(self) -> NoReturn:
-        """Raises InvalidInput, for a cursor that leads nowhere."""
+        """Raises InvalidInputError, for a cursor that leads nowhere."""
         name = "after" if self.before is None else "before"
         raise InvalidInputError(f"`{name}` is the id of nothing in this list.", loc=("query", name))
 
@@ -141,7 +141,7 @@ async def get_list_params(
     after: Annotated[Text | None, Query(max_length=100)] = None,
     before: Annotated[Text | None, Query(max_length=100)] = None,
 ) -> ListParams:
-    """The parameters of every list but that of files. Raises InvalidInput."""
+    """The parameters of every list but that of files. Raises InvalidInputError."""
     if after is not None and before is not None:
         raise InvalidInputError("One of `after` and `before`, not both.", loc=("query", "before"))
     return ListParams(limit, order, after, before)
@@ -156,7 +156,7 @@ def to_unix_seconds(at: datetime) -> int:
 
 
 def decode_path_id(prefix: str, text: str, not_found: type[AppError]) -> UUID:
-    """The id in a path. Raises ``missing`` for what is none, as for one that is not there."""
+    """The id in a path. Raises ``not_found`` for what is none, as for one that is not there."""
     decoded = decode_id(prefix, text)
     if decoded is None:
         raise not_found

@@ -123,7 +123,7 @@ def _to_batch_files_out(view: FileBatchFiles, kb: KnowledgeBaseView) -> list[Vec
 
 
 def _apply_cursor(params: ListParams, files: Sequence[VectorStoreFileOut]) -> Sequence[VectorStoreFileOut]:
-    """Those behind the cursor, in the order in which they are asked for. Raises InvalidInput."""
+    """Those behind the cursor, in the order in which they are asked for. Raises InvalidInputError."""
     ordered = list(reversed(files)) if params.newest_first else list(files)
     if params.cursor is None:
         return ordered

@@ -174,7 +174,7 @@ async def create_vector_store_file(
 
 
 async def resolve_cursor(tenant: TenantServices, kb: str, params: ListParams) -> DocumentRow | None:
-    """The document that the cursor names. Raises InvalidInput, also for one that is gone."""
+    """The document that the cursor names. Raises InvalidInputError, also for one that is gone."""
     if params.cursor is None:
         return None
     try:

@@ -22,7 +22,7 @@ from app.ids import encode_id
 from app.retrieval.quota import require_complete
 from app.retrieval.types import Hit, NamedTransformer, Query, SearchRequest
 
-# GuardedRoute knows by the tag "search" that it changes nothing.
+# AuthenticatedRoute knows by the tag "search" that it changes nothing.
 router = APIRouter(
     prefix="/vector_stores/{kb}/search",
     tags=["openai vector stores", "search"],
@@ -40,7 +40,7 @@ class HybridWeights(OpenAiRequestModel):
     text_weight: float = Field(ge=0, le=1_000_000)
 
     def compute_dense_weight(self) -> float:
-        """The share of the dense lane. Raises InvalidInput."""
+        """The share of the dense lane. Raises InvalidInputError."""
         total = self.embedding_weight + self.text_weight
         if total == 0:
             raise InvalidInputError(

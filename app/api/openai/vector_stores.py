@@ -111,7 +111,7 @@ def _reject_expiry(expires_after: ExpiresAfterRequest | None) -> None:
 
 
 def _to_chunking(strategy: ChunkingStrategyRequest | None) -> Chunking:
-    """What is said of a new vector store holds for all its files. Raises InvalidInput."""
+    """What is said of a new vector store holds for all its files. Raises InvalidInputError."""
     if strategy is None or strategy.static is None:
         return Chunking()
     sizes = strategy.static
@@ -119,7 +119,7 @@ def _to_chunking(strategy: ChunkingStrategyRequest | None) -> Chunking:
 
 
 def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | None) -> None:
-    """A file is cut as its vector store cuts. Raises InvalidInput for another wish."""
+    """A file is cut as its vector store cuts. Raises InvalidInputError for another wish."""
     if strategy is None or strategy.static is None:
         return
     chunking = view.chunking

@@ -39,7 +39,7 @@ class ArchivedDocument:
 
 @dataclass(slots=True)
 class Archive:
-    """What is in it; ``head`` are the bytes of the manifest, which go before every part."""
+    """What is in it; ``manifest_bytes`` are the bytes of the manifest, which go before every part."""
 
     path: Path
     settings: dict[str, Any] = field(default_factory=dict)
@@ -71,9 +71,9 @@ def build_document_identity(
 
 
 def verify_archive(path: Path, on_progress: Callable[[int], object]) -> Archive:
-    """Read all of it, against its own hashes; ``tell`` is told how far it is, in bytes.
+    """Read all of it, against its own hashes; ``on_progress`` is told how far it is, in bytes.
 
-    Raises ArchiveDamaged, ArchiveTruncated, ArchiveNewer, OSError.
+    Raises ArchiveDamaged, ArchiveTruncated, ArchiveVersionUnsupported, OSError.
     """
     archive, sums, is_complete = Archive(path), hashlib.sha256(), False
     try:

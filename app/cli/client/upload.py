@@ -75,7 +75,7 @@ def _list_extensions(client: Client) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _UploadRun:
-    """One command: ``options`` are said of every document, ``level`` says whose documents are looked at."""
+    """One command: ``options`` are said of every document, ``filters`` says whose documents are looked at."""
 
     client: Client
     kb: str

@@ -21,7 +21,7 @@ OutcomeKind = Literal["uploaded", "unchanged", "duplicate", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """What became of a file; ``document`` is its id where it was uploaded, ``error`` has a code and a message."""
+    """What became of a file; ``document_id`` is its id where it was uploaded, ``error`` has a code and a message."""
 
     file: LocalFile
     kind: OutcomeKind

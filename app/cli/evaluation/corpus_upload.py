@@ -23,7 +23,7 @@ class CorpusUploadFailed(AppError):
 
 
 def read_corpus(path: Path) -> list[CorpusLine]:
-    """Every document that says something; an empty one cannot be found anyway. Raises SetError."""
+    """Every document that says something; an empty one cannot be found anyway. Raises DatasetError."""
     corpus = [line for line in read_lines(path, CorpusLine) if line.text.strip()]
     if not corpus:
         raise DatasetError(f"{path}: no document")
@@ -51,7 +51,7 @@ def upload_corpus(client: Client, kb: str, corpus: Sequence[CorpusLine], *, conc
 
 
 def wait_until_searchable(client: Client, kb: str, on_progress: Callable[[str], None]) -> None:
-    """Raises LoadingFailed where a document failed, or none has got on for five minutes."""
+    """Raises CorpusUploadFailed where a document failed, or none has got on for five minutes."""
     previous, changed_at = -1, time.monotonic()
     while unfinished := _count_unfinished(client, kb):
         # A full page says nothing of how many there are.

@@ -146,7 +146,7 @@ def read_dataset(
     corpus: Path | None = None,
     split: str | None = None,
 ) -> EvaluationDataset:
-    """A directory in BEIR's layout or a file of queries. Raises SetError, with file and line."""
+    """A directory in BEIR's layout or a file of queries. Raises DatasetError, with file and line."""
     if split is not None and (judgements is not None or not path.is_dir()):
         raise DatasetError(f"{path}: --split chooses among the qrels/*.tsv of a directory, and not beside --judgements")
     if path.is_dir():
@@ -169,7 +169,7 @@ def read_dataset(
 
 
 def read_lines(path: Path, model: type[ModelT]) -> Iterator[ModelT]:
-    """The objects of a JSON Lines file, one at a time. Raises SetError."""
+    """The objects of a JSON Lines file, one at a time. Raises DatasetError."""
     for number, line in _iterate_lines(path):
         if line.strip():
             try:

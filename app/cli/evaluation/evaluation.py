@@ -49,7 +49,7 @@ class Evaluation:
     progress: ProgressReporter
 
     def run(self) -> tuple[list[ConfigResult], int | None]:
-        """One a setting, and how many judged documents are not there, where that is known. Raises NothingAnswered."""
+        """One a setting, and how many judged documents are not there, where that is known. Raises NoQueryAnswered."""
         texts = self._load_texts()
         naming, missing = self._load_naming()
         return [self._run_config(config, naming, texts) for config in self.configs], missing
@@ -69,7 +69,7 @@ class Evaluation:
         return DocumentNaming(EXTERNAL_ID, by_id), missing
 
     def _load_texts(self) -> CorpusTexts:
-        """The texts that excerpts are in. Raises SetError where they are needed and an excerpt is not there."""
+        """The texts that excerpts are in. Raises DatasetError where they are needed and an excerpt is not there."""
         document_ids = {reference.document for query in self.dataset.queries for reference in query.references}
         if not document_ids or not count_needed_chunks(self.measures):
             return CorpusTexts({})

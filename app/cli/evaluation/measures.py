@@ -81,7 +81,7 @@ def count_needed_chunks(measures: Sequence[Measure]) -> int:
 def score_documents(
     measures: Sequence[Measure], queries: Sequence[EvaluationQuery], results: Mapping[str, QueryResult]
 ) -> dict[str, ScoreByQuery]:
-    """By measure and query; a query that was not answered gets 0. Raises MeasuresMissing."""
+    """By measure and query; a query that was not answered gets 0. Raises EvaluateExtraMissing."""
     labels = {_to_library_name(measure): measure.label for measure in measures if not measure.is_excerpt_measure}
     if not labels:
         return {}
@@ -108,7 +108,10 @@ def score_excerpts(
     results: Mapping[str, QueryResult],
     texts: CorpusTexts,
 ) -> tuple[dict[str, ScoreByQuery], int]:
-    """The same for excerpts, and how many passages of the first were not found in their document. Raises SetError."""
+    """The same for excerpts, and how many passages of the first were not found in their document.
+
+    Raises DatasetError.
+    """
     scores: dict[str, ScoreByQuery] = {measure.label: {} for measure in measures if measure.is_excerpt_measure}
     max_cutoff = count_needed_chunks(measures)
     unlocated = 0
@@ -127,7 +130,7 @@ def score_excerpts(
 
 
 def load_ir_measures() -> ModuleType:
-    """Imported when it is needed: the service does without. Raises MeasuresMissing."""
+    """Imported when it is needed: the service does without. Raises EvaluateExtraMissing."""
     try:
         import ir_measures
     except ImportError as exc:

@@ -96,14 +96,14 @@ class StoredTextCache:
 
 
 def check_naming(kind: str) -> str:
-    """Raises BadNaming for what a document has not."""
+    """Raises InvalidDocumentNaming for what a document has not."""
     if kind not in (EXTERNAL_ID, *NAMING_FIELDS) and not (kind.startswith(METADATA_PREFIX) and kind != METADATA_PREFIX):
         raise InvalidDocumentNaming
     return kind
 
 
 def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
-    """NAME={…}; what it does not say is searched in ``kb`` for ``top_k`` passages. Raises BadSetting."""
+    """NAME={…}; what it does not say is searched in ``kb`` for ``top_k`` passages. Raises InvalidSearchConfig."""
     name, _, encoded = text.partition("=")
     try:
         body = parse_json(encoded)

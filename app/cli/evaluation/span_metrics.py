@@ -113,7 +113,7 @@ class CorpusTexts:
             return self.normalized[text, normalization]
 
     def locate_references(self, references: Iterable[ExcerptReference]) -> dict[str, list[Range]]:
-        """The excerpts' ranges by document. Raises SetError for one that is not in its document.
+        """The excerpts' ranges by document. Raises DatasetError for one that is not in its document.
 
         Of a document that is not in the corpus nobody knows how long it is.
         """

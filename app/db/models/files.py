@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
-# Inside KeptFile the name `bytes` is a column.
+# Inside StoredFile the name `bytes` is a column.
 Digest = bytes
 
 

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
-# Inside DocumentMedia the name `bytes` is a column.
+# Inside DocumentImage the name `bytes` is a column.
 Digest = bytes
 
 

@@ -30,7 +30,8 @@ class DocumentCatalogRepository:
     ) -> list[tuple[DocumentRow, str]]:
         """Documents that can be read, newest first, each with its knowledge base's name.
 
-        Of the tenant's level, and of the user's that is ``reader``; in the knowledge bases ``only``, or in all.
+        Of the tenant's level, and of the user's that is ``reader``; in the knowledge bases ``allowed_kb_ids``, or in
+        all.
         """
         is_public = DocumentRow.scope_level.in_((ScopeLevel.SHARED, ScopeLevel.TENANT))
         is_visible = is_public if reader is None else or_(is_public, DocumentRow.user_id == reader)

@@ -31,7 +31,7 @@ class PageSize:
 
 @dataclass(frozen=True, slots=True)
 class LineBoxes:
-    """The lines in the order of the text, ``MOST_BOXES`` at most, and the pages that these stand on."""
+    """The lines in the order of the text, ``MAX_LINE_BOXES`` at most, and the pages that these stand on."""
 
     boxes: Sequence[LineBox] = ()
     sizes: Sequence[PageSize] = ()

@@ -11,7 +11,10 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class OffsetConverter:
-    """How a caller counts; without ``astral``, the ascending places of characters that count twice, as it is stored."""
+    """How a caller counts.
+
+    Without ``astral_positions``, the ascending places of characters that count twice, as it is stored.
+    """
 
     astral_positions: Sequence[int] = ()
 

@@ -29,7 +29,7 @@ class ContentRepository:
     async def list_chunks(
         self, document: DocumentRow, index_id: UUID, *, node: Node | None, after: int, limit: int
     ) -> list[ChunkRow]:
-        """Chunks behind chunk_index ``after`` in order; with ``below`` those that have text of this node in them.
+        """Chunks behind chunk_index ``after`` in order; with ``node`` those that have text of this node in them.
 
         ``index_id`` is the live search index: others may hold the document as well.
         """

@@ -182,7 +182,7 @@ class ContentService:
     async def list_chunks(
         self, reference: str, document_id: UUID, *, node_id: UUID | None, after: int, limit: int, utf16: bool
     ) -> ChunkListView:
-        """Chunks behind chunk_index ``after``; with ``below`` those that hold some of this node's text, or all of it.
+        """Chunks behind chunk_index ``after``; with ``node_id`` those that hold some of this node's text, or all of it.
 
         Raises DocumentNotFound, NodeNotFound.
         """

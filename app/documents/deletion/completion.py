@@ -36,7 +36,7 @@ async def complete_document_deletion(
 ) -> None:
     """For the job that has removed these documents' originals, of which ``objects`` are left.
 
-    ``temporary_files`` are folders of killed processes that may hold one. Raises SomethingLeft.
+    ``temporary_files`` are folders of killed processes that may hold one. Raises DeletionIncomplete.
     """
     async with db.transaction() as session:
         receipts, residue = ReceiptRepository(session, db.tenant_id), ResidueRepository(session, db.tenant_id)
@@ -58,7 +58,7 @@ async def complete_knowledge_base_deletion(
 
     ``roles`` counts the database roles of its SQL views that are still there.
 
-    Raises SomethingLeft.
+    Raises DeletionIncomplete.
     """
     async with db.transaction() as session:
         receipts, residue = ReceiptRepository(session, db.tenant_id), ResidueRepository(session, db.tenant_id)
@@ -86,7 +86,7 @@ async def close_receipt(
     *,
     recorded: Mapping[str, int] | None = None,
 ) -> bool:
-    """Finish where nothing is left; else the receipt says what is, and stays open. ``told`` is by other jobs."""
+    """Finish where nothing is left; else the receipt says what is, and stays open. ``recorded`` is by other jobs."""
     await receipts.record_residue(deletion_id, {**(recorded or {}), **remaining})
     if any(remaining.values()):
         return False

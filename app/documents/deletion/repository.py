@@ -31,8 +31,8 @@ class DeletionRepository:
     ) -> tuple[list[UUID], bool]:
         """The ids of some documents that the filters mean, and that are no newer than ``until``, kept until the end.
 
-        At most ``limit``, and so many that they have about ``chunks``: one at least. Returns whether there may be more
-        as well. Raises InvalidInput for a filter that the database refuses.
+        At most ``limit``, and so many that they have about ``max_chunks``: one at least. Returns whether there may be
+        more as well. Raises InvalidInputError for a filter that the database refuses.
         """
         statement = apply_filters(select(DocumentRow.id, DocumentRow.chunk_count), filters)
         statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)

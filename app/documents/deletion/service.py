@@ -46,7 +46,7 @@ class DeletionSelection:
     def to_filters(self) -> DocumentRowFilters:
         """What the documents are found by.
 
-        Raises InvalidInput, also for what only chunks have: that it is missing is true of every document.
+        Raises InvalidInputError, also for what only chunks have: that it is missing is true of every document.
         """
         compiled_filter = compile_filter(self.filter, loc=("query", "filter"), excluded_names=CHUNK_NAMES)
         return DocumentRowFilters(
@@ -65,7 +65,7 @@ class DeletionService:
     async def delete(self, reference: str, document_id: UUID, *, with_file: UUID | None = None) -> UUID:
         """One document; returns the deletion's id. ``with_file`` is the kept file of it that is about to go as well.
 
-        Raises KnowledgeBaseNotFound, DocumentNotFound, Forbidden.
+        Raises KnowledgeBaseNotFound, DocumentNotFound, ForbiddenError.
         """
         filters = DocumentRowFilters(ids=[document_id])
         deletion_id, removed = await self._delete(
@@ -76,7 +76,7 @@ class DeletionService:
         return deletion_id
 
     async def _raise_not_deletable(self, reference: str, document_id: UUID) -> NoReturn:
-        """Raises SharedDocument or Forbidden for a document that the key may read, DocumentNotFound for any other."""
+        """Raises SharedDocument or ForbiddenError if the key may read the document, else DocumentNotFound."""
         principal = self.knowledge_bases.principal
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -90,7 +90,7 @@ class DeletionService:
         """All that the selection means; returns the deletion's id and how many went.
 
         An empty filter means everything, and is believed only with the knowledge base's name as ``confirm``.
-        Raises KnowledgeBaseNotFound, InvalidInput.
+        Raises KnowledgeBaseNotFound, InvalidInputError.
         """
         kb = await self.knowledge_bases.find(reference)
         if sum(value is not None for value in (selection.ids, selection.external_id, selection.filter)) != 1:

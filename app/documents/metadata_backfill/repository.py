@@ -18,7 +18,7 @@ from app.knowledge_bases.service import BACKFILL_JOB
 class MetadataBackfill:
     """From which stamp to which; the keys of ``new`` are set, those of ``old`` alone are taken away.
 
-    ``number`` is that of the new one: what has it already was written after the change, and keeps what it says.
+    ``revision`` is that of the new one: what has it already was written after the change, and keeps what it says.
     """
 
     old: dict[str, Any]
@@ -51,7 +51,7 @@ class MetadataBackfillRepository:
     async def lock_batch(self, backfill: MetadataBackfill, *, limit: int, max_chunks: int) -> list[UUID]:
         """Some documents with the old stamp, kept from every other change until the transaction ends.
 
-        At most ``limit``, and so many that they have about ``chunks``: one at least.
+        At most ``limit``, and so many that they have about ``max_chunks``: one at least.
         """
         rows = await self.session.fetch_rows(_LOCK_BATCH, {**self._key_params, **backfill.to_params(), "limit": limit})
         return take_until_chunks(((row["id"], row["chunk_count"]) for row in rows), max_chunks)

@@ -54,7 +54,7 @@ _OLE_KINDS = (
 
 
 def sniff_media_type(head: bytes, path: Path, *, filename: str, declared: str | None) -> str:
-    """The media type of the file at ``path`` whose first bytes (``HEAD`` of them) are ``head``. Blocking.
+    """The media type of the file at ``path`` whose first bytes (``HEAD_BYTES`` of them) are ``head``. Blocking.
 
     The extension of ``filename`` and the ``declared`` type only tell text types apart, in this order: neither makes a
     PNG a PDF. A zip that cannot be read is just a zip.

@@ -39,9 +39,9 @@ _NO_PLUGINS: Mapping[str, Collection[str]] = MappingProxyType({})
 def detect_media_type(
     received: ReceivedFile, parseable_types: Collection[str], plugin_types: Mapping[str, Collection[str]] = _NO_PLUGINS
 ) -> str:
-    """The media type by content; blocking. Raises EmptyUpload, EncryptedUpload, UnsupportedMediaType.
+    """The media type by content; blocking. Raises EmptyUpload, EncryptedUpload, UnsupportedFileType.
 
-    ``plugins`` are media types that no signature is known of, each with its extensions: a file that is a text, an
+    ``plugin_types`` are media types that no signature is known of, each with its extensions: a file that is a text, an
     archive or unknown bytes is one of them by its extension, or by its declared type where the extension says nothing.
     """
     if received.size == 0:

@@ -162,8 +162,8 @@ async def receive_form(
 ) -> AsyncIterator[ReceivedForm]:
     """Receive one multipart form with parts named ``file``; the temporary files are gone when the block ends.
 
-    Memory stays constant. Raises UploadTooLarge beyond ``limit`` bytes of files or OVERHEAD more of form, InvalidInput
-    for a broken form or one without a file, and for more than ``most_files``.
+    Memory stays constant. Raises UploadTooLarge beyond ``max_bytes`` bytes of files or OVERHEAD more of form,
+    InvalidInputError for a broken form or one without a file, and for more than ``max_files``.
     """
     with create_temp_directory("upload") as folder:
         sink = _FormSink(folder, max_bytes, max_files)
@@ -194,7 +194,7 @@ async def receive_form(
 async def spool_text(text: str, *, filename: str, media_type: str | None) -> AsyncIterator[ReceivedFile]:
     """The same for a text that came inside a JSON body; without a media type a line like ``# Title`` makes it Markdown.
 
-    Raises EmptyUpload, InvalidInput for a NUL character.
+    Raises EmptyUpload, InvalidInputError for a NUL character.
     """
     with create_temp_directory("upload") as folder:
         # Each look at 16 million characters takes up to a tenth of a second: none of them is the event loop's.

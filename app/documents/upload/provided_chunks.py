@@ -13,10 +13,10 @@ _MODEL_KEY = "made_by"
 
 
 def encode_chunks(chunks: Sequence[ProvidedChunk], *, model: EmbeddingIdentity, excluded_keys: Collection[str]) -> str:
-    """The form they are stored in, their metadata ``without`` these keys; blocking.
+    """Return the form in which chunks are stored, their metadata without ``excluded_keys``; blocking.
 
     Vectors are stored with the ``model`` that they are of: the knowledge base may have another one when they are read.
-    Raises InvalidInput for an empty text or a vector that cannot be used.
+    Raises InvalidInputError for an empty text or a vector that cannot be used.
     """
     for number, chunk in enumerate(chunks):
         if not chunk.text.strip():

@@ -77,7 +77,7 @@ class UploadService:
     ) -> UploadResult:
         """Store a streamed form's file and queue it for ingestion; nothing of the body is read before the checks.
 
-        Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType,
+        Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedFileType,
         QuotaExceeded.
         """
         kb = await self._find_knowledge_base(reference)
@@ -94,7 +94,7 @@ class UploadService:
         """The same for many files of one form, in its order; the other fields hold for all of them.
 
         What is wrong with one file is its verdict and stops no other. Raises KnowledgeBaseNotFound, IndexMismatch;
-        UploadTooLarge for all of them together; InvalidInput for a field that can hold for one document alone.
+        UploadTooLarge for all of them together; InvalidInputError for a field that can hold for one document alone.
         """
         kb = await self._find_knowledge_base(reference)
         async with receive_form(body, boundary, max_bytes=self.quotas.upload_limit_bytes, max_files=MAX_FILES) as form:
@@ -128,7 +128,7 @@ class UploadService:
     async def upload_chunks(
         self, reference: KnowledgeBaseReference, chunks: Sequence[ProvidedChunk], fields: DocumentFields
     ) -> UploadResult:
-        """The same for chunks that were cut elsewhere; their vectors are checked here. Raises InvalidInput too."""
+        """The same for chunks that were cut elsewhere; their vectors are checked here. Raises InvalidInputError too."""
         kb = await self._find_knowledge_base(reference)
         model = EmbeddingIdentity.from_index_identity(kb.index.identity)
         enforced_keys = kb.row.enforced_metadata.keys()  # stamped on all that goes in, over what the caller says
@@ -145,7 +145,7 @@ class UploadService:
         priority: int,
         on_stored: OnStored | None,
     ) -> UploadResult:
-        """The same for a file that is on the local disk already; where ``settle`` raises, nothing is stored."""
+        """The same for a file that is on the local disk already; where ``on_stored`` raises, nothing is stored."""
         return await self._store(
             await self._find_knowledge_base(reference), received, fields, priority, on_stored=on_stored
         )
@@ -190,7 +190,7 @@ class UploadService:
         raise UploadConflict
 
     async def _claim_scope(self, scope: DocumentScope) -> None:
-        """Raises Forbidden for a key that is narrowed to a user, and a document that would be somebody else's."""
+        """Raises ForbiddenError for a key that is narrowed to a user, and a document that would be somebody else's."""
         principal = self.knowledge_bases.principal
         if principal.user_id is not None:
             async with self.db.transaction() as session:
@@ -218,7 +218,7 @@ class UploadService:
     ) -> DocumentRow | None:
         """Row and job in one transaction; None, and the object gone, when another request was faster.
 
-        Raises KnowledgeBaseNotFound, QuotaExceeded, and the Conflict that ``settle`` raises.
+        Raises KnowledgeBaseNotFound, QuotaExceeded, and the ConflictError that ``on_stored`` raises.
         """
         try:
             async with self.db.transaction() as session:

@@ -32,7 +32,7 @@ _MAIL_HEADERS = frozenset(
 
 
 def sniff_text_type(head: bytes, *, filename: str, declared: str | None, is_complete: bool) -> str:
-    """The media type of a text that begins with ``head``; ``whole`` where that is all of it.
+    """The media type of a text that begins with ``head``; ``is_complete`` where that is all of it.
 
     The extension decides, then the declared type; but a page is a page and XML is XML, whatever a text file's name is.
     """

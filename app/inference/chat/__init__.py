@@ -51,7 +51,7 @@ class ChatUnavailable(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole text; ``cut_off`` where ``max_tokens`` ended it."""
+    """A whole text; ``is_truncated`` where ``max_tokens`` ended it."""
 
     text: str
     tokens: ChatTokens
@@ -76,7 +76,7 @@ class ChatStream:
 
 
 class ChatModel(Protocol):
-    """Writes text. No call takes longer than ``seconds``, and one that is given up closes its connection."""
+    """Writes text. No call takes longer than ``timeout_seconds``, and one that is given up closes its connection."""
 
     @property
     def name(self) -> str:
@@ -98,7 +98,7 @@ class ChatModel(Protocol):
         timeout_seconds: float,
         first_piece_timeout_seconds: float | None = None,
     ) -> AbstractAsyncContextManager[ChatStream]:
-        """A text piece by piece, the first within ``first_seconds``.
+        """A text piece by piece, the first within ``first_piece_timeout_seconds``.
 
         Reading the pieces raises ChatUnavailable, also after some of them.
         """

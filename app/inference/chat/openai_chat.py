@@ -53,8 +53,9 @@ DIALECT_STATUS_CODES = frozenset({400, 422})
 
 @dataclass(slots=True)
 class ChatCall:
-    """One call, which may take several requests; ``begun`` when its caller has some of the text, ``simpler`` when its
-    dialect is no longer the one that it began with. Its text begins before ``first`` or not at all.
+    """One call, which may take several requests; ``has_begun`` when its caller has some of the text,
+    ``has_fallen_back`` when its dialect is no longer the one that it began with. Its text begins before
+    ``first_piece_deadline`` or not at all.
     """
 
     request: ChatRequest
@@ -210,7 +211,7 @@ class OpenAIChat:
             await asyncio.sleep(pause)
 
     async def _stream_request(self, call: ChatCall, chat_stream: ChatStream) -> AsyncGenerator[str]:
-        """One request's text as it comes. Raises as ``_ask``, and ChatUnavailable."""
+        """One request's text as it comes. Raises as ``_send_request``, and ChatUnavailable."""
         # Whoever goes away in the middle of an answer says nothing about the endpoint.
         with self._breaker.call(hang_timeout_seconds=math.inf), _translate_errors():
             async with AsyncExitStack() as stack:

@@ -76,7 +76,7 @@ class ResponseParser:
     """A reply as its bytes arrive: one JSON object, or events. Nothing is believed before it has been checked."""
 
     def __init__(self, *, is_event_stream: bool, max_bytes: int) -> None:
-        """``most`` bytes are read."""
+        """Read up to ``max_bytes``."""
         self.tokens = ChatTokens()
         self.is_truncated = self.is_refused = self.has_text = self.is_done = False
         self._events = EventStreamParser() if is_event_stream else None

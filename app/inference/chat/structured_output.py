@@ -27,7 +27,7 @@ class UnparseableOutput(Exception):
 
 
 def parse_structured_output(text: str, shape: type[Shape]) -> Shape:
-    """The last object in it that has this shape: models correct themselves. Raises UnusableAnswer."""
+    """The last object in it that has this shape: models correct themselves. Raises UnparseableOutput."""
     if len(text) > MAX_CHARACTERS:
         raise UnparseableOutput("it is too long")
     result: Shape | None = None
@@ -53,7 +53,7 @@ def build_strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
 
 
 def _strip_thoughts(text: str) -> str:
-    """What comes after the thoughts. Raises UnusableAnswer."""
+    """What comes after the thoughts. Raises UnparseableOutput."""
     _, end, answer = text.partition(THOUGHTS_END)
     if end:
         return answer
@@ -63,7 +63,7 @@ def _strip_thoughts(text: str) -> str:
 
 
 def _iterate_objects(text: str) -> Iterator[str]:
-    """What looks like an object, outermost, from left to right. Raises UnusableAnswer."""
+    """What looks like an object, outermost, from left to right. Raises UnparseableOutput."""
     position = 0
     while opening := OPENING_BRACE.search(text, position):
         candidate, position = _extract_object(text, opening.start())
@@ -71,7 +71,7 @@ def _iterate_objects(text: str) -> Iterator[str]:
 
 
 def _extract_object(text: str, start: int) -> tuple[str, int]:
-    """The object that begins there, without trailing commas, and where it ends. Raises UnusableAnswer."""
+    """The object that begins there, without trailing commas, and where it ends. Raises UnparseableOutput."""
     parts: list[str] = []
     expected: list[str] = []
     copied, comma = start, None

@@ -35,7 +35,7 @@ class DuplicateEmbeddingModel(AppError):
 def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedders:
     """The default model and all beside it; blocking.
 
-    Raises as ``open_embedder``, and EmbeddingModelTwice.
+    Raises as ``create_embedder``, and DuplicateEmbeddingModel.
     """
     default = create_embedder(settings, bulk_threads, rate_limit_store)
     additional = [

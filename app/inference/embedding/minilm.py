@@ -57,7 +57,7 @@ class MiniLMEmbedder:
         identity: EmbeddingIdentity,
         bulk_threads: int,
     ) -> None:
-        """Take the parts that ``load`` has made; ``words`` are the word embeddings, shape (vocabulary, 384)."""
+        """Take the parts that ``load`` has made; ``word_embeddings`` has the shape (vocabulary, 384)."""
         self._session = session
         self._tokenizer = tokenizer
         self._word_embeddings = word_embeddings
@@ -229,7 +229,8 @@ def _split_batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
 def _split_text(text: str) -> Iterator[str]:
     """Yield a text in parts whose tokens are together the text's: each ends where the tokenizer cuts anyway.
 
-    A word that is longer than ``LONGEST_WORD`` is one unknown token for the tokenizer, and may be one in each part.
+    A word that is longer than ``MAX_WORD_CHARACTERS`` is one unknown token for the tokenizer, and may be one in each
+    part.
     """
     start = 0
     while len(text) - start > MAX_BATCH_CHARACTERS:

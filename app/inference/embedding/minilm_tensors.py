@@ -79,7 +79,7 @@ def map_file(path: Path) -> mmap.mmap:
 
 
 def read_checkpoint(mapping: mmap.mmap) -> Tensors:
-    """Views into the mapping of a safetensors file, of exactly the names and shapes that ``shapes`` gives.
+    """Views into the mapping of a safetensors file, of exactly the names and shapes that ``list_tensor_shapes`` gives.
 
     The format: eight bytes of header length, a JSON header of dtype, shape and offsets a tensor, then the data.
     Raises WeightsDamaged.

@@ -23,7 +23,7 @@ def compute_model_key(identity: EmbeddingIdentity) -> UUID:
 
 @dataclass(frozen=True, slots=True)
 class Embedders:
-    """All embedding models; ``default`` is that of whoever names none, and never among ``further``."""
+    """All embedding models; ``default`` is that of whoever names none, and never among ``additional``."""
 
     default: Embedder
     additional: Sequence[Embedder] = ()
@@ -44,13 +44,13 @@ class Embedders:
         return next((embedder for embedder in self.all if embedder.identity == expected), None)
 
     def find_by_key(self, key: UUID) -> Embedder | None:
-        """The one whose ``model_key`` this is, None when no configured model has it."""
+        """Return the model whose ``compute_model_key`` is this key, or None if no configured model has it."""
         return next((embedder for embedder in self.all if compute_model_key(embedder.identity) == key), None)
 
     def get_by_name(self, model: str | None, dimensions: int | None) -> Embedder:
         """The model of that name and size: without a name the default's, without a size the first of the name.
 
-        Raises InvalidInput naming those that are there.
+        Raises InvalidInputError naming those that are there.
         """
         name = model or self.default.identity.model
         matches = [embedder for embedder in self.all if embedder.identity.model == name]

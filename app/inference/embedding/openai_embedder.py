@@ -38,8 +38,8 @@ TOO_LARGE_STATUS_CODES = frozenset({400, 413, 422})
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is made, how many seconds may lie before the next one, and when one that its caller gave up
-    counts as a failure of the endpoint; what is ``interactive`` goes before bulk work.
+    """How often a request is tried, the pause before the next attempt, and when a request that its caller gave up
+    counts as a failure of the endpoint. Requests that are ``is_interactive`` go before bulk work.
     """
 
     max_attempts: int
@@ -105,8 +105,8 @@ class OpenAIEmbedder:
     ) -> None:
         """``send_dimensions`` asks a Matryoshka model for that many; ``max_tokens`` is the longest text it reads.
 
-        ``name_of`` says what the setting of a field is called. ``pictures`` is how the endpoint takes them, if it does.
-        Without ``pace`` calls are limited by nothing but the endpoint's own word.
+        ``format_setting_name`` says what the setting of a field is called. ``image_format`` is how the endpoint takes
+        them, if it does. Without ``rate_limiter`` calls are limited by nothing but the endpoint's own word.
         """
         self._format_setting_name = format_setting_name
         self._headers = build_headers(api_key)
@@ -160,7 +160,7 @@ class OpenAIEmbedder:
         return (await self._embed_texts(texts, self._identity.query_prefix, QUERY_RETRY_POLICY)).vectors
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
-        """As ``embed_documents``, or with the patience of ``embed_queries``; only where ``pictures`` is not None."""
+        """As ``embed_documents``, or with the patience of ``embed_queries``; only where ``images`` is not None."""
         inputs = ImageInputs(images, self._image_format or "input")
         return await self._embed_all(
             inputs, self._image_batch_size, QUERY_RETRY_POLICY if interactive else BULK_RETRY_POLICY
@@ -242,7 +242,10 @@ class OpenAIEmbedder:
             await asyncio.sleep(delay)
 
     async def _send_request(self, task: EmbeddingTask, start: int, end: int) -> None:
-        """One request, when it is its turn. Raises EndpointFailed where another may do, else as ``_request``."""
+        """One request, when it is its turn.
+
+        Raises EndpointFailed where another may do, else as ``_request_with_retries``.
+        """
         self._breaker.check()
         expected = sum(task.counts[start:end])
         await self._wait_for_rate_limit(expected, task.retry_policy)

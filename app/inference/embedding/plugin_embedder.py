@@ -105,7 +105,7 @@ class PluginEmbedder:
         return self._normalize_vectors(await self._call_plugin(self.inner.embed_queries, texts), len(texts))
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
-        """Only where ``pictures`` is not None. Raises as ``embed_documents``."""
+        """Only where ``images`` is not None. Raises as ``embed_documents``."""
         if (inner := self._inner_image_embedder) is None:
             raise EmbeddingRejected(f"The embedder {self.name!r} takes no pictures.")
         embed = partial(inner.embed_images, interactive=interactive)

@@ -77,7 +77,7 @@ def pull_weights(target: Path) -> None:
     """Make ``target`` hold the weights, tokenizer, configuration and licence, every byte checked; blocking.
 
     Does nothing where they are already there and whole; replaces what is damaged and leaves other files alone. A file
-    appears under its name only when it is complete. Raises WeightsNotPulled.
+    appears under its name only when it is complete. Raises WeightsDownloadFailed.
     """
     target = target.absolute()
     if _has_weights(target) and _compute_sha256(target / "model.safetensors") == TENSORS_SHA256:

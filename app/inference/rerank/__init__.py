@@ -40,7 +40,8 @@ class Reranker(Protocol):
     ) -> Mapping[int, float]:
         """Scores by position in ``texts``, greater ones better, finite; of at least the best ``top_n`` where it can.
 
-        What is not there was not scored. It ends within ``seconds``. Raises RerankUnavailable, and nothing else.
+        What is not there was not scored. It ends within ``timeout_seconds``. Raises RerankUnavailable, and nothing
+        else.
         """
 
     async def close(self) -> None:

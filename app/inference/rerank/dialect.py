@@ -19,8 +19,8 @@ class RerankRequest:
 class RerankDialect:
     """How one family is spoken to.
 
-    ``results`` names the list in an answer, None where the answer is that list; ``score`` names a number in each entry,
-    beside ``index``. ``most_documents`` is what a request may hold, unless the settings say otherwise.
+    ``results_field`` names the list in an answer, None where the answer is that list; ``score_field`` names a number in
+    each entry, beside ``index``. ``max_documents`` is what a request may hold, unless the settings say otherwise.
     """
 
     build_body: Callable[[RerankRequest], Mapping[str, Any]]

@@ -146,7 +146,7 @@ class HttpReranker:
             raise EndpointFailed("it is no JSON") from exc
 
     async def _post(self, body: bytes) -> bytes:
-        """What the endpoint says, if it is a success. Raises as ``_answer``, and httpx2.HTTPError."""
+        """What the endpoint says, if it is a success. Raises as ``_request_json``, and httpx2.HTTPError."""
         max_bytes = BASE_ANSWER_BYTES + ANSWER_BYTES_PER_REQUEST_BYTE * len(body)
         answer = bytearray()
         async with self._client.stream("POST", self._url, content=body) as reply:

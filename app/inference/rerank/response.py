@@ -10,7 +10,7 @@ from app.inference.rerank.dialect import RerankDialect
 
 
 def parse_scores(payload: Any, dialect: RerankDialect, count: int) -> dict[int, float]:
-    """The scores of a decoded JSON answer, by position among ``count`` texts. Raises as ``checked_scores``."""
+    """The scores of a decoded JSON answer, by position among ``count`` texts. Raises as ``check_scores``."""
     entries = payload.get(dialect.results_field) if dialect.results_field and isinstance(payload, dict) else payload
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise EndpointFailed("it is no list of results")

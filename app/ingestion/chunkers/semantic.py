@@ -94,7 +94,7 @@ def _compute_distance(before: Sequence[Vectors], after: Sequence[Vectors]) -> fl
 def _split_topics(
     units: Sequence[Sequence[Piece]], widths: Sequence[float], threshold: float, min_tokens: int
 ) -> list[list[Piece]]:
-    """The region cut at its gaps over ``widest``, the widest first, where both sides keep ``min_tokens``."""
+    """The region cut at its gaps over ``threshold``, the widest first, where both sides keep ``min_tokens``."""
     totals = [0, *accumulate(sum(piece.tokens for piece in unit) for unit in units)]
     ends = [0, len(units)]
     for gap in sorted(range(len(widths)), key=lambda gap: (-widths[gap], gap)):

@@ -21,7 +21,7 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class ChunkSizes:
-    """Sizes in tokens of the embedding model. Raises InvalidInput where they make no sense."""
+    """Sizes in tokens of the embedding model. Raises InvalidInputError where they make no sense."""
 
     max_tokens: int = 170
     overlap_tokens: int = 0

@@ -37,7 +37,7 @@ VisionFailure = VisionUnavailable | VisionRejected
 class ImageDescriber:
     """Puts the pictures of one document into words; what was paid for once in the tenant is not paid for again.
 
-    Pictures of which nothing is said are left out, unless somebody ``keeps`` them.
+    Images without a description are left out, unless ``keep_undescribed`` is set.
     """
 
     db: TenantDatabase
@@ -50,7 +50,7 @@ class ImageDescriber:
     async def describe(self, parsed: ParsedDocument) -> ParsedDocument:
         """The document with descriptions for its pictures' texts; those that have none are counted.
 
-        Raises VisionUnavailable or NoText where nothing at all is left; Superseded, HandedBack.
+        Raises VisionUnavailable or NoTextFound where nothing at all is left; Superseded, JobPreempted.
         """
         numbers = [block.image_index for block in parsed.blocks if block.image_index is not None]
         numbers_by_hash = {hash_image(parsed.images[number]): number for number in numbers}
@@ -82,7 +82,7 @@ class ImageDescriber:
     async def _describe_all(
         self, images: Sequence[EncodedImage], descriptions: dict[bytes, str]
     ) -> VisionFailure | None:
-        """Fill in ``texts``, which are kept as they come; why some are missing, if they are."""
+        """Fill in ``descriptions``, which are kept as they come; why some are missing, if they are."""
         failures: list[VisionFailure] = []
         for start in range(0, len(images), MAX_CONCURRENT_CALLS):
             self.progress.report_slice("parsing", done=start, total=len(images), unit="images")

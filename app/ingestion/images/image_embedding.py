@@ -45,9 +45,9 @@ class DocumentImageEmbedder:
         """The passages, with a vector for each that is a picture; ``sources`` by the pictures' numbers.
 
         Where a long description is several chunks, the first has the picture's vector. The others are texts; so is,
-        with a warning, a picture that the model refuses, or that is gone.
-        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TokensSpent, Superseded, and what reading a
-        source raises.
+        with a warning, a picture that the model refuses, or that is gone. Raises EmbeddingUnavailable,
+        EmbeddingMismatch, EmbeddingRejected, DailyTokenLimitReached, VersionSuperseded, and what reading a source
+        raises.
         """
         image_numbers = chunked.image_numbers
         first_sources = {

@@ -56,7 +56,7 @@ class PreviewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What ingestion would make of a file; ``counts`` are the chunks' tokens.
+    """What ingestion would make of a file; ``token_counts`` are the chunks' tokens.
 
     ``truncated`` says that the tree and the chunks are of the text's beginning alone; ``tokens`` are those of that
     part, while ``quality`` is of the whole.
@@ -98,7 +98,7 @@ class PreviewSlots:
 class PreviewContext:
     """What all previews of a process share: parsers of their own, which are started when they are asked for.
 
-    ``describes_pictures`` says that ingestion has a model that puts them into words.
+    ``describes_images`` says that ingestion has a model that puts them into words.
     """
 
     parsers: ParserPool
@@ -122,8 +122,9 @@ class PreviewService:
     ) -> Preview:
         """Of a streamed form's file.
 
-        Raises UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedMediaType, KnowledgeBaseNotFound, InvalidInput,
-        IndexMismatch, PreviewBusy, TokensSpent; IngestionError for what would fail the document; the embedder's errors.
+        Raises UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedFileType, KnowledgeBaseNotFound,
+        InvalidInputError, IndexMismatch, PreviewBusy, DailyTokenLimitReached; IngestionError for what would fail the
+        document; the embedder's errors.
         """
         async with receive_form(body, boundary, max_bytes=MAX_FILE_BYTES) as form:
             return await self._create_preview(form.files[0], parse_options(form.fields), None)

@@ -44,7 +44,7 @@ class BuildInProgress(JobPostponed):
 
 @dataclass(frozen=True, slots=True)
 class Reindexer:
-    """Builds generations. ``prepare`` gives a whole one what makes it quick; False where that has to wait."""
+    """Builds generations. ``prepare_index`` gives a whole one what makes it quick; False where that has to wait."""
 
     rebuilder: DocumentRebuilder
     queue: JobQueue
@@ -56,7 +56,7 @@ class Reindexer:
 
         Returns quietly where the generation is not built any more, or by another job. Why a document cannot be built is
         told in the generation; the live one goes on. Raises IndexMismatch where this worker does not have the model,
-        BuildUnderWay, and Unavailable for what may be retried.
+        BuildInProgress, and UnavailableError for what may be retried.
         """
         async with db.transaction() as session:
             generation = await GenerationRepository(session, db.tenant_id).find(index_id)

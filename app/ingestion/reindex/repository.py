@@ -18,7 +18,8 @@ from app.ingestion.types import BlockKind, ChunkDraft, NodeKind
 class StoredDocument:
     """The live version as one moment shows it; ``fence`` is another whenever it is stored anew.
 
-    ``given`` says that its owner cut the chunks; ``shown`` are the ranges of text that stand for pictures.
+    ``has_provided_chunks`` says that its owner cut the chunks; ``image_ranges`` are the ranges of text that stand for
+    pictures.
     """
 
     id: UUID

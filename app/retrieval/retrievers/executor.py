@@ -42,10 +42,10 @@ RankFunction = Callable[[Sequence[RetrieverHits]], Ranking]
 
 @dataclass(frozen=True, slots=True)
 class HybridRetriever:
-    """``searched`` are the knowledge bases by their search index, as keys begin; the best ``top_k`` are read.
+    """``indexes`` are the knowledge bases by their search index, as keys begin; the best ``top_k`` are read.
 
-    ``wanted`` is what the caller gets of them, where more are read. ``lane_rows`` is what each lane gives at least.
-    With ``explain`` hits get their places, and the course the plans.
+    ``requested_top_k`` is what the caller gets of them, where more are read. ``retriever_candidates`` is what each lane
+    gives at least. With ``explain`` hits get their places, and the course the plans.
     """
 
     db: TenantDatabase
@@ -71,11 +71,12 @@ class HybridRetriever:
         """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
 
         Both lanes in one statement, or beside each other where they are slow; after an error or a time-out each by
-        itself, and a warning names the one that could not answer; the calls at the places in ``extra`` are given up
-        first. Where hits are missing that may stand behind the rows that the lanes gave, they are asked for more.
+        itself, and a warning names the one that could not answer; the calls at the places in ``extra_positions`` are
+        given up first. Where hits are missing that may stand behind the rows that the lanes gave, they are asked for
+        more.
 
-        Raises SearchUnavailable when none could, InvalidInput for a filter that the database refuses,
-        FilterTooExpensive, and RateLimited when expensive searches of the tenant are in front of this one.
+        Raises SearchUnavailable when none could, InvalidInputError for a filter that the database refuses,
+        FilterTooExpensive, and RateLimitExceeded when expensive searches of the tenant are in front of this one.
         """
         database_timeout_seconds = self.search_run.compute_database_timeout(time_budget.RETRIEVERS_COMBINED)
         slot = self.costs.acquire_slot(

@@ -17,7 +17,7 @@ class RetrieverResults:
 
     There is none for what the words of a query have found that has no vector: it may be nearer to that one.
     Cosines of two models cannot be compared: ``dense`` has for each model such lists of its own. Of several queries
-    ``compared`` has, a bit each, those whose cosine with the chunk was seen.
+    ``compared_queries`` has, a bit each, those whose cosine with the chunk was seen.
     """
 
     dense: list[list[RankedKeys]]
@@ -48,10 +48,10 @@ class ModelQueryVectors(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The list that a strategy made of the lanes'; ``fused`` where it put both lanes together.
+    """The list that a strategy made of the lanes'; ``is_fused`` where it put both lanes together.
 
     ``vector`` is the query's where the lanes were not asked for all cosines: what a hit lacks is still to be had. So
-    are, of several queries, those of a hit that the lanes of another query have found: ``comparisons``.
+    are, of several queries, those of a hit that the lanes of another query have found: ``model_query_vectors``.
     """
 
     results: RetrieverResults

@@ -19,7 +19,7 @@ PROFILES_PER_KNOWLEDGE_BASE = 2
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a search index is compared by; ``model`` made its vectors, and texts have the share ``weight``."""
+    """What a search index is compared by; ``model`` made its vectors, texts have the share ``description_weight``."""
 
     index_id: UUID
     model: UUID
@@ -30,7 +30,7 @@ class Profile:
 class Candidate:
     """A knowledge base, with the profiles of its own index and of the shared one of its name.
 
-    ``free`` is why it is searched whatever its profiles say.
+    ``exempt_reason`` is why it is searched whatever its profiles say.
     """
 
     kb_id: UUID
@@ -44,8 +44,9 @@ class Candidate:
 class Candidates:
     """All of a tenant by name, and in columns what their scores are made of, for many searches.
 
-    What is of a profile stands in tables with a row for each of ``PROFILES`` and a column for each knowledge base, and
-    ``places`` says where those of a search index are. ``made_by`` are the profiles of each model.
+    What is of a profile stands in tables with a row for each of ``PROFILES_PER_KNOWLEDGE_BASE`` and a column for each
+    knowledge base, and ``positions`` says where those of a search index are. ``profiles_by_model`` are the profiles of
+    each model.
     """
 
     items: Sequence[Candidate]
@@ -59,7 +60,7 @@ class Candidates:
 
     @classmethod
     def from_candidates(cls, candidates: Iterable[Candidate], *, is_incomplete: bool = False) -> Self:
-        """In the order that decides between equals; ``incomplete`` if others with content were not read."""
+        """In the order that decides between equals; ``is_incomplete`` if others with content were not read."""
         items = sorted(candidates, key=attrgetter("name"))
         shape = (PROFILES_PER_KNOWLEDGE_BASE, len(items))
         positions: dict[UUID, tuple[int, int]] = {}
@@ -94,7 +95,9 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilteredCandidates:
-    """Those of the candidates that one search ``reads``, and those of these that are ``open``: chosen by scores."""
+    """Those of the candidates that one search ``included``, and those of these that are ``competing``: chosen by
+    scores.
+    """
 
     candidates: Candidates
     included: Flags
@@ -120,7 +123,10 @@ class FilteredCandidates:
 def filter_candidates(
     candidates: Candidates, allowed_ids: Collection[UUID] | None, with_user_documents: Collection[UUID]
 ) -> FilteredCandidates:
-    """Those of ``only``; what is ``holding`` documents of the user or the chat that is searched for is free."""
+    """Return the candidates among ``allowed_ids``.
+
+    Those in ``with_user_documents`` hold documents of the user or the chat of the search, and are always included.
+    """
     included = np.ones(len(candidates.items), np.bool_) if allowed_ids is None else candidates.build_flags(allowed_ids)
     return FilteredCandidates(
         candidates, included, included & ~candidates.exempt & ~candidates.build_flags(with_user_documents)
@@ -138,7 +144,7 @@ def find_competing_models(filtered: FilteredCandidates, *, top_n: int) -> set[UU
 
 
 def select_top_n(filtered: FilteredCandidates, similarities: Numbers, *, top_n: int) -> Flags:
-    """The best ``top_n`` of each model, ties by name, and all that was not compared; ``alike`` as made above.
+    """The best ``top_n`` of each model, ties by name, and all that was not compared; ``similarities`` as made above.
 
     A knowledge base is as good as the better one of its profiles, for both are searched under its name. It was not
     compared where one of them was not, as those of a model that has not answered.

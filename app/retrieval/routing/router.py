@@ -46,7 +46,7 @@ NOT_CONSIDERED = f"Only {MAX_CONSIDERED} knowledge bases were considered, and th
 class Route:
     """The knowledge bases to search, the lanes' part of them as ``targets``.
 
-    ``routed`` is every one that they were chosen from, none where all are searched.
+    ``decisions`` is every one that they were chosen from, none where all are searched.
     """
 
     views: Sequence[KnowledgeBaseView]
@@ -61,7 +61,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class PendingRoute:
-    """A route that is known, or one of ``top_n`` knowledge bases that is ``chosen`` beside the search so far."""
+    """A known route, or a route to ``top_n`` knowledge bases that is still chosen while the search goes on."""
 
     resolved_route: Route | None
     chosen_route: Awaitable[Route] | None = None
@@ -119,7 +119,7 @@ class Router:
         """The named knowledge bases, or all that the key may read; of many those that are most like the queries.
 
         To choose takes the queries' vectors, and need not be waited for to make better queries of them.
-        Raises KnowledgeBaseNotFound, InvalidInput.
+        Raises KnowledgeBaseNotFound, InvalidInputError.
         """
         if self.views is not None:
             return PendingRoute(self._build_route(self.views, request, scopes))

@@ -30,7 +30,7 @@ def load_strategies() -> Mapping[str, Strategy[Any]]:
 
 
 def find_strategy(name: str, *, loc: tuple[str, ...]) -> Strategy[Any]:
-    """Raises InvalidInput with the names of those that are there."""
+    """Raises InvalidInputError with the names of those that are there."""
     installed = load_strategies()
     if name not in installed:
         raise InvalidInputError(f"No strategy is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
@@ -49,7 +49,7 @@ def resolve_stored_strategy(name: str, search_run: SearchRun) -> Strategy[Any]:
 
 
 def parse_strategy_options(strategy: Strategy[Any], provided: Mapping[str, Any], *, loc: tuple[str, ...]) -> BaseModel:
-    """Its options, those that are not given as they are by default. Raises InvalidInput."""
+    """Its options, those that are not given as they are by default. Raises InvalidInputError."""
     options: BaseModel = parse_options(strategy.options, provided, loc=loc)
     return options
 

@@ -24,7 +24,7 @@ logger = get_logger(__name__)
 def wrap_plugin_strategy(
     _entry: EntryPoint, plugin: Any, _existing: Mapping[str, Strategy[Any]]
 ) -> dict[str, Strategy[Any]]:
-    """The line of one plugin. Raises PluginRefused."""
+    """The line of one plugin. Raises InvalidPlugin."""
     if not isinstance(plugin, Strategy):
         raise InvalidPlugin("The entry point of a strategy names a Strategy.")
     validate_choice(plugin.name, plugin.options)

@@ -33,8 +33,8 @@ NO_QUERY_TERMS = "The queries have no words to look for: stop words, signs and s
 class SearchTarget:
     """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
 
-    ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``scale`` times.
-    ``narrowed``: for a key that is narrowed to a user.
+    ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``weight`` times.
+    ``is_user_restricted``: for a key that is narrowed to a user.
     """
 
     kb: KnowledgeBaseView

@@ -51,7 +51,7 @@ class TransformerStep:
 
 
 def resolve_steps(requested: Sequence[NamedTransformer], *, loc: tuple[str | int, ...]) -> list[TransformerStep]:
-    """As they are run: those that fan out last. Raises InvalidInput with the names of those that are there."""
+    """As they are run: those that fan out last. Raises InvalidInputError with the names of those that are there."""
     return _sort_steps([_resolve_step(item, (*loc, number)) for number, item in enumerate(requested)])
 
 

@@ -21,7 +21,7 @@ logger = get_logger(__name__)
 def wrap_plugin_transformer(
     _entry: EntryPoint, plugin: Any, _existing: Mapping[str, Transformer[Any]]
 ) -> dict[str, Transformer[Any]]:
-    """The line of one plugin. Raises PluginRefused."""
+    """The line of one plugin. Raises InvalidPlugin."""
     if not isinstance(plugin, Transformer):
         raise InvalidPlugin("The entry point of a transformer names a Transformer.")
     validate_choice(plugin.name, plugin.options)

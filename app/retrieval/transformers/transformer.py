@@ -47,11 +47,11 @@ class PreviewSearcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TransformContext:
-    """One transformer's turn. There is at least one query, and no more than ``most`` may come of them.
+    """One transformer's turn. There is at least one query, and no more than ``max_queries`` may come of them.
 
     ``question`` is what was asked last, None where several things were. ``languages`` are those of what is searched,
     ``prompt`` is the agent's or the knowledge base's own. The course ends when the model's share of the time does.
-    ``analysed`` where it is asked for how a conversation is understood, beside the query.
+    ``needs_analysis`` where it is asked for how a conversation is understood, beside the query.
     """
 
     name: str
@@ -143,7 +143,10 @@ class TransformContext:
     async def fan_out(
         self, task: str, *, max_per_query: int, replace_queries: bool = False, max_tokens: int = MAX_TOKENS
     ) -> list[str]:
-        """The queries and up to ``each`` more for every one, or those in its place; never more than ``most``."""
+        """The queries and up to ``max_per_query`` more for every one, or those in its place.
+
+        Never more than ``max_queries``.
+        """
         capacity = self.max_queries - len(self.queries)
         if capacity < 1:
             self.search_run.add_notice(f"There are {len(self.queries)} queries already: {self.name} added none.")
@@ -167,7 +170,7 @@ class TransformContext:
     async def rewrite_each(
         self, task: str, *, max_tokens: int = MAX_TOKENS, extra_material: Mapping[str, Any] = NO_MATERIAL
     ) -> list[str]:
-        """Each query as the model writes it anew, with what is ``beside`` it; as it is where that cannot be had."""
+        """Return each query as the model rewrites it with ``extra_material``, or unchanged if the model fails."""
         generated = await self.generate_texts(task, max_texts=1, max_tokens=max_tokens, extra_material=extra_material)
         return list(dict.fromkeys((generated.get(query) or [query])[0] for query in self.queries))
 
@@ -202,8 +205,8 @@ class TransformResult:
 class Transformer(Generic[OptionsT]):
     """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails.
 
-    One that ``takes_prompt`` does what a ``rewrite_prompt`` says. One that never ``looks`` at what is searched, neither
-    at its languages nor for first passages, runs while knowledge bases are still chosen.
+    One that ``takes_prompt`` does what a ``rewrite_prompt`` says. One without ``needs_corpus`` looks at
+    nothing of what is searched, and runs while knowledge bases are still chosen.
     """
 
     name: str

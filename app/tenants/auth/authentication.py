@@ -32,7 +32,7 @@ class TokenReader(Protocol):
     """Reads the tokens of one identity provider."""
 
     async def read(self, token: str) -> TokenClaims | None:
-        """What the token says; None for one that is not valid. Raises Unavailable."""
+        """What the token says; None for one that is not valid. Raises UnavailableError."""
         ...
 
     async def close(self) -> None:
@@ -53,7 +53,8 @@ class Authenticator:
     async def authenticate(self, token: str, *, address: str | None = None) -> Principal:
         """The credential is looked at first: whatever others do at an address, a valid one is never refused.
 
-        Raises Unauthorized for one that is not valid now, the reason is not told; TooManyFailures; Unavailable.
+        Raises UnauthorizedError for one that is not valid now, the reason is not told; TooManyFailedSignIns;
+        Unavailable.
         """
         principal = await self._find_principal(token)
         if principal is None:

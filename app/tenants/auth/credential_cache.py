@@ -32,7 +32,10 @@ class CredentialLookup:
 
 @dataclass(frozen=True, slots=True)
 class CachedCredential:
-    """Who has a credential, and until when that need not be asked again; ``tenant`` is the notification name."""
+    """The principal of a credential, and when it has to be looked up again.
+
+    ``notification_name`` is the tenant's name in notifications.
+    """
 
     principal: Principal
     notification_name: str
@@ -69,7 +72,7 @@ class CredentialCache:
         return await self.resolve(key_hash, lambda: self._load_key(key_hash))
 
     async def resolve(self, digest: bytes, load: Callable[[], Awaitable[CredentialLookup | None]]) -> Principal | None:
-        """Who has the credential with this hash; ``ask`` finds out where that is not known."""
+        """Who has the credential with this hash; ``load`` finds out where that is not known."""
         cached = self._cached.get(digest)
         if cached is not None and self.clock() < cached.expires_at:
             self._cached.move_to_end(digest)

@@ -14,7 +14,7 @@ from app.tenants.types import OidcExtraMissing, hash_key
 
 
 def create_authenticator(settings: IdentitySettings, database: Database, operator_key: str) -> Authenticator:
-    """Knows nobody yet; close it. Raises TokensMissing."""
+    """Knows nobody yet; close it. Raises OidcExtraMissing."""
     return Authenticator(
         credential_cache=CredentialCache(ControlPlaneDatabase(database)),
         operator_key_hash=hash_key(operator_key),
@@ -25,7 +25,7 @@ def create_authenticator(settings: IdentitySettings, database: Database, operato
 
 
 def create_token_reader(settings: IdentitySettings) -> TokenReader | None:
-    """What reads an identity provider's tokens, where one is configured. Raises TokensMissing."""
+    """What reads an identity provider's tokens, where one is configured. Raises OidcExtraMissing."""
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return None
     try:

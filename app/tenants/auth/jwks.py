@@ -104,7 +104,7 @@ class JwksClient:
 
 
 def _parse_signing_keys(document: Mapping[str, Any]) -> Mapping[str, PyJWK]:
-    """Those with a ``kid`` that sign in a way that we know. Raises WrongAnswer where there is none."""
+    """Those with a ``kid`` that sign in a way that we know. Raises InvalidJwksResponse where there is none."""
     listed = document.get("keys")
     keys = {}
     for data in listed if isinstance(listed, list) else []:

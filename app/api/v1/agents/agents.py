@@ -58,7 +58,7 @@ class _AgentSettingsRequest(StrictRequestModel):
     )
 
     def validate_settings(self) -> dict[str, Any]:
-        """What the caller says of the settings, checked. Raises InvalidInput."""
+        """What the caller says of the settings, checked. Raises InvalidInputError."""
         provided = self.model_dump(include=self.model_fields_set - {"knowledge_bases"})
         settings = {
             name: getattr(_DEFAULT_SETTINGS, name) if value is None else value for name, value in provided.items()
@@ -126,7 +126,7 @@ def _to_agent_binding_out(binding: BoundAgent) -> dict[str, Any]:
 
 
 async def _resolve_knowledge_bases(tenant: TenantServices, references: Sequence[str]) -> list[UUID]:
-    """Raises Forbidden, KnowledgeBaseNotFound."""
+    """Raises ForbiddenError, KnowledgeBaseNotFound."""
     tenant.agents.require_unrestricted_key()
     return [(await tenant.knowledge_bases.find(reference)).row.id for reference in references]
 

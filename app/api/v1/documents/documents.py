@@ -147,7 +147,7 @@ async def list_documents(
 
 
 def parse_filter(text: str | None) -> Mapping[str, object] | None:
-    """A filter in a query. Raises InvalidInput."""
+    """A filter in a query. Raises InvalidInputError."""
     if text is None:
         return None
     try:

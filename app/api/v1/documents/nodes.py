@@ -137,7 +137,7 @@ def to_node_fields(node: Node | TableNode, *, depth: int, offsets: OffsetConvert
 
 
 def to_line_box_fields(line_boxes: LineBoxes) -> dict[str, Any]:
-    """The fields of PlacesOut."""
+    """The fields of LineBoxesOut."""
     return {
         "boxes": [
             LineBoxOut(page=item.page, x0=item.x0, y0=item.y0, x1=item.x1, y1=item.y1) for item in line_boxes.boxes
@@ -147,7 +147,7 @@ def to_line_box_fields(line_boxes: LineBoxes) -> dict[str, Any]:
 
 
 def stream_tree_json(view: TreeView, *, depth: int) -> Iterator[str]:
-    """Yield a TreeOut as JSON, node by node, down to ``depth``; siblings come in their order.
+    """Yield a DocumentTreeOut as JSON, node by node, down to ``depth``; siblings come in their order.
 
     Nodes that were added by indexing again come behind their other siblings.
     """

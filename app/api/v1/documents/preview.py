@@ -50,7 +50,7 @@ class PreviewOptionsRequest(StrictRequestModel):
         return self
 
     def to_preview_options(self, encoding: str | None = None) -> PreviewOptions:
-        """The room's form of it. Raises InvalidInput for an option that the chunker does not know."""
+        """The room's form of it. Raises InvalidInputError for an option that the chunker does not know."""
         return PreviewOptions(encoding, self.knowledge_base, self.chunking.to_chunking() if self.chunking else None)
 
 

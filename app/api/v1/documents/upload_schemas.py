@@ -43,7 +43,7 @@ class DocumentFieldsRequest(LargeRequestModel):
     expires_at: Annotated[ProvidedTime, AfterValidator(require_future)] | None = None
 
     def to_document_fields(self) -> DocumentFields:
-        """The room's form of it. Raises InvalidInput for a combination of ids that names no scope."""
+        """The room's form of it. Raises InvalidInputError for a combination of ids that names no scope."""
         fields = self.model_dump(exclude={"user_id", "chat_id", "agent_id", "text", "chunks", "media_type"})
         scope = DocumentScope(self.user_id, self.chat_id, self.agent_id)
         scope.determine_level()

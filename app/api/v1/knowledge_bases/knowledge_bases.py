@@ -58,7 +58,7 @@ class ChunkingRequest(StrictRequestModel):
     options: Options = Field(default_factory=dict)
 
     def to_chunking(self) -> Chunking:
-        """The same with every option said. Raises InvalidInput."""
+        """The same with every option said. Raises InvalidInputError."""
         options = parse_chunker_options(self.strategy, self.options, loc=("body", "chunking", "options"))
         return Chunking(self.strategy, self.max_tokens, self.overlap_tokens, options)
 

@@ -29,7 +29,7 @@ class RetrievalSettingsRequest(StrictRequestModel):
     answer_prompt: PromptText | None = None
 
     def to_retrieval(self) -> Retrieval:
-        """The same, checked. Raises InvalidInput."""
+        """The same, checked. Raises InvalidInputError."""
         strategy = find_strategy(self.strategy, loc=("body", "retrieval", "strategy"))
         parse_strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
         transformers = to_stored_transformers(self.transformers, loc=("body", "retrieval", "transformers"))

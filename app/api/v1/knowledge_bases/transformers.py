@@ -31,7 +31,7 @@ def to_stored_transformers(
 ) -> list[dict[str, Any]] | None:
     """As they are stored: in their order, with all options said, so that a later version's defaults change nothing.
 
-    Raises InvalidInput.
+    Raises InvalidInputError.
     """
     if configs is None:
         return None

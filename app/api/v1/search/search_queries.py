@@ -55,7 +55,7 @@ Loc = tuple[str | int, ...]
 
 
 def parse_query(value: str | VectorQuery | ImageQuery, *, loc: Loc) -> Query:
-    """The room's form of it. Raises InvalidInput."""
+    """The room's form of it. Raises InvalidInputError."""
     if isinstance(value, VectorQuery):
         return Query(value.text, vector=_normalize_vector(value.vector, loc=(*loc, "vector")), loc=loc)
     if isinstance(value, ImageQuery):

@@ -11,7 +11,7 @@ from app.ingestion.types import BlockKind, ChunkDraft, ChunkerFailed, DocumentTr
 def validate_chunks(
     tree: DocumentTree, drafts: Sequence[ChunkDraft], token_counts: Sequence[int], *, max_tokens: int
 ) -> None:
-    """Raises ChunkerFailed, which names the first chunk that breaks a rule; ``counts`` are the chunks' sizes.
+    """Raises ChunkerFailed, which names the first chunk that breaks a rule; ``token_counts`` are the chunks' sizes.
 
     A chunk is a slice of the stored text and not blank; chunks come in reading order and none comes twice; none counts
     over ``max_tokens``, crosses a section, a slide or a sheet, or holds more than one record or picture; each names a

@@ -44,7 +44,7 @@ class Boundary(IntEnum):
 class Piece:
     """Text that is never cut again, without white space at its ends.
 
-    ``lead`` is where the piece before it in the region ends; ``tokens`` counts the text from there, white space
+    ``previous_end`` is where the piece before it in the region ends; ``tokens`` counts the text from there, white space
     included, so that sums over pieces come close to the count of the whole.
     """
 
@@ -211,7 +211,7 @@ def _split_oversized(text: str, pieces: list[Piece], max_tokens: int) -> list[Pi
 
 
 def _find_cut(text: str, position: int, target: int, end: int) -> tuple[int, Boundary]:
-    """Where to cut near ``aim``: after a line, a word or a clause in the half before it, else before a character."""
+    """Where to cut near ``target``: after a line, a word or a clause in the half before it, else before a character."""
     if target >= end:
         return end, Boundary.WORD
     earliest = position + (target - position) // 2

@@ -24,7 +24,7 @@ _DELIMITER_DECLARATION = re.compile(r'"?sep=([^\w\n"])"?(?:\n|\Z)', re.IGNORECAS
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """A line ``sep=;`` at the beginning names the delimiter, else it is detected. Raises Corrupt, TooMuchText."""
+    """A line ``sep=;`` at the beginning names the delimiter, else it is detected. Raises CorruptFile, TextTooLong."""
     decoded = read_text(path, options)
     text = decoded.text
     blocks = BlockList(options)

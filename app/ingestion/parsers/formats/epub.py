@@ -36,7 +36,7 @@ class _ManifestItem:
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """A chapter that has no heading of its own takes its title from the table of contents.
 
-    Raises Corrupt, Encrypted for a protected book, TooMuchText.
+    Raises CorruptFile, EncryptedFile for a protected book, TextTooLong.
     """
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
@@ -103,7 +103,7 @@ def _resolve_member(folder: str, address: str) -> str:
 
 
 def _list_chapters(package: Element, items: Mapping[str, _ManifestItem]) -> list[_ManifestItem]:
-    """In the spine's order, none twice; without a spine, in the manifest's. Raises Corrupt for none at all."""
+    """In the spine's order, none twice; without a spine, in the manifest's. Raises CorruptFile for none at all."""
     names = [element.get("idref") for element in package.iter() if get_local_name(element) == "itemref"]
     listed = [items[name] for name in dict.fromkeys(names) if name in items] or list(items.values())
     chapters = [item for item in listed if item.media_type in _PAGE_TYPES and "nav" not in item.properties]

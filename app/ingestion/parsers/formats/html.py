@@ -58,7 +58,7 @@ def close_empty_elements(markup: str) -> str:
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """Navigation, headers and footers of the page, asides and hidden parts are left out, unless nothing else is there.
 
-    Raises TooMuchText.
+    Raises TextTooLong.
     """
     data = path.read_bytes()
     decoded = decode_text(data, encoding=options.encoding, declared_encoding=_find_declared_encoding(data))
@@ -74,7 +74,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def add_fragment(markup: str, blocks: BlockList) -> None:
-    """Read a piece of HTML that stands inside another format. Raises TooMuchText."""
+    """Read a piece of HTML that stands inside another format. Raises TextTooLong."""
     body = LexborHTMLParser(markup).body
     if body is not None:
         _HtmlReader(blocks, frozenset()).read_tree(body)

@@ -51,7 +51,7 @@ class _PageOutcomes:
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Raises Corrupt, NoText, TooManyPages, TooMuchText."""
+    """Raises CorruptFile, NoTextFound, TooManyPages, TextTooLong."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here, and of odd metadata
         try:
@@ -103,7 +103,7 @@ def _open_frame(path: Path, number: int) -> Image.Image:
 
 
 def _count_pages(image: Image.Image, options: ParseOptions) -> int:
-    """Only TIFF has pages; the other frames of other formats are an animation. Raises TooMuchText, TooManyPages."""
+    """Only TIFF has pages; the other frames of other formats are an animation. Raises TextTooLong, TooManyPages."""
     if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
         raise _create_too_large_error()
     if image.format != "TIFF":

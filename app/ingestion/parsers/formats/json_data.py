@@ -19,7 +19,10 @@ _TITLE_NAMES = ("title", "name")
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Numbers stay as they are written. Raises Corrupt for what is neither JSON nor, for the most part, JSON lines."""
+    """Numbers stay as they are written.
+
+    Raises CorruptFile for what is neither JSON nor, for the most part, JSON lines.
+    """
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     blocks, warnings = BlockList(options), list(decoded.warnings)
     text, title = decoded.text.strip(), None
@@ -52,7 +55,7 @@ def _read_values(text: str) -> tuple[Value, int, int]:
 
 
 def _load_value(text: str) -> Value:
-    """Raises ValueError, Corrupt for data nested without measure."""
+    """Raises ValueError, CorruptFile for data nested without measure."""
     try:
         data: Value = json.loads(
             text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_create_members

@@ -72,7 +72,7 @@ class _MailContent:
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """The title is the subject. Of a text that is there twice, plain and as HTML, the plain one is read.
 
-    Raises Corrupt for what is no mail, Encrypted, TooMuchText.
+    Raises CorruptFile for what is no mail, EncryptedFile, TextTooLong.
     """
     data = path.read_bytes().lstrip()
     if not data:

@@ -18,7 +18,7 @@ _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?=[\w-]+:)(?:.*\n)*?(?:---|\.\.\.)[
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """The title is the first heading of level 1. Raises TooMuchText."""
+    """The title is the first heading of level 1. Raises TextTooLong."""
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     text = _FRONT_MATTER.sub("", decoded.text.replace("\r\n", "\n"), count=1)
     reader = _MarkdownReader(BlockList(options))

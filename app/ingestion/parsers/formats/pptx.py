@@ -46,7 +46,7 @@ _GENERIC_TITLE = re.compile(r"|presentation|(powerpoint|microsoft) presentation|
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """Titles are headings of level 1; speaker notes and comments are blocks of their own kind.
 
-    Raises Corrupt, Encrypted, TooMuchText, TooManyPages.
+    Raises CorruptFile, EncryptedFile, TextTooLong, TooManyPages.
     """
     check_archive(path)
     try:

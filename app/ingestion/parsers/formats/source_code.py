@@ -20,7 +20,7 @@ _CLOSING_LINE = re.compile(r"[^\S\n]*+(?:[)\]}]|(?:end|else|elif|except|finally|
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Nothing is interpreted, so that every name stays as it is. Raises Corrupt for a binary file, TooMuchText."""
+    """Nothing is interpreted, so that every name stays as it is. Raises CorruptFile for a binary file, TextTooLong."""
     decoded = read_text(path, options)
     blocks = BlockList(options)
     for piece in _iter_definitions(decoded.text.rstrip()):

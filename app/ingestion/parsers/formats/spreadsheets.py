@@ -40,7 +40,7 @@ _UNREADABLE_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """Every sheet's name is a heading of level 1; sheets count as in the workbook, hidden ones included.
 
-    Raises Corrupt, Encrypted, TooMuchText.
+    Raises CorruptFile, EncryptedFile, TextTooLong.
     """
     with path.open("rb") as file:
         if file.read(len(SIGNATURE)) == SIGNATURE:

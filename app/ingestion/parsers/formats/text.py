@@ -16,7 +16,7 @@ _MAX_HEADING_CHARACTERS = 200
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Paragraphs keep their line breaks. Raises Corrupt for a binary file, TooMuchText."""
+    """Paragraphs keep their line breaks. Raises CorruptFile for a binary file, TextTooLong."""
     decoded, blocks = read_text(path, options), BlockList(options)
     for paragraph in _PARAGRAPH_BREAK.split(decoded.text):
         for text, level in _split_headings(paragraph):

@@ -34,7 +34,7 @@ _MIN_PROSE_SHARE = 0.25
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Nothing that the file refers to is read. Raises Corrupt, TooMuchText."""
+    """Nothing that the file refers to is read. Raises CorruptFile, TextTooLong."""
     decoded = decode_xml(path.read_bytes(), encoding=options.encoding)
     blocks = BlockList(options)
     if not decoded.text.strip():

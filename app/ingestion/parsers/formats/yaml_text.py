@@ -14,7 +14,7 @@ _NESTED_PREFIXES = (" ", "\t", "#", "]", "}")
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Nothing is resolved: no anchors, no tags. Raises Corrupt for a binary file, TooMuchText."""
+    """Nothing is resolved: no anchors, no tags. Raises CorruptFile for a binary file, TextTooLong."""
     decoded = read_text(path, options)
     blocks = BlockList(options)
     for piece in _iter_pieces(decoded.text):

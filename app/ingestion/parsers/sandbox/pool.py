@@ -102,8 +102,8 @@ class ParserPool:
     ) -> ParsedDocument:
         """Parse one file, its ``needs_images`` too; cancelling, and whatever ``on_progress`` raises, kills the child.
 
-        Raises Encrypted, Corrupt, NoText, TooMuchText, TooManyPages, ParserTimeout, ParserMemory, ParserCrashed,
-        UnsupportedFormat; ParserUnavailable where no child can be started.
+        Raises EncryptedFile, CorruptFile, NoTextFound, TextTooLong, TooManyPages, ParserTimeout, ParserOutOfMemory,
+        ParserCrashed, UnsupportedFormat; ParserUnavailable where no child can be started.
         """
         if media_type not in self._parsers:
             raise UnsupportedFormat(media_type=media_type)
@@ -214,7 +214,7 @@ class ParserPool:
 
 @asynccontextmanager
 async def _open_sealed_copy(path: Path) -> AsyncIterator[int | None]:
-    """The file as a descriptor for the child. Raises Corrupt for one that cannot be read, ParserUnavailable."""
+    """The file as a descriptor for the child. Raises CorruptFile for one that cannot be read, ParserUnavailable."""
     async with AsyncExitStack() as stack:
         try:
             descriptor = await stack.enter_async_context(create_sealed_copy(path))

@@ -33,7 +33,7 @@ _DAMAGED_ERRORS = (
 
 
 def check_archive(path: Path) -> None:
-    """Raises Corrupt for no readable zip, Encrypted for locked members, TooMuchText for a bomb.
+    """Raises CorruptFile for no readable zip, EncryptedFile for locked members, TextTooLong for a bomb.
 
     A member that unpacks to more than its directory entry says is cut off there by ``zipfile`` itself.
     """
@@ -55,8 +55,8 @@ def check_archive(path: Path) -> None:
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The content of one member. Raises Corrupt where there is none, where it is damaged, and for a name that leaves
-    the archive; TooMuchText above MAX_MEMBER.
+    """The content of one member. Raises CorruptFile where there is none, where it is damaged, and for a name that
+    leaves the archive; TextTooLong above MAX_MEMBER.
     """
     if name.startswith(("/", "\\")) or ".." in PurePosixPath(name.replace("\\", "/")).parts:
         raise CorruptFile("The file refers to something outside of itself.")

@@ -37,13 +37,13 @@ class BlockList:
         slide: int | None = None,
         sheet: int | None = None,
     ) -> None:
-        """Clean the text and append it where anything is left. Raises TooMuchText."""
+        """Clean the text and append it where anything is left. Raises TextTooLong."""
         text = _CLEANERS.get(kind, clean_text)(text)
         if text:
             self.append(Block(kind, text, level=level, page=page, slide=slide, sheet=sheet))
 
     def append(self, block: Block) -> None:
-        """Take a block that is clean and not empty. Raises TooMuchText, TooManyNodes."""
+        """Take a block that is clean and not empty. Raises TextTooLong, TooManyNodes."""
         self.count_characters(len(block.text) + SEPARATOR_CHARACTERS)
         self._nodes += block.node_count
         if self._nodes > MAX_NODES:
@@ -51,7 +51,7 @@ class BlockList:
         self.blocks.append(block)
 
     def count_characters(self, characters: int) -> None:
-        """Take characters off the limit. Raises TooMuchText when it is used up."""
+        """Take characters off the limit. Raises TextTooLong when it is used up."""
         self._characters += characters
         if self._characters > self._max_characters:
             raise TextTooLong(

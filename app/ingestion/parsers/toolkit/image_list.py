@@ -64,7 +64,7 @@ class ImageList:
         self._remaining_seconds = TIME_SHARE * min(options.wall_clock_timeout_seconds, options.cpu_timeout_seconds)
 
     def add_file(self, data: bytes, *, slide: int | None = None) -> None:
-        """Append a block for the picture in these bytes, unless they were there before. Raises TooMuchText."""
+        """Append a block for the picture in these bytes, unless they were there before. Raises TextTooLong."""
         digest = hashlib.sha256(data).digest()
         if digest not in self._digests:
             self._digests.add(digest)
@@ -83,7 +83,7 @@ class ImageList:
         return len(self.images) - 1
 
     def append_block(self, image_index: int | None, *, page: int | None = None, slide: int | None = None) -> None:
-        """Append the block of a picture that was taken. Raises TooMuchText."""
+        """Append the block of a picture that was taken. Raises TextTooLong."""
         if image_index is not None:
             text = f"Picture {image_index + 1}"
             self._blocks.append(Block(BlockKind.IMAGE, text, page=page, slide=slide, image_index=image_index))

@@ -31,7 +31,7 @@ Value = str | bool | None | Members | list["Value"]
 
 
 def add_nested_data(value: Value, blocks: BlockList, *, max_characters: int) -> None:
-    """Every value there is; empty ones are left out, with their names. Raises TooMuchText."""
+    """Every value there is; empty ones are left out, with their names. Raises TextTooLong."""
     waiting: list[tuple[str, Value, int]] = [("", value, 0)]
     while waiting:
         name, value, level = waiting.pop()

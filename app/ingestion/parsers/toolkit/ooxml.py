@@ -81,14 +81,14 @@ class Package:
         return relationships
 
     def read_part(self, part: str) -> bytes:
-        """The bytes of a part. Raises Corrupt where it is missing or damaged."""
+        """The bytes of a part. Raises CorruptFile where it is missing or damaged."""
         try:
             return self._archive.read(self._members[_normalize_part_name(part)])
         except UNREADABLE_ERRORS as exc:
             raise CorruptFile from exc
 
     def parse_part(self, part: str) -> Element:
-        """The root element of a part. Raises Corrupt where it is missing, damaged or no XML."""
+        """The root element of a part. Raises CorruptFile where it is missing, damaged or no XML."""
         return parse_xml(self.read_part(part))
 
     def parse_optional_part(self, part: str | None) -> Element | None:
@@ -105,7 +105,7 @@ class Package:
 
 
 def parse_xml(data: bytes) -> Element:
-    """The root element; entities stay unexpanded, nothing is loaded. Raises Corrupt."""
+    """The root element; entities stay unexpanded, nothing is loaded. Raises CorruptFile."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         return etree.fromstring(data, parser)

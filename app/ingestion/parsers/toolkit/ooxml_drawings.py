@@ -22,7 +22,7 @@ _NUMBER_TAGS = frozenset({"c:numCache", "c:numLit"})
 def add_chart(root: Element, blocks: BlockList, *, slide: int | None = None) -> None:
     """The title of a chart part, then for each of its plots one row a category and one column a series.
 
-    The values are those that the file shows, no more: it may claim to have any number. Raises Corrupt, TooMuchText.
+    The values are those that the file shows, no more: it may claim to have any number. Raises CorruptFile, TextTooLong.
     """
     area = find_child(root, "c:chart", "c:plotArea")
     if area is None:

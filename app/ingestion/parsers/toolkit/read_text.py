@@ -17,7 +17,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
 
 
 def read_text(path: Path, options: ParseOptions) -> DecodedText:
-    """The file's characters with ``\\n`` as the only line break. Raises Corrupt for a binary file."""
+    """The file's characters with ``\\n`` as the only line break. Raises CorruptFile for a binary file."""
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     text, warnings = _LINE_BREAK.sub("\n", decoded.text), list(decoded.warnings)
     if text and len(_UNPRINTABLE.sub("", text)) < MIN_PRINTABLE_SHARE * len(text):

@@ -28,7 +28,7 @@ def decode_xml(data: bytes, *, encoding: str | None) -> DecodedText:
 
 
 def read_xml(text: str) -> Element:
-    """The root element; comments and processing instructions are gone. Raises Corrupt."""
+    """The root element; comments and processing instructions are gone. Raises CorruptFile."""
     parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,

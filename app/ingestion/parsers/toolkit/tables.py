@@ -12,7 +12,7 @@ def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """A pipe table whose first row is the header; short rows are filled up, rows without text left out, ``|`` escaped.
 
     A table of one column or one row is no table: its cells come back as lines. Empty where no cell has text. Raises
-    TooMuchText where filling up would make far more cells than there are: a long row beside very many short ones.
+    TextTooLong where filling up would make far more cells than there are: a long row beside very many short ones.
     """
     cleaned = [[clean_line(cell).replace("|", "\\|") for cell in row] for row in rows]
     cleaned = [row for row in cleaned if any(row)]

@@ -12,7 +12,7 @@ _MANY_BREAKS = re.compile(r"\n{3,}")
 
 
 def clean_text(text: str) -> str:
-    """Prose: ``normalize_characters``, runs of spaces become one, at most one empty line, nothing around the ends."""
+    """Prose: ``normalize_text``, runs of spaces become one, at most one empty line, nothing around the ends."""
     text = _SPACE_RUN.sub(" ", normalize_text(text))
     if "\n" in text:
         text = _MANY_BREAKS.sub("\n\n", _SPACE_AROUND_BREAK.sub("\n", text))
@@ -25,5 +25,5 @@ def clean_line(text: str) -> str:
 
 
 def clean_code(text: str) -> str:
-    """Code: ``normalize_characters`` with the indentation kept; no trailing spaces, no empty lines around it."""
+    """Code: ``normalize_text`` with the indentation kept; no trailing spaces, no empty lines around it."""
     return _TRAILING_SPACES.sub("", normalize_text(text)).strip("\n")

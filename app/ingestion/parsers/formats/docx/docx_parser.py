@@ -53,7 +53,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """Footnotes, endnotes and comments are blocks of their own kind after the paragraph that refers to them.
 
     What all headers say comes first and what all footers say last, each once. Deleted text is left out, inserted text
-    kept. Raises Corrupt, Encrypted, TooMuchText.
+    kept. Raises CorruptFile, EncryptedFile, TextTooLong.
     """
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
@@ -103,7 +103,7 @@ class _DocxReader:
         self._stack: list[Iterator[Element]] = []
 
     def read_document(self) -> None:
-        """Headers, body, footers. Raises TooMuchText."""
+        """Headers, body, footers. Raises TextTooLong."""
         body = find_child(self._root, "w:body")
         if body is None:
             raise CorruptFile

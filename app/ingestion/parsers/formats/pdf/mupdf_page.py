@@ -40,8 +40,9 @@ def get_mupdf_page(page: Any) -> Any:
 
 
 def load_text_page(page: Any, *, include_images: bool) -> Any:
-    """The text of a page, with its ``include_images`` where asked for: loading them takes time. Raises MuPDF's
-    errors.
+    """Return the text of a page. With ``include_images`` its images are loaded too, which takes time.
+
+    MuPDF's errors are not translated.
     """
     source = get_mupdf_page(page)
     text = mupdf.FzStextPage(mupdf.fz_bound_page(source))

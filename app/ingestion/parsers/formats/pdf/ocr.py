@@ -60,7 +60,7 @@ class OcrEngine:
         return "" if self._get_remaining_seconds() > self._longest_seconds else TIME_LIMIT_REASON
 
     def read_page(self, page: Any, *, pixels_per_point: float = PIXELS_PER_POINT) -> list[TextLine]:
-        """The lines of a page as it looks, in points. Raises Corrupt, ParserMemory."""
+        """The lines of a page as it looks, in points. Raises CorruptFile, ParserOutOfMemory."""
         remaining_before = self._get_remaining_seconds()
         try:
             return self._read_lines(get_mupdf_page(page), pixels_per_point)
@@ -72,7 +72,7 @@ class OcrEngine:
             self._longest_seconds = max(self._longest_seconds, remaining_before - self._get_remaining_seconds())
 
     def read_image(self, pixels: bytes, width: int, height: int) -> list[TextLine]:
-        """The lines of a grey picture, one byte a pixel, in points. Raises Corrupt, ParserMemory."""
+        """The lines of a grey picture, one byte a pixel, in points. Raises CorruptFile, ParserOutOfMemory."""
         fitz: Any = pymupdf  # it ships without types
         with fitz.open(stream=b"P5 %d %d 255\n" % (width, height) + pixels, filetype="pgm") as document:
             page = document.load_page(0)

@@ -76,7 +76,7 @@ class PdfPages:
 def read_pages(document: Any, options: ParseOptions, image_extractor: PdfImageExtractor) -> PdfPages:
     """All text first, then OCR for as long as there is time; at last the pictures of pages without text.
 
-    Raises ParserMemory, TooMuchText, Corrupt, NoText."""
+    Raises ParserOutOfMemory, TextTooLong, CorruptFile, NoTextFound."""
     ocr_engine, counter = OcrEngine(options), BlockList(options)
     pages = PdfPages([])
     try:
@@ -206,7 +206,7 @@ def _run_ocr(document: Any, page: PdfPage, ocr_engine: OcrEngine) -> None:
 
 
 def _check_readable(document: Any, pages: PdfPages, options: ParseOptions) -> None:
-    """Raises Corrupt where half of the pages or more are, NoText where there is none."""
+    """Raises CorruptFile where half of the pages or more are, NoTextFound where there is none."""
     count = len(pages.pages)
     broken, garbled = len(pages.list_page_numbers(PageIssue.BROKEN)), len(pages.list_page_numbers(PageIssue.GARBLED))
     if 2 * broken >= count:

@@ -40,7 +40,7 @@ _GENERIC_TITLE = re.compile(r"untitled|microsoft (word|powerpoint)|.*\.(docx?|pp
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Raises Encrypted, Corrupt, NoText, ParserMemory, TooManyPages, TooMuchText."""
+    """Raises EncryptedFile, CorruptFile, NoTextFound, ParserOutOfMemory, TooManyPages, TextTooLong."""
     fitz: Any = pymupdf  # it ships without types
     fitz.TOOLS.mupdf_display_errors(False)
     fitz.TOOLS.mupdf_display_warnings(False)

@@ -48,7 +48,7 @@ _INLINE_MARKUP = (
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """The title is the first heading. Nothing is included or run. Raises Corrupt for a binary file, TooMuchText."""
+    """The title is the first heading. Nothing is included or run. Raises CorruptFile for a binary file, TextTooLong."""
     decoded = read_text(path, options)
     blocks = BlockList(options)
     text = _MANY_BREAKS.sub("\n\n\n", decoded.text.rstrip()).expandtabs(8)
