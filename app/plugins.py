@@ -1,7 +1,7 @@
 """What other distributions bring along: parsers, chunkers, embedders, rerankers, found by their Python entry points."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -67,9 +67,13 @@ def load_provider(
 
 
 def merge_plugins(
-    group: str, builtin_entries: Mapping[str, LineT], read_plugin: PluginReader[LineT]
+    group: str,
+    builtin_entries: Mapping[str, LineT],
+    read_plugin: PluginReader[LineT],
+    *,
+    reserved: Collection[str] = (),
 ) -> Mapping[str, LineT]:
-    """A registry and the lines that plugins add to it; what is there already wins.
+    """A registry and the lines that plugins add to it; what is there already wins, and so do ``reserved`` names.
 
     ``read_plugin`` makes the lines of one loaded plugin, given all that there are so far. It raises InvalidPlugin for a
     plugin that is none: like one that cannot be imported, it is left out and logged.
@@ -77,14 +81,14 @@ def merge_plugins(
     merged = dict(builtin_entries)
     for entry in find_entry_points(group):
         try:
-            merged |= _require_new_names(read_plugin(entry, entry.load(), merged), merged)
+            merged |= _require_new_names(read_plugin(entry, entry.load(), merged), {*merged, *reserved})
         except Exception as exc:  # what a stranger's module may raise while it is imported
             reason = exc.message if isinstance(exc, InvalidPlugin) else "It cannot be loaded."
             logger.warning("plugin.left_out", group=group, plugin=entry.name, reason=reason, error=exc)
     return MappingProxyType(merged)
 
 
-def _require_new_names(entries: Mapping[str, LineT], existing: Mapping[str, LineT]) -> Mapping[str, LineT]:
+def _require_new_names(entries: Mapping[str, LineT], existing: Collection[str]) -> Mapping[str, LineT]:
     for name in entries:
         if name in existing:
             raise InvalidPlugin(f"There is one for {name} already.")

@@ -90,7 +90,7 @@ def measure(client: httpx2.Client, pid: int, pdf: Path) -> dict[str, Any]:
     titles = section_titles(client, f"{base}/{document['id']}/chunks")
     found, own = [], 0
     for title in titles:
-        body = {"query": title, "top_k": TOP_K, "strategy": "simple"}
+        body = {"query": title, "top_k": TOP_K, "strategy": "dense"}
         results = client.post("/v1/search", json=body).raise_for_status().json()["results"]
         own += any(title in result["section_titles"] for result in results)
         found.append({result["chunk_index"] for result in results})

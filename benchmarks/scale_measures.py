@@ -138,7 +138,7 @@ async def complete(shelf: ScaleTenant, questions: Sequence[Question], chunks: in
     for case in CASES:
         there = int(case.rows(chunks).sum())
         for top_k in COMPLETE:
-            for strategy in ("simple", "hybrid"):
+            for strategy in ("dense", "hybrid"):
                 for question in questions:
                     result = await shelf.search(question, filter=case.filter, top_k=top_k, strategy=strategy)
                     places = {(hit.document.id, hit.chunk.ordinal) for hit in result.hits}
@@ -159,7 +159,7 @@ async def recall(
         cosines[rows] = own @ (asked / np.linalg.norm(asked))
         wanted = min(10, len(rows))
         least = np.partition(cosines, -wanted)[-wanted] - 1e-6
-        result = await shelf.search(question, filter=filter, top_k=10, strategy="simple")
+        result = await shelf.search(question, filter=filter, top_k=10, strategy="dense")
         found = [cosines[place] for place in _rows(result)]
         shares.append(sum(cosine >= least for cosine in found) / wanted)
     return float(np.mean(shares))

@@ -41,7 +41,7 @@ async def begin(db: TenantDatabase) -> float:
 
 async def steps(retrieval: RetrievalService, bare: Bare, place: Place, asked: Sequence[str]) -> dict[str, float]:
     """Medians of milliseconds. The two take turns, also in who has a query first: the second finds its rows warm."""
-    took: dict[str, list[float]] = {name: [] for name in ("total", "begin", "lanes", "read", "bare")}
+    took: dict[str, list[float]] = {name: [] for name in ("total", "begin", "retrieve", "read", "bare")}
     for number, query in enumerate(asked):
         question = Question(query, np.frombuffer(direction(query), "<f4"))
         request = SearchRequest(queries=[Query(query, question.vector)], knowledge_bases=[KB])
@@ -53,7 +53,7 @@ async def steps(retrieval: RetrievalService, bare: Bare, place: Place, asked: Se
         view = retrieval.knowledge_base_cache.get(place.tenant_id, KB)
         assert view is not None
         took["begin"].append(await begin(replace(retrieval.db, expected_states={view.row.id: view.cache_token})))
-        for name in ("total", "lanes", "read"):
+        for name in ("total", "retrieve", "read"):
             took[name].append(told[name])
     return {name: statistics.median(times[WARM_UP:]) for name, times in took.items()}
 
@@ -85,9 +85,9 @@ def main() -> int:
         chunks = fill(service, vocabulary)
         tenant, index = asyncio.run(place_of(service, client))
         p50 = uvloop.run(measure(service, Place(tenant, UUID(int=0), index), vocabulary))
-    rest = p50["total"] - p50["begin"] - p50["lanes"] - p50["read"]
+    rest = p50["total"] - p50["begin"] - p50["retrieve"] - p50["read"]
     print(f"\nhybrid search inside the service, {chunks} chunks, p50 {p50['total']:.2f} ms, of which")
-    print(f"beginning the transaction {p50['begin']:.2f}, both lanes {p50['lanes']:.2f}, reading {p50['read']:.2f},")
+    print(f"beginning the transaction {p50['begin']:.2f}, both lanes {p50['retrieve']:.2f}, reading {p50['read']:.2f},")
     print(f"the rest {rest:.2f}: planning, words, fusion;")
     print(f"bare SQL of the lanes {p50['bare']:.2f} ms: {p50['total'] / p50['bare']:.2f}x (reach: 1.5x)")
     return 0

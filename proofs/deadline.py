@@ -123,7 +123,7 @@ class Search:
     seconds: float
     status: int
     empty: bool
-    dropped: str
+    degraded: str
     problem: str
 
 
@@ -140,9 +140,9 @@ def ask(client: httpx2.Client, case: OutageCase, budget: float) -> Search:
     found = reply.json()
     problem = found.get("type", "").rpartition(":")[2] if isinstance(found, dict) else ""
     found = found.get("results", []) if isinstance(found, dict) else found
-    steps = [part for part in reply.headers.get("Server-Timing", "").split(", ") if part.startswith("dropped")]
-    dropped = ", ".join(part.partition('"')[2].rstrip('"') for part in steps)
-    return Search(seconds, reply.status_code, not found, dropped, problem)
+    steps = [part for part in reply.headers.get("Server-Timing", "").split(", ") if part.startswith("degraded")]
+    degraded = ", ".join(part.partition('"')[2].rstrip('"') for part in steps)
+    return Search(seconds, reply.status_code, not found, degraded, problem)
 
 
 def after(place: int, client: httpx2.Client, case: OutageCase, budget: float) -> Search:
@@ -180,7 +180,7 @@ class OutageOutcome:
         """Of the table."""
         waves = " | ".join(f"{quantile([one.seconds for one in wave], 0.5):.2f}" for wave in self.waves)
         every = [one for wave in self.waves for one in wave]
-        told = dict.fromkeys(one.dropped for one in every if one.dropped)
+        told = dict.fromkeys(one.degraded for one in every if one.degraded)
         answered = sum(one.status == 200 and not one.empty for one in every)
         counts = f"{answered}/{len(every)}"
         return f"| {self.case.name} | {self.budget:g} | {waves} | {self.p99:.2f} | {counts} | {'; '.join(told)} |"
@@ -211,7 +211,7 @@ def main() -> int:
     with DeadlineServices.open() as world:
         world.fill()
         print(f"{given.number} searches side by side, twice; seconds")
-        print("| what is broken | budget | p50, first wave | p50, second wave | p99 | answers | dropped |")
+        print("| what is broken | budget | p50, first wave | p50, second wave | p99 | answers | degraded |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         wanted = [(case, budget) for case in CASES for budget in BUDGETS if given.only in case.name]
         for case, budget in wanted:

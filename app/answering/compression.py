@@ -22,7 +22,7 @@ MAX_TOKENS = 300
 class CompressedText(BaseModel):
     """What the model writes."""
 
-    digest: str = Field("", description="What of the source matters to the question; empty where nothing does")
+    text: str = Field("", description="What of the source matters to the question; empty where nothing does")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ async def compress_sources(
                     timeout_seconds=remaining_seconds,
                 )
             except ChatUnavailable as exc:
-                logger.warning("answer.digest_failed", reason=exc.reason)
+                logger.warning("answer.compression_failed", reason=exc.reason)
                 used_tokens.append(exc.tokens)
                 return None
             used_tokens.append(answer.tokens)
-            return replace(source, compressed_text=answer.value.digest.replace("\0", " ").strip())
+            return replace(source, compressed_text=answer.value.text.replace("\0", " ").strip())
 
     best = sources[:MAX_SOURCES]
     results = await asyncio.gather(*map(compress_source, best))

@@ -32,7 +32,7 @@ Whoever looks after the documents says how to answer:
 """
 COMPRESSION_TASK = """You shorten a source for somebody who will answer `question` and reads only what you write. Keep \
 whatever in `sources` matters to the question, word for word where that counts: names, numbers, dates, conditions, \
-exceptions. Add nothing, and do not answer the question. Where nothing of it matters, the digest is empty."""
+exceptions. Add nothing, and do not answer the question. Where nothing of it matters, the text is empty."""
 CITATION_TASK = """Somebody has answered `question` from `sources`; `answer` is what they wrote. Name the `number` \
 of each source that a statement of the answer rests on, the most important first. Leave out sources that the answer \
 makes no use of, also where they are about the same. Where it rests on none, name none."""

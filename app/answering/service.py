@@ -51,7 +51,7 @@ class AnsweringService:
         """Asked, SourcesFound, the TextDeltas, Cited, Finished. No model is asked where nothing relevant was found.
 
         Before the first event it raises ChatNotConfigured, InvalidInputError, and as ``RetrievalService.search``; after
-        it ChatUnavailable, and InvalidInputError where no digest has room.
+        it ChatUnavailable, and InvalidInputError where no compressed source has room.
         """
         if self.models is None:
             raise ChatNotConfigured(retry_after=60.0)
@@ -104,7 +104,7 @@ class AnswerRun:
     async def compress_sources(self, sources: Sequence[AnswerSource]) -> Sequence[AnswerSource]:
         """The sources, shortened by the model."""
         timeout_seconds = min(self.settings.compression_timeout_seconds, self.run.remaining_seconds)
-        with self.run.time_step("digest"):
+        with self.run.time_step("compress"):
             result = await compress_sources(
                 self.models.analysis_model,
                 self.question,
@@ -114,7 +114,7 @@ class AnswerRun:
             )
         self.used_tokens.extend(result.tokens)
         if result.failed_count:
-            self.run.add_notice(f"{result.failed_count} of the sources could not be digested: they are as they were.")
+            self.run.add_notice(f"{result.failed_count} of the sources could not be compressed: they are as they were.")
         return result.sources
 
     async def stream_text(self, sources: Sequence[AnswerSource]) -> AsyncGenerator[str]:
@@ -144,7 +144,9 @@ class AnswerRun:
                     yield text
             self.used_tokens.append(stream.tokens)
             if not has_text:
-                raise ChatUnavailable("The chat model's answer is empty.", reason="garbage", tokens=stream.tokens)
+                raise ChatUnavailable(
+                    "The chat model's answer is empty.", reason="invalid_response", tokens=stream.tokens
+                )
             if stream.is_truncated:
                 self.run.add_notice(f"The answer was cut off after {max_tokens} tokens.")
 

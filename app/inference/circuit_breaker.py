@@ -23,13 +23,15 @@ MAX_PAUSE_SECONDS = 60.0
 # What callers are told while somebody else finds out whether the endpoint is back.
 TRIAL_PAUSE_SECONDS = 1.0
 
-FailureKind = Literal["timeout", "unreachable", "failed", "rate_limited", "garbage"]
+FailureKind = Literal["timeout", "unreachable", "failed", "rate_limited", "invalid_response"]
 
 
 class EndpointFailed(Exception):
     """A call that another try may mend; the message holds no content."""
 
-    def __init__(self, reason: str, retry_after: float | None = None, *, kind: FailureKind = "garbage") -> None:
+    def __init__(
+        self, reason: str, retry_after: float | None = None, *, kind: FailureKind = "invalid_response"
+    ) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
         self.kind = kind

@@ -62,7 +62,7 @@ def _classify_error(error: APIError) -> tuple[str, FailureKind]:
         return "no answer in time", "timeout"
     if isinstance(error, APIConnectionError):
         return "no connection", "unreachable"
-    return "no usable answer", "garbage"
+    return "no usable answer", "invalid_response"
 
 
 def _parse_retry_after(error: APIError) -> float | None:

@@ -116,7 +116,7 @@ class FederatedSearch:
         if local_search is None and all(view_hits is None for view_hits in results):
             raise SearchUnavailable
         if failure is not None:
-            logger.warning("search.lanes_failed", error=failure)
+            logger.warning("search.retrievers_failed", error=failure)
             self.search_run.warn("The knowledge bases with documents could not be searched.")
         if source_hits and self.request.score_threshold is not None:
             self.search_run.warn("score_threshold was not applied where no similarity is known.")

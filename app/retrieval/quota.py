@@ -21,5 +21,5 @@ def require_complete(result: SearchResult) -> SearchResult:
     Raises SearchUnavailable where nothing was found and something was left out: that says nothing of what is there.
     """
     if not result.hits and not result.is_complete:
-        raise SearchUnavailable(timings_ms=result.timings_ms, dropped=result.degraded_steps)
+        raise SearchUnavailable(timings_ms=result.timings_ms, degraded=result.degraded_steps)
     return result

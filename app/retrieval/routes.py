@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-RoutingReason = Literal["best", "less_alike", "always", "own_documents", "nothing_known", "not_compared"]
+RoutingReason = Literal["best", "less_similar", "always", "own_documents", "no_profile", "not_compared"]
 
 
 @dataclass(frozen=True, slots=True)

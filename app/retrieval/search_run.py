@@ -63,7 +63,7 @@ class SearchRun:
     @property
     def diagnostics(self) -> dict[str, Any]:
         """What an error says of the search that it ends."""
-        return {"timings_ms": self.timings_ms, "dropped": self.degraded_steps}
+        return {"timings_ms": self.timings_ms, "degraded": self.degraded_steps}
 
     def compute_database_timeout(self, share: float) -> float:
         """Return how long the next statements of the lanes may take: a share of the time left, within the budget."""

@@ -92,7 +92,7 @@ class RetrievalService:
             if search_run.degraded_steps:
                 degraded = [f"{step}:{reason}" for step, reason in search_run.degraded_steps.items()]
                 spent_ms, budget_seconds = search_run.timings_ms.get("total"), request.timeout_seconds
-                logger.warning("search.dropped", dropped=degraded, spent_ms=spent_ms, budget_seconds=budget_seconds)
+                logger.warning("search.degraded", degraded=degraded, spent_ms=spent_ms, budget_seconds=budget_seconds)
 
     async def _search(self, request: SearchRequest, search_run: SearchRun) -> SearchResult:
         """With the knowledge bases as they were last read, where they still are so; else with what they are now."""
@@ -284,7 +284,7 @@ class RetrievalService:
         """Refuse a dense search that no target can answer; tell which answer by words alone, or by other words."""
         targets, queries = context.targets, context.queries
         check_dimensions(queries, [target.kb.index.dim for target in targets])
-        if strategy.name != "simple":
+        if strategy.name != "dense":
             for reason in filter(None, [target.kb.analyzer_mismatch for target in targets]):
                 context.search_run.add_notice(
                     f"{reason} Until then it is not found by words that these make differently."
@@ -297,7 +297,7 @@ class RetrievalService:
         if len(vector_queries) == len(queries):
             return
         mismatched = [target.kb for target in targets if target.embedder is None]
-        if strategy.name == "simple" and len(mismatched) == len(targets) and not vector_queries:
+        if strategy.name == "dense" and len(mismatched) == len(targets) and not vector_queries:
             targets[0].kb.require_match(self.embedders.identities)
         for kb in mismatched:
             context.search_run.warn(f"{kb.find_mismatch(self.embedders.identities)} Its dense lane was left out.")

@@ -243,10 +243,10 @@ NO_SCORES = Scores(None, None, None)
 
 
 class RetrieverRank(NamedTuple):
-    """Where a lane had a chunk for the query of this number; ``rank`` counts from 1."""
+    """Rank of a chunk in the results of one retriever for one query; ``rank`` counts from 1."""
 
     query: int
-    lane: RetrieverName
+    retriever: RetrieverName
     rank: int
     score: float
 

@@ -31,7 +31,7 @@ PLAIN = frozenset(
     chats
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
-    max_snippet_chars stream max_context_tokens digest
+    max_snippet_chars stream max_context_tokens compress
     collection content_key
     kind source url method params headers body items score response domains secret
     jsonrpc retrieval_setting logical_operator comparison_operator

@@ -10,7 +10,7 @@ from proofs.kill.clients import Tally
 from proofs.kill.expectations import Expected, ReturnedChunk, faults, serials_of
 from proofs.kill.ledger import Ledger
 
-STRATEGIES = ("simple", "hybrid")
+STRATEGIES = ("dense", "hybrid")
 
 
 def examine(calls: Calls, slot: int, expected: Expected) -> list[str] | None:

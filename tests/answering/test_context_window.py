@@ -45,7 +45,7 @@ def test_no_room_at_all_is_the_callers_to_mend() -> None:
     assert select_within_budget([], max_tokens=50) == []
 
 
-def test_a_digest_takes_the_room_of_its_own_words() -> None:
+def test_a_compressed_text_takes_the_room_of_its_own_words() -> None:
     whole = AnswerSource(1, HITS[1])
     assert estimate_source_tokens(replace(whole, compressed_text="short")) < estimate_source_tokens(whole) - 200
     assert whole.text == "b" * 900

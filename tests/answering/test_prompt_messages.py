@@ -25,7 +25,7 @@ def prompts(text: str) -> dict[str, list[ChatMessage]]:
     understood = Reformulation(text, text, [0, 1])
     return {
         "answer": build_answer_messages(text, [source(text)], talk, understood, custom_prompt=None),
-        "digest": build_compression_messages(text, source(text)),
+        "compression": build_compression_messages(text, source(text)),
         "citations": build_citation_messages(text, text, [source(text)]),
     }
 

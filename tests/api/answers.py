@@ -25,7 +25,7 @@ def kind(talk: Talk) -> str:
     given = material(talk)
     if "indices_of_related_messages" in talk.messages[0]["content"]:
         return "analysis"
-    return "citations" if "answer" in given else "digest" if "sources" in given else "reformulation"
+    return "citations" if "answer" in given else "compression" if "sources" in given else "reformulation"
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Writer:
     numbers: Any = field(default_factory=lambda: [1])
     citations: str | None = None
     understood: dict[str, Any] = field(default_factory=dict)
-    digest: str = "Ninety euros."
+    compressed: str = "Ninety euros."
 
     def __call__(self, talk: Talk) -> str:
         said = {
@@ -44,7 +44,7 @@ class Writer:
             "citations": json.dumps({"numbers": self.numbers}) if self.citations is None else self.citations,
             "reformulation": json.dumps(self.understood),
             "analysis": json.dumps(self.understood),
-            "digest": json.dumps({"digest": self.digest}),
+            "compression": json.dumps({"text": self.compressed}),
         }
         return said[kind(talk)]
 

@@ -75,7 +75,7 @@ async def test_after_its_expiry_no_search_has_it(remembering: Tenant) -> None:
     await connection.close()
     assert recalled(remembering, top_k=1) == [OTHER]
     for path in ("/v1/search", "/v1/knowledge-bases/default/search"):
-        for strategy in ("hybrid", "simple", "lexical"):
+        for strategy in ("hybrid", "dense", "lexical"):
             body = {"query": "booking 4711 Leeds", "strategy": strategy, "scope": MINE}
             found = remembering.admin.post(path, json=body).raise_for_status().json()["results"]
             assert [result["text"] for result in found] == [OTHER], strategy

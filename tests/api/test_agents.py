@@ -260,7 +260,7 @@ def test_another_tenants_binding_is_none(zoo: Tenant, tenant: Tenant) -> None:
         ({"top_k": 4, "max_top_k": 3}, {}, 3),
         ({"max_top_k": 500}, {}, 5),
         ({"filter": {"kind": "bird"}}, {}, 2),
-        ({"strategy": "simple", "score_threshold": 0.999}, {}, 0),
+        ({"strategy": "dense", "score_threshold": 0.999}, {}, 0),
         ({"strategy": "lexical"}, {"messages": [{"role": "user", "content": "geese"}]}, 1),
     ],
     ids=str,

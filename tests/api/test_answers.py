@@ -202,7 +202,7 @@ def test_thoughts_are_no_part_of_it(tenant: Tenant, chat: ChatServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"score_threshold": 1.0, "strategy": "simple"}, {"filter": {"year": 1999}}], ids=["threshold", "filter"]
+    "body", [{"score_threshold": 1.0, "strategy": "dense"}, {"filter": {"year": 1999}}], ids=["threshold", "filter"]
 )
 def test_nothing_relevant_is_no_question_for_the_model(tenant: Tenant, chat: ChatServer, body: dict[str, Any]) -> None:
     events = streamed(tenant.admin, ALONE, query=QUESTION, timeout_seconds=30, **body)
@@ -271,29 +271,29 @@ def test_the_rerankers_order_decides_who_has_room(tenant: Tenant, chat: ChatServ
     assert first["text"] == every["sources"][0]["text"]
 
 
-def test_digests_stand_in_for_their_sources(tenant: Tenant, chat: ChatServer) -> None:
-    write = Writer(digest="Ninety.")
+def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatServer) -> None:
+    write = Writer(compressed="Ninety.")
 
     def shortens(talk: Talk) -> str:
-        return '{"digest": ""}' if kind(talk) == "digest" and LEAVE in talk.last else write(talk)
+        return '{"text": ""}' if kind(talk) == "compression" and LEAVE in talk.last else write(talk)
 
     chat.reply = shortens
-    whole = ask(tenant, digest=True)
-    assert [one["digest"] for one in whole["sources"]] == ["Ninety.", "Ninety."]
+    whole = ask(tenant, compress=True)
+    assert [one["compressed_text"] for one in whole["sources"]] == ["Ninety.", "Ninety."]
     assert {one["document"]["title"] for one in whole["sources"]} == {"prices"}
-    assert sorted(asked(chat.talks)) == ["answer", "citations", *["digest"] * 3]
+    assert sorted(asked(chat.talks)) == ["answer", "citations", *["compression"] * 3]
     told = material(next(talk for talk in chat.talks if kind(talk) == "answer"))["sources"]
     assert [(one["number"], one["text"]) for one in told] == [(1, "Ninety."), (2, "Ninety.")]
     assert whole["usage"]["prompt_tokens"] == 5 * 75
-    assert "digest" in whole["timings_ms"]
+    assert "compress" in whole["timings_ms"]
     chat.reset()
-    chat.reply = Writer(digest="")
-    assert ask(tenant, digest=True)["abstained"]
+    chat.reply = Writer(compressed="")
+    assert ask(tenant, compress=True)["abstained"]
     chat.reset()
     chat.fail(401, times=3)
-    failed = ask(tenant, digest=True)
-    assert [one["digest"] for one in failed["sources"]] == [None] * 3
-    assert failed["warnings"] == ["3 of the sources could not be digested: they are as they were."]
+    failed = ask(tenant, compress=True)
+    assert [one["compressed_text"] for one in failed["sources"]] == [None] * 3
+    assert failed["warnings"] == ["3 of the sources could not be compressed: they are as they were."]
 
 
 @pytest.mark.parametrize("how", ["stall", "slow"])
@@ -377,18 +377,18 @@ def test_nothing_of_it_gets_into_the_log(answering: Service, chat: ChatServer, s
     tenant = answering.new_tenant()
     tenant.add_text(f"The {PLANTED} plays.", title=PLANTED)
     body: dict[str, Any] = {"query": PLANTED, "timeout_seconds": 30}
-    chat.reply = Writer(answer=f"The {PLANTED} plays.", citations=PLANTED, digest=PLANTED)
+    chat.reply = Writer(answer=f"The {PLANTED} plays.", citations=PLANTED, compressed=PLANTED)
     ask(tenant, **body)
-    streamed(tenant.admin, ALONE, **body, digest=True)
+    streamed(tenant.admin, ALONE, **body, compress=True)
     chat.fail("garbage")
-    ask(tenant, **body, digest=True)
+    ask(tenant, **body, compress=True)
     for how in ("break_off", "refusal", 401):
         chat.fail(how)
         streamed(tenant.admin, ALONE, **body)
     tenant.admin.post(ALONE, json={"query": PLANTED, "max_context_tokens": PLANTED, PLANTED: PLANTED})
     lines = lines_of(stream, requests=2 + 7, counted=all_requests)
     assert PLANTED not in stream.getvalue().lower()
-    assert {"answer.citations_failed", "answer.digest_failed", "request.unavailable"} <= {
+    assert {"answer.citations_failed", "answer.compression_failed", "request.unavailable"} <= {
         line["event"] for line in lines
     }
 

@@ -86,13 +86,13 @@ def test_citations_that_are_late_are_by_words(tenant: Tenant, chat: ChatServer) 
     assert [one["method"] for one in events[-2][1]["citations"]] == ["overlap"]
 
 
-def test_digests_that_are_late_are_done_without(tenant: Tenant, chat: ChatServer) -> None:
+def test_compressed_texts_that_are_late_are_done_without(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("slow")
-    events = streamed(tenant.admin, ALONE, digest=True, **ASKED)
+    events = streamed(tenant.admin, ALONE, compress=True, **ASKED)
     assert names(events) == ["query", "sources", "token", "citations", "done"]
     (source,) = events[1][1]["sources"]
-    assert (source["digest"], source["text"]) == (None, TEXT)
-    assert events[-1][1]["warnings"][0] == "1 of the sources could not be digested: they are as they were."
+    assert (source["compressed_text"], source["text"]) == (None, TEXT)
+    assert events[-1][1]["warnings"][0] == "1 of the sources could not be compressed: they are as they were."
 
 
 def test_nothing_found_by_half_a_search_is_no_abstention(

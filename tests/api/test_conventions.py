@@ -225,7 +225,7 @@ def test_searches_that_are_none(admin: httpx2.Client, change: dict[str, object])
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones(admin: httpx2.Client) -> None:
-    known = {"strategy": ("simple", "lexical", "hybrid"), "transformers": ("reformulate", "hyde")}
+    known = {"strategy": ("dense", "lexical", "hybrid"), "transformers": ("reformulate", "hyde")}
     for field, value in (("strategy", "guess"), ("transformers", ["guess"])):
         found = problem(admin.post(SEARCH, json={"query": "x", field: value}), 422)
         assert all(name in found["detail"] for name in known[field])
@@ -271,5 +271,5 @@ def test_what_this_server_can_do(service: Service, tenant: Tenant) -> None:
     for kind in ("chunkers", "strategies"):
         assert sum(one["default"] for one in found[kind]) == 1
         assert all(one["description"] for one in found[kind])
-    assert {"simple", "lexical", "hybrid"} <= {strategy["name"] for strategy in found["strategies"]}
+    assert {"dense", "lexical", "hybrid"} <= {strategy["name"] for strategy in found["strategies"]}
     assert found["limits"]["upload_bytes"] == service.settings.server.max_upload_bytes

@@ -42,7 +42,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("strategy", ["simple", "lexical", "hybrid"])
+@pytest.mark.parametrize("strategy", ["dense", "lexical", "hybrid"])
 def test_results_tell_of_it(coast: tuple[Tenant, dict[str, Any]], strategy: str) -> None:
     assert flags(coast[0], strategy=strategy) == EXPECTED
 

@@ -126,9 +126,9 @@ def test_it_is_one_among_others(tenant: Tenant, site: SiteSearchServer) -> None:
     assert scores == sorted(scores, reverse=True)
     assert max(scores) == 1.0
     explained = {one["knowledge_base"]: one for one in found["explain"]["knowledge_bases"]}
-    assert explained["site"]["asked"] == ["harbour museum open"]
+    assert explained["site"]["source_queries"] == ["harbour museum open"]
     assert explained["site"]["plan"] is None
-    assert "asked" not in explained["default"]
+    assert "source_queries" not in explained["default"]
 
 
 def test_agents_get_it_too(tenant: Tenant, site: SiteSearchServer) -> None:

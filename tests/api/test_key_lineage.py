@@ -97,7 +97,7 @@ def test_the_day_s_tokens_are_those_of_the_line(tenant: Tenant) -> None:
     spent = used(old)[DAILY]
     assert spent > 1
     assert used(new)[DAILY] == used(newest)[DAILY] == spent
-    refused(newest.post("/v1/search", json={"query": "an owl of today", "strategy": "simple"}), 1)
+    refused(newest.post("/v1/search", json={"query": "an owl of today", "strategy": "dense"}), 1)
     for client in (old, new, newest):
         text = f"The second owl, by {id_of(client)}."
         assert waits_for_tomorrow(tenant, client.post(DOCUMENTS, json={"text": text}).json())

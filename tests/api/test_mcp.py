@@ -253,7 +253,7 @@ def test_searches_alone_tell_their_timings(process: McpClient, library: Tenant) 
     client = process.of(library)
     for tool in ("search", "search_knowledge"):
         timings = client.ask("call_tool", tool, {"query": "leave"})["_meta"]["carrel/timings_ms"]
-        assert {"total", "embed", "lanes", "read"} <= timings.keys()
+        assert {"total", "embed", "retrieve", "read"} <= timings.keys()
         assert all(spent >= 0 for spent in timings.values())
     assert "carrel/timings_ms" not in (client.ask("call_tool", "list_knowledge_bases", {}).get("_meta") or {})
 

@@ -225,6 +225,7 @@ def test_a_strategy_may_name_transformers(
         ("r_error", "1 / 0"),
         ("r_other", "'no strategy'"),
         ("r_ours", "Strategy('hybrid', 'Mine.', NoStrategyOptions, run)"),
+        ("r_alias", "Strategy('simple', 'Mine.', NoStrategyOptions, run)"),
         ("r_name", "Strategy('My Own', 'Mine.', NoStrategyOptions, run)"),
         ("r_loose", "Strategy('mine', 'Mine.', Loose, run)"),
         ("r_wanting", "Strategy('mine', 'Mine.', Wanting, run)"),

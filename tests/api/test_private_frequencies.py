@@ -29,7 +29,7 @@ def seen(client: httpx2.Client) -> dict[str, Any]:
     """Everything that the key is told of words and counts, except for times and request ids."""
     answers: dict[str, Any] = {}
     for query in QUERIES:
-        for strategy in ("lexical", "hybrid", "simple"):
+        for strategy in ("lexical", "hybrid", "dense"):
             body = {"query": query, "strategy": strategy, "scope": {"user_id": "bob"}, "explain": True, "top_k": 20}
             reply = client.post("/v1/search", json=body)
             reply.raise_for_status()

@@ -101,7 +101,7 @@ def test_chunk_metadata_filters(tenant: Tenant) -> None:
         ({"zoo": "all"}, {"The blue heron.", "The plain heron."}),
         ({"colour": "green"}, set()),
     ):
-        for strategy in ("simple", "lexical"):
+        for strategy in ("dense", "lexical"):
             assert set(texts(tenant, "heron", filter=filter_, strategy=strategy)) == found, (filter_, strategy)
 
 
@@ -117,7 +117,7 @@ def test_a_change_of_the_document_leaves_its_chunks_their_own(tenant: Tenant) ->
         ({"year": 2024, "$page": 4}, ["The red heron."]),
         ({"year": 2023}, []),
     ):
-        for strategy in ("simple", "lexical"):
+        for strategy in ("dense", "lexical"):
             assert texts(tenant, "heron", filter=filter_, strategy=strategy) == found, (filter_, strategy)
     assert [chunk["metadata"] for chunk in chunks_of(tenant, document)] == [{"colour": "red"}, {}]
     (result,) = search(tenant, "heron", filter={"colour": "red"})
@@ -153,7 +153,7 @@ def test_a_given_vector_is_the_one_that_is_searched(fragile: BreakableService, t
     ready(tenant, given)
     asked = [text for request in fragile.embedding.received for text in request.inputs]
     assert asked == [given[2]["text"]]
-    found = search(tenant, "harbour at dawn", strategy="simple")
+    found = search(tenant, "harbour at dawn", strategy="dense")
     assert found[0]["text"] == "Nothing in common."
     assert found[0]["similarity"] == pytest.approx(cosine("harbour at dawn", "a harbour at dawn"), abs=0.01)
     assert [one["text"] for one in found][-1] == "The harbour, far away."
@@ -173,7 +173,7 @@ def test_vectors_for_all_need_no_model(fragile: BreakableService, tenant: Tenant
         ready(tenant, given)
     finally:
         fragile.embedding.reset()
-    assert texts(tenant, "41", strategy="simple")[0] == "Number 41."
+    assert texts(tenant, "41", strategy="dense")[0] == "Number 41."
 
 
 ONES = [1.0] * DIMENSIONS

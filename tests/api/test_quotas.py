@@ -350,18 +350,18 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
     assert len(found["results"]) == 1
     assert found["warnings"][0].endswith("Only the lexical lane was searched.")
     dimensions = tenant.admin.get("/v1/knowledge-bases/default").json()["embedding"]["dimensions"]
-    beside = {"queries": ["osprey tomorrow", {"vector": [1.0] * dimensions}], "strategy": "simple"}
+    beside = {"queries": ["osprey tomorrow", {"vector": [1.0] * dimensions}], "strategy": "dense"}
     told = tenant.admin.post("/v1/search", json=beside).raise_for_status().json()
     assert len(told["results"]) == 1
     assert told["warnings"][0].endswith("Only the vectors that were given were searched for.")
-    reply = tenant.admin.post("/v1/search", json={**query, "strategy": "simple"})
+    reply = tenant.admin.post("/v1/search", json={**query, "strategy": "dense"})
     refused(reply, 1)
     assert 0 < int(reply.headers["Retry-After"]) <= 86_400
 
     set_quotas(tenant, embedding_tokens_per_day=1_000_000)
     done = settled(tenant, path)
     assert (done["status"], done["warnings"]) == ("ready", [])
-    assert tenant.admin.post("/v1/search", json={**query, "strategy": "simple"}).json()["warnings"] == []
+    assert tenant.admin.post("/v1/search", json={**query, "strategy": "dense"}).json()["warnings"] == []
 
 
 def test_tokens_of_a_key(tenant: Tenant) -> None:

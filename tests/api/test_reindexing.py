@@ -110,7 +110,7 @@ def test_another_model_and_another_chunking(tenant: Tenant) -> None:
     assert after["chunk_count"] > before["chunk_count"]
     assert after["rollback_until"] is not None
     assert after["document_count"] == len(documents)
-    for strategy in ("simple", "lexical", "hybrid"):
+    for strategy in ("dense", "lexical", "hybrid"):
         found = search(tenant, "the heron of volume2", strategy=strategy)
         assert found["warnings"] == []
         assert "heron of volume2" in found["results"][0]["text"]
@@ -164,7 +164,7 @@ def test_searches_see_one_chunking_or_the_other(tenant: Tenant) -> None:
 
     def look() -> frozenset[tuple[str, str]]:
         """All the chunks there are."""
-        strategy = ("simple", "lexical", "hybrid")[len(answers) % 3]
+        strategy = ("dense", "lexical", "hybrid")[len(answers) % 3]
         query = "heron otter moss reed stone night river gull line"
         found = search(tenant, query, strategy=strategy, top_k=500)
         assert found["warnings"] == []

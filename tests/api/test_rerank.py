@@ -50,7 +50,7 @@ def fill(tenant: Tenant) -> None:
 
 def search(tenant: Tenant, **asked: Any) -> dict[str, Any]:
     reply = tenant.admin.post(
-        "/v1/knowledge-bases/default/search", json={"query": QUESTION, "strategy": "simple"} | asked
+        "/v1/knowledge-bases/default/search", json={"query": QUESTION, "strategy": "dense"} | asked
     )
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()
@@ -120,7 +120,7 @@ def test_an_agent_has_the_reranker_unless_its_binding_says_no(
     tenant: Tenant, reranker: RerankServer, settings: dict[str, Any] | None, reranks: bool
 ) -> None:
     if settings is not None:
-        body = {"knowledge_bases": ["default"], "strategy": "simple", **settings}
+        body = {"knowledge_bases": ["default"], "strategy": "dense", **settings}
         assert tenant.admin.put("/v1/agents/guide", json=body).json()["rerank"] == settings.get("rerank")
     reranker.received.clear()
     found = agent_search(tenant, "guide" if settings is not None else "nobody")

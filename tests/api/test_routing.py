@@ -119,14 +119,14 @@ def test_the_right_one_is_chosen(routed: RoutedTenant, name: str) -> None:
     assert searched(answer) == {name, "default"}
     told = answer["explain"]["routing"]
     assert {one["knowledge_base"]: one["reason"] for one in told if one["chosen"]} == {
-        name: "best", "default": "nothing_known",
+        name: "best", "default": "no_profile",
     }  # fmt: skip
     scores = [one["score"] for one in told if one["score"] is not None]
     assert len(scores) == len(TOPICS)
     assert scores == sorted(scores, reverse=True)
     assert answer["results"][0]["text"] in TOPICS[name]
     assert answer["warnings"] == []
-    assert answer["timings_ms"].keys() >= {"route", "embed", "lanes"}
+    assert answer["timings_ms"].keys() >= {"route", "embed", "retrieve"}
 
 
 def test_three_by_default_and_none_where_they_are_named(routed: RoutedTenant) -> None:

@@ -36,7 +36,7 @@ def search(tenant: Tenant, path: str = "/v1/search", **body: Any) -> dict[str, A
 
 def test_the_shape_of_a_reply(shelf: Tenant) -> None:
     found = search(shelf, KB_SEARCH, query="cancellation of one-way rentals", top_k=3)
-    assert set(found) == {"results", "queries", "strategy", "warnings", "timings_ms"}
+    assert set(found) == {"results", "queries", "strategy", "degraded", "warnings", "timings_ms"}
     assert found["queries"] == ["cancellation of one-way rentals"]
     assert (found["strategy"], found["warnings"]) == ("hybrid", [])
     assert found["timings_ms"]["total"] > 0
@@ -47,7 +47,7 @@ def test_the_shape_of_a_reply(shelf: Tenant) -> None:
         assert set(result) == {
             "score", "text", "chunk_id", "chunk_index", "total_chunks", "document", "knowledge_base", "similarity",
             "page", "page_end", "slide", "section_titles", "node_path", "image", "metadata", "citation",
-            "scores", "start", "end", "passage_start", "passage_end", "flags",
+            "scores", "start", "end", "chunk_start", "chunk_end", "flags",
         }  # fmt: skip
         assert set(result["document"]) == {"id", "source", "title", "metadata", "source_uri", "source_created_at"}
         assert result["text"].strip()
@@ -56,7 +56,7 @@ def test_the_shape_of_a_reply(shelf: Tenant) -> None:
         assert result["total_chunks"] == document["chunk_count"]
         chunks = shelf.admin.get(f"{DOCUMENTS}/{document['id']}/chunks", params={"limit": 200}).json()["items"]
         chunk = chunks[result["chunk_index"]]
-        assert (result["start"], result["end"]) == (result["passage_start"], result["passage_end"])
+        assert (result["start"], result["end"]) == (result["chunk_start"], result["chunk_end"])
         same = ("text", "start", "end", "page", "page_end", "slide", "section_titles", "node_path")
         assert {name: chunk[name] for name in same} == {name: result[name] for name in same}
         assert chunk["id"] == result["chunk_id"]
@@ -193,7 +193,7 @@ def test_a_search_without_its_model_says_what_is_missing(fragile: BreakableServi
         found = search(tenant, query="pelicans")
         assert [result["text"] for result in found["results"]] == ["Pelicans fish at dawn."]
         assert any("lexical" in warning for warning in found["warnings"])
-        body = {"query": "pelicans", "strategy": "simple", "timeout_seconds": 2}
+        body = {"query": "pelicans", "strategy": "dense", "timeout_seconds": 2}
         problem(tenant.admin.post("/v1/search", json=body), 503)
     finally:
         fragile.embedding.reset()

@@ -75,8 +75,8 @@ def found(tenant: Tenant, **body: Any) -> list[str]:
 @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e200])
 def test_a_vector_finds_what_its_words_find(seeing: Tenant, factor: float) -> None:
     given = {"vector": vector("a blue boat", factor)}
-    reply = seeing.admin.post(KB_SEARCH, json={"queries": [given], "strategy": "simple"}).json()
-    words = seeing.admin.post(KB_SEARCH, json={"query": "a blue boat", "strategy": "simple"}).json()
+    reply = seeing.admin.post(KB_SEARCH, json={"queries": [given], "strategy": "dense"}).json()
+    words = seeing.admin.post(KB_SEARCH, json={"query": "a blue boat", "strategy": "dense"}).json()
     assert reply["results"] == words["results"]
     assert (reply["queries"], reply["warnings"]) == ([], [])
 
@@ -112,14 +112,14 @@ def test_a_strategy_of_words_leaves_out_what_has_none(seeing: Tenant) -> None:
 
 
 @pytest.mark.parametrize("refused", ["green", image("green")], ids=["text", "picture"])
-@pytest.mark.parametrize("strategy", ["simple", "hybrid"])
+@pytest.mark.parametrize("strategy", ["dense", "hybrid"])
 def test_what_the_model_refuses_is_left_out_of_the_dense_lane(seeing: Tenant, refused: Any, strategy: str) -> None:
     body = {"queries": ["boat", refused, image("red")], "top_k": 2, "strategy": strategy}
     reply = seeing.admin.post(KB_SEARCH, json=body)
     assert (reply.status_code, reply.json()["warnings"]) == (200, [REFUSED.format("queries.1")])
     assert {result["text"] for result in reply.json()["results"]} == {TEXTS[0], TEXTS[1]}
     assert all(result["similarity"] is not None for result in reply.json()["results"])
-    assert 'dropped;desc="dense: embedding_rejected"' in reply.headers["Server-Timing"]
+    assert 'degraded;desc="dense: embedding_rejected"' in reply.headers["Server-Timing"]
 
 
 def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> None:
@@ -137,9 +137,9 @@ def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> No
 
 def test_a_search_for_what_the_model_refuses_is_no_matter_of_trying_again(seeing: Tenant) -> None:
     for body, loc in (
-        ({"query": "green", "strategy": "simple"}, ["body", "query"]),
+        ({"query": "green", "strategy": "dense"}, ["body", "query"]),
         ({"queries": [image("green")]}, ["body", "queries", 0]),
-        ({"queries": [image("green"), "green"], "strategy": "simple"}, ["body", "queries"]),
+        ({"queries": [image("green"), "green"], "strategy": "dense"}, ["body", "queries"]),
     ):
         told = problem(seeing.admin.post(KB_SEARCH, json=body), 422, "invalid")["errors"]
         assert [one["loc"] for one in told] == [loc]
@@ -206,7 +206,7 @@ def test_a_number_that_is_none_is_refused(seeing: Tenant, number: str) -> None:
 
 
 def test_stored_vectors_are_returned_when_they_are_asked_for(seeing: Tenant) -> None:
-    body = {"query": "red bicycle", "return_vectors": True, "strategy": "simple", "top_k": 1}
+    body = {"query": "red bicycle", "return_vectors": True, "strategy": "dense", "top_k": 1}
     (result,) = seeing.admin.post(KB_SEARCH, json=body).json()["results"]
     stored = result["vector"]
     assert len(stored) == 64
@@ -263,8 +263,8 @@ def test_while_the_model_is_down_pictures_are_left_out_beside_words_that_it_know
     seeing: Tenant, embedding: EmbeddingServer
 ) -> None:
     """The last of this module: the service leaves a model that has failed some time."""
-    known = found(seeing, query="boat", strategy="simple")
+    known = found(seeing, query="boat", strategy="dense")
     embedding.fail(500, times=None)
-    reply = seeing.admin.post(KB_SEARCH, json={"queries": ["boat", image("red")], "strategy": "simple"}).json()
+    reply = seeing.admin.post(KB_SEARCH, json={"queries": ["boat", image("red")], "strategy": "dense"}).json()
     assert [result["text"] for result in reply["results"]] == known
     assert reply["warnings"] == ["The embedding model is not answering: image queries were left out."]

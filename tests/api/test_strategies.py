@@ -18,7 +18,7 @@ TEXTS = {
     "leave": "Parental leave lasts fourteen weeks.",
 }
 ALONE, KB = "/v1/knowledge-bases/default/search", "/v1/knowledge-bases/default"
-NAMES = {"simple", "lexical", "hybrid", "multi_query", "hyde", "graph_rag"}
+NAMES = {"dense", "lexical", "hybrid", "multi_query", "hyde", "graph_rag"}
 
 
 def filled(service: Service) -> Tenant:
@@ -212,7 +212,7 @@ def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
         for name, one in found.items()
     }
     assert options == {
-        "simple": {}, "lexical": {}, "hybrid": hybrid, "graph_rag": hybrid,
+        "dense": {}, "lexical": {}, "hybrid": hybrid, "graph_rag": hybrid,
         "multi_query": hybrid | {"num_queries": 3},
         "hyde": hybrid | {"n_hypothetical": 1, "replace": False},
     }  # fmt: skip

@@ -97,7 +97,7 @@ async def test_what_a_search_sees(house: AccessModel) -> None:
             DocumentScope(None, asked.chat_id, asked.agent_id),
         }
         expected = {one for one in house.readable(key) if house.documents[one] in named}
-        for strategy in ("simple", "lexical"):
+        for strategy in ("dense", "lexical"):
             request = SearchRequest(["lantern"], strategy=strategy, top_k=200, scope=asked)
             hits = (await house.keys[key].retrieval.search(request)).hits
             assert {hit.document.id for hit in hits} == expected, (key, asked)

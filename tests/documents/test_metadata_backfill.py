@@ -81,7 +81,7 @@ class Staff:
     async def searched(self, expression: dict[str, Any] | None) -> set[UUID]:
         """What both lanes agree on."""
         ways = []
-        for strategy in ("simple", "lexical"):
+        for strategy in ("dense", "lexical"):
             request = SearchRequest(["lantern"], knowledge_bases=[KB], strategy=strategy, top_k=100, filter=expression)
             ways.append({hit.document.id for hit in (await self.services.retrieval.search(request)).hits})
         assert ways[0] == ways[1]

@@ -148,7 +148,7 @@ async def check_questions(world: TwoTenants, rng: random.Random) -> None:
             if any(one.within(tenant, kb) for kb in kbs or (first, last)) and (dynamic or not one.dynamic)
             and not one.expired and one.visible(user=user, chat=chat, agent=agent)
         }  # fmt: skip
-        for strategy in ("simple", "lexical", "hybrid"):
+        for strategy in ("dense", "lexical", "hybrid"):
             request = SearchRequest(
                 ["lantern"], knowledge_bases=kbs, strategy=strategy, top_k=200, scope=DocumentScope(user, chat, agent),
                 exclude_dynamic=not dynamic,

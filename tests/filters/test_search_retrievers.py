@@ -30,7 +30,7 @@ from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop, add_text, open_workshop
 
 RANDOM_DOCUMENTS, RANDOM_FILTERS = 30, 120
-STRATEGIES = ("simple", "lexical")
+STRATEGIES = ("dense", "lexical")
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Sized:
         for query in QUERIES:
             cosines = self.cosines(query)
             words = {text: score for text, score in zip(TEXTS, bm25(ANALYZER.tokenize(query)), strict=True) if score}
-            for strategy, wanted in (("simple", cosines), ("lexical", words)):
+            for strategy, wanted in (("dense", cosines), ("lexical", words)):
                 found = {hit.chunk.content: hit.score for hit in await self.search(query, strategy)}
                 assert found == pytest.approx(wanted, abs=2e-5)
                 assert list(found.values()) == pytest.approx(sorted(wanted.values(), reverse=True), abs=2e-5)

@@ -113,13 +113,13 @@ async def test_before_the_first_piece_it_is_tried_once_more(
     ("how", "came", "reason"),
     [
         ("break_off", "You ", "unreachable"),
-        ("error_event", "You ", "garbage"),
-        ("no_end", SAID, "garbage"),
+        ("error_event", "You ", "invalid_response"),
+        ("no_end", SAID, "invalid_response"),
         ("filtered", SAID, "refused"),
         ("refusal", "", "refused"),
-        ("empty", "", "garbage"),
-        ("garbage", "", "garbage"),
-        ("not_json", "", "garbage"),
+        ("empty", "", "invalid_response"),
+        ("garbage", "", "invalid_response"),
+        ("not_json", "", "invalid_response"),
         (401, "", "refused"),
         (429, "", "rate_limited"),
     ],
@@ -163,7 +163,7 @@ async def test_the_first_piece_has_a_time_of_its_own(server: ChatServer, chat: O
         async with asyncio.timeout(60.0):
             _, error = await spoiled(chat, first_seconds=0.1)
         assert error.reason == "timeout"
-    assert (await spoiled(chat))[1].reason == "left_alone"  # one that never begins is one that fails
+    assert (await spoiled(chat))[1].reason == "circuit_open"  # one that never begins is one that fails
 
 
 async def test_the_pieces_behind_the_first_have_longer(server: ChatServer, chat: OpenAIChat) -> None:
@@ -177,7 +177,7 @@ async def test_an_endless_answer_is_not_read(server: ChatServer, chat: OpenAICha
     server.fail("endless")
     async with asyncio.timeout(60.0):
         _, error = await spoiled(chat, max_tokens=1)
-    assert (error.reason, "too long" in error.message) == ("garbage", True)
+    assert (error.reason, "too long" in error.message) == ("invalid_response", True)
 
 
 @pytest.mark.parametrize("leave", ["break", "raise", "cancel"])
@@ -217,7 +217,7 @@ async def test_nobody_waits_for_the_end_of_the_stream_that_is_the_trial(server: 
     server.fail("not_json", times=MAX_FAILURES)
     for _ in range(MAX_FAILURES):
         await spoiled(chat)
-    assert (await spoiled(chat))[1].reason == "left_alone"
+    assert (await spoiled(chat))[1].reason == "circuit_open"
     now += 1.0
     server.fail("stall")
     async with chat.stream(HELLO, max_tokens=50, timeout_seconds=AMPLE) as answer:
@@ -230,4 +230,4 @@ async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: Op
     server.fail("error_event", times=MAX_FAILURES)
     for _ in range(MAX_FAILURES):
         assert (await spoiled(chat))[0] == "You "
-    assert (await spoiled(chat))[1].reason == "left_alone"
+    assert (await spoiled(chat))[1].reason == "circuit_open"

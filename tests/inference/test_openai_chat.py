@@ -117,9 +117,9 @@ async def test_it_gives_up(server: ChatServer, chat: OpenAIChat, how: Failing | 
         (404, "refused", "CARREL_CHAT_BASE_URL"),
         ("refusal", "refused", "refuses to answer"),
         ("filtered", "refused", "refuses to answer"),
-        ("empty", "garbage", "is empty"),
-        ("garbage", "garbage", "no answer"),
-        ("not_json", "garbage", "no JSON"),
+        ("empty", "invalid_response", "is empty"),
+        ("garbage", "invalid_response", "no answer"),
+        ("not_json", "invalid_response", "no JSON"),
     ],
 )
 async def test_what_will_not_pass_is_not(
@@ -187,15 +187,15 @@ async def test_a_call_that_is_given_up_closes_its_connection(server: ChatServer,
 
 async def test_an_endless_reply_is_not_read(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = lambda _: "word " * 100_000
-    assert (await refused_for(chat)).reason == "garbage"
+    assert (await refused_for(chat)).reason == "invalid_response"
 
 
 async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("not_json", times=MAX_FAILURES)
     for _ in range(MAX_FAILURES):
-        assert (await refused_for(chat)).reason == "garbage"
+        assert (await refused_for(chat)).reason == "invalid_response"
     error = await refused_for(chat)
-    assert (error.reason, len(server.talks)) == ("left_alone", MAX_FAILURES)
+    assert (error.reason, len(server.talks)) == ("circuit_open", MAX_FAILURES)
     assert 0.0 < error.retry_after <= 1.0
 
 
@@ -212,7 +212,7 @@ async def test_being_given_up_late_counts_as_a_failure(server: ChatServer, later
         call.cancel()
         await asyncio.wait([call])
     if opens:
-        assert (await refused_for(chat)).reason == "left_alone"
+        assert (await refused_for(chat)).reason == "circuit_open"
     else:
         assert await complete(chat) == SAID
     await chat.close()
@@ -301,5 +301,5 @@ async def test_an_answer_of_another_shape_is_an_error(server: ChatServer, chat: 
     server.reply = lambda _: said
     with pytest.raises(ChatUnavailable, match="cannot be used") as caught:
         await structured(chat)
-    assert (caught.value.reason, caught.value.tokens, len(server.talks)) == ("garbage", ChatTokens(75, 25), 1)
+    assert (caught.value.reason, caught.value.tokens, len(server.talks)) == ("invalid_response", ChatTokens(75, 25), 1)
     assert said not in caught.value.message

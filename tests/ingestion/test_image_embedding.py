@@ -72,7 +72,7 @@ async def others(talkative: Workshop, chat: ChatServer) -> AsyncIterator[TenantS
     await talkative.end_whole()
 
 
-async def found(services: TenantServices, query: str, strategy: str = "simple") -> list[Hit]:
+async def found(services: TenantServices, query: str, strategy: str = "dense") -> list[Hit]:
     return list((await services.retrieval.search(SearchRequest(queries=[query], strategy=strategy))).hits)
 
 

@@ -109,7 +109,7 @@ async def test_an_index_of_another_analyzer_is_refused(workshop: Workshop, servi
     with pytest.raises(IndexMismatch, match="auto-v0"):
         await workshop.ingest(waiting)
     told = "Knowledge base 'mixed' was analysed by 'auto-v0', not 'auto-v1'; reindex it. "
-    for strategy, remarks in (("lexical", 1), ("hybrid", 1), ("simple", 0)):
+    for strategy, remarks in (("lexical", 1), ("hybrid", 1), ("dense", 0)):
         request = SearchRequest(["winters"], knowledge_bases=["mixed"], strategy=strategy)
         result = await services.retrieval.search(request)
         assert [one.startswith(told) for one in result.warnings] == [True] * remarks

@@ -51,7 +51,7 @@ def test_two_models_on_one_database(services: tuple[Service, Service]) -> None:
         found = other.admin.post("/v1/search", json={"query": "heron", "strategy": strategy}).json()
         assert len(found["results"]) == 1
         assert any("words-64" in warning for warning in found["warnings"]) == (strategy == "hybrid")
-    assert other.admin.post("/v1/search", json={"query": "heron", "strategy": "simple"}).status_code == 409
+    assert other.admin.post("/v1/search", json={"query": "heron", "strategy": "dense"}).status_code == 409
     messages = [{"role": "customer", "content": "heron?"}]
     assert other.admin.post("/v1/agent-search", json={"messages": messages}).json() == ["The heron waits in the reeds."]
 
@@ -61,6 +61,6 @@ def test_two_models_on_one_database(services: tuple[Service, Service]) -> None:
         assert other.add_text(f"The otter dives {number}.", kb="new")["status"] == "ready"
         assert tenant.add_text(f"The heron waits {number}.")["status"] == "ready"
     for one, kb, word, count in ((other, "new", "otter", 4), (tenant, "default", "heron", 5)):
-        body = {"query": word, "knowledge_bases": [kb], "strategy": "simple"}
+        body = {"query": word, "knowledge_bases": [kb], "strategy": "dense"}
         found = one.admin.post("/v1/search", json=body).json()
         assert (len(found["results"]), found["warnings"]) == (count, [])

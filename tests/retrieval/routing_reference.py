@@ -53,7 +53,7 @@ def routed(
             continue
         score, like = max(compared[one.kb_id].values(), key=lambda pair: pair[0])
         chosen = one.kb_id in best
-        reason: RoutingReason = "best" if chosen else "less_alike"
+        reason: RoutingReason = "best" if chosen else "less_similar"
         told.append(RoutingDecision(one.kb_id, one.name, chosen, reason, score, *like, one.weight))
     return sorted(told, key=lambda one: (not one.is_chosen, one.score is None, -(one.score or 0.0), one.name))
 

@@ -63,7 +63,7 @@ def handbook(service: Service) -> Tenant:
 
 
 def search(tenant: Tenant, query: str, **body: Any) -> list[dict[str, Any]]:
-    reply = tenant.admin.post(f"{KB}/search", json={"query": query, "strategy": "simple", **body})
+    reply = tenant.admin.post(f"{KB}/search", json={"query": query, "strategy": "dense", **body})
     assert reply.status_code == 200, reply.text
     results: list[dict[str, Any]] = reply.json()["results"]
     return results
@@ -135,7 +135,7 @@ def test_the_results_are_those_of_a_plain_model(handbook: Tenant, query: str) ->
                 results = search(handbook, query, top_k=top_k, expand="parent", expand_options=options)
                 found = [(hit["document"]["id"], (hit["start"], hit["end"]), hit["score"]) for hit in results]
                 assert found == model.expected(top_k=top_k, share=share, most=most), (top_k, share, most)
-                merged += sum(hit["end"] - hit["start"] > hit["passage_end"] - hit["passage_start"] for hit in results)
+                merged += sum(hit["end"] - hit["start"] > hit["chunk_end"] - hit["chunk_start"] for hit in results)
     assert merged > 10
 
 
@@ -145,7 +145,7 @@ def test_what_is_merged_has_the_text_of_the_part_and_the_facts_of_its_best(handb
     whole = next(result for result in merged if result["text"].startswith("Line 0"))
     assert whole["text"].endswith("Line 19 tells who may drive the car.")
     lines = [result for result in plain if result["text"].startswith("Line")]
-    same = ("score", "similarity", "chunk_id", "chunk_index", "passage_start", "passage_end", "citation", "scores")
+    same = ("score", "similarity", "chunk_id", "chunk_index", "chunk_start", "chunk_end", "citation", "scores")
     assert {name: whole[name] for name in same} == {name: lines[0][name] for name in same}
     assert len(merged) == 20
     assert sum(result["text"].startswith("Line") for result in merged) == 1
@@ -156,7 +156,7 @@ def test_a_part_that_several_knowledge_bases_have_comes_once(handbook: Tenant) -
     kb = {"name": "smaller", "chunking": {"strategy": "headered", "max_tokens": 24, "overlap_tokens": 0}}
     handbook.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     assert handbook.upload(SAMPLES / "handbook.pdf", kb="smaller")["status"] == "ready"
-    body = {"query": QUERIES[0], "strategy": "simple", "knowledge_bases": ["small", "smaller"]}
+    body = {"query": QUERIES[0], "strategy": "dense", "knowledge_bases": ["small", "smaller"]}
     for top_k in range(2, 8):
         asked = {**body, "top_k": top_k, "expand": "parent", "expand_options": {"merge": 0.01}}
         results = handbook.admin.post("/v1/search", json=asked).json()["results"]

@@ -127,32 +127,32 @@ def stream() -> Iterator[io.StringIO]:
     root.setLevel(level)
 
 
-def dropped_by(reply: httpx2.Response) -> list[str]:
-    """As the header tells it."""
+def degraded_by(reply: httpx2.Response) -> list[str]:
+    """Steps of the header Server-Timing."""
     steps = reply.headers["Server-Timing"].split(", ")
-    return [step.partition('"')[2].rstrip('"') for step in steps if step.startswith("dropped;")]
+    return [step.partition('"')[2].rstrip('"') for step in steps if step.startswith("degraded;")]
 
 
 def logged(stream: io.StringIO) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    return [line for line in lines if line["event"] == "search.dropped"]
+    return [line for line in lines if line["event"] == "search.degraded"]
 
 
-def test_nothing_is_dropped_where_all_is_well(world: DependentService, stream: io.StringIO) -> None:
+def test_search_with_everything_available_has_no_degraded_step(world: DependentService, stream: io.StringIO) -> None:
     reply = world.search(rerank=True, strategy="multi_query", timeout_seconds=30)
-    assert (reply.json()["warnings"], dropped_by(reply), logged(stream)) == ([], [], [])
+    assert (reply.json()["warnings"], reply.json()["degraded"], degraded_by(reply), logged(stream)) == ([], [], [], [])
 
 
 @pytest.mark.parametrize(
-    ("break_", "body", "dropped"),
+    ("break_", "body", "degraded"),
     [
         (lambda world: world.chat.fail("slow", times=99), {}, "rewrite: timeout"),
         (
             lambda world: world.chat.fail("garbage", times=99),
             {"transformers": ["multi_query"]},
-            "extra_queries: garbage",
+            "extra_queries: invalid_response",
         ),
-        (lambda world: world.reranker.fail("not_json", times=99), {"rerank": True}, "rerank: garbage"),
+        (lambda world: world.reranker.fail("not_json", times=99), {"rerank": True}, "rerank: invalid_response"),
         (lambda world: world.reranker.fail("never", times=99), {"rerank": True}, "rerank: timeout"),
         (lambda world: world.embedding.fail("slow", times=None, seconds=30), {}, "dense: timeout"),
         (lambda world: world.embedding.fail(500, times=None), {}, "dense: embedding_unavailable"),
@@ -160,17 +160,18 @@ def test_nothing_is_dropped_where_all_is_well(world: DependentService, stream: i
     ],
     ids=["rewrite", "extra queries", "garbled order", "no order", "slow embedder", "no embedder", "source"],
 )
-def test_what_is_dropped_is_named_everywhere_and_the_search_answers(
-    world: DependentService, stream: io.StringIO, break_: Any, body: dict[str, Any], dropped: str
+def test_search_with_a_broken_part_names_the_degraded_step_everywhere(
+    world: DependentService, stream: io.StringIO, break_: Any, body: dict[str, Any], degraded: str
 ) -> None:
     break_(world)
     reply = world.search(timeout_seconds=3, **body)
     assert reply.status_code == 200
     assert any("lantern" in result["text"] for result in reply.json()["results"])
     assert len(reply.json()["warnings"]) == 1
-    assert dropped_by(reply) == [dropped]
+    assert degraded_by(reply) == [degraded]
+    assert [f"{step['step']}: {step['reason']}" for step in reply.json()["degraded"]] == [degraded]
     (line,) = logged(stream)
-    assert line["dropped"] == [dropped.replace(": ", ":")]
+    assert line["degraded"] == [degraded.replace(": ", ":")]
     assert (line["budget_seconds"], line["request_id"]) == (3, reply.headers["X-Request-Id"])
     assert "lantern" not in json.dumps(line)
 
@@ -182,7 +183,7 @@ def test_an_agent_is_answered_whatever_is_broken(world: DependentService) -> Non
     reply = world.agent_search("both")
     assert reply.status_code == 200
     assert set(reply.json()) == {TEXTS[0], TEXTS[2]}
-    assert [one.partition(":")[0] for one in dropped_by(reply)] == ["rewrite", "dense", "http_source", "rerank"]
+    assert [one.partition(":")[0] for one in degraded_by(reply)] == ["rewrite", "dense", "http_source", "rerank"]
 
 
 def test_without_time_the_reranker_is_not_asked(world: DependentService) -> None:
@@ -190,7 +191,7 @@ def test_without_time_the_reranker_is_not_asked(world: DependentService) -> None
     reply = world.search(rerank=True, timeout_seconds=time_budget.MIN_RERANK_SECONDS)
     assert reply.status_code == 200
     assert reply.json()["results"]
-    assert "rerank: no_time" in dropped_by(reply)
+    assert "rerank: no_time" in degraded_by(reply)
     assert len(world.reranker.received) == asked
 
 
@@ -206,26 +207,26 @@ def test_the_extra_queries_are_given_up_before_the_dense_lane(world: DependentSe
             explain=True,
         )
     found = reply.json()
-    assert dropped_by(reply) == ["extra_queries: lanes", "lexical: failed"]
-    assert {place["query"] for result in found["results"] for place in result.get("places", [])} == {0}
-    assert {place["lane"] for result in found["results"] for place in result.get("places", [])} == {"dense"}
+    assert degraded_by(reply) == ["extra_queries: retrievers", "lexical: failed"]
+    assert {rank["query"] for result in found["results"] for rank in result.get("ranks", [])} == {0}
+    assert {rank["retriever"] for result in found["results"] for rank in result.get("ranks", [])} == {"dense"}
 
 
 def test_a_model_that_never_answers_is_left_alone_after_a_while(world: DependentService) -> None:
     world.chat.fail("slow", times=99)
     asked = len(world.chat.talks)
-    told = [dropped_by(world.agent_search()) for _ in range(8)]
+    told = [degraded_by(world.agent_search()) for _ in range(8)]
     # A busy machine may drop more.
     assert "rewrite: timeout" in told[0]
-    assert any("rewrite: left_alone" in dropped for dropped in told)
-    assert len(world.chat.talks) - asked == sum("rewrite: timeout" in dropped for dropped in told)
+    assert any("rewrite: circuit_open" in degraded for degraded in told)
+    assert len(world.chat.talks) - asked == sum("rewrite: timeout" in degraded for degraded in told)
 
 
 def test_a_model_that_asks_for_a_pause_gets_it(world: DependentService) -> None:
     world.chat.fail(429, times=99, retry_after="5")
-    assert dropped_by(world.search(timeout_seconds=2)) == ["rewrite: rate_limited"]
+    assert degraded_by(world.search(timeout_seconds=2)) == ["rewrite: rate_limited"]
     asked = len(world.chat.talks)
-    assert dropped_by(world.search(timeout_seconds=2)) == ["rewrite: left_alone"]
+    assert degraded_by(world.search(timeout_seconds=2)) == ["rewrite: circuit_open"]
     assert len(world.chat.talks) == asked
 
 

@@ -136,9 +136,9 @@ def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragil
     fragile.embedding.fail(500, times=None)
     assert results_of(ask(fragile.tenant.admin, query=new))[0]["similarity"] is None
     fragile.embedding.reset()
-    known = results_of(ask(fragile.tenant.admin, query=question, strategy="simple"))
+    known = results_of(ask(fragile.tenant.admin, query=question, strategy="dense"))
     fragile.embedding.fail(500, times=None)
-    answer = ask(fragile.tenant.admin, queries=[question, new], strategy="simple")
+    answer = ask(fragile.tenant.admin, queries=[question, new], strategy="dense")
     assert results_of(answer) == known
     assert answer["warnings"] == [
         "The embedding model is not answering: only what has a kept or a given vector was searched for."
@@ -205,7 +205,7 @@ def test_vectors_are_left_out_while_their_lane_is_locked(fragile: DegradableServ
 
 def test_a_dense_search_without_the_model_is_unavailable(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
-    body = {"query": fresh(), "strategy": "simple"}
+    body = {"query": fresh(), "strategy": "dense"}
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:embedding_unavailable")
     assert int(reply.headers["Retry-After"]) > 0
@@ -219,14 +219,14 @@ def test_an_agent_s_search_without_lanes_tells_what_it_took(fragile: DegradableS
         reply = fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages, "timeout_seconds": 2})
     assert reply.status_code == 503
     assert reply.headers["Server-Timing"].startswith("total;dur=")
-    assert "dropped;desc=" in reply.headers["Server-Timing"]
+    assert "degraded;desc=" in reply.headers["Server-Timing"]
 
 
 def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     vector = {"vector": [1.0] + [0.0] * 63}
-    answer = ask(fragile.tenant.admin, queries=[fresh(), vector], strategy="simple")
-    alone = ask(fragile.tenant.admin, queries=[vector], strategy="simple")
+    answer = ask(fragile.tenant.admin, queries=[fresh(), vector], strategy="dense")
+    alone = ask(fragile.tenant.admin, queries=[vector], strategy="dense")
     assert results_of(answer) == results_of(alone) != []
     assert answer["warnings"] == [
         "The embedding model is not answering: only the vectors that were given were searched for."

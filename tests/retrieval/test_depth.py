@@ -19,7 +19,7 @@ from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
 FEW, MOST = 6, 1000
-STRATEGIES = ("hybrid", "simple", "lexical")
+STRATEGIES = ("hybrid", "dense", "lexical")
 MORE = "There may be more results, behind the passages that the lanes were asked for."
 SMALL = Chunking("recursive", max_tokens=16)
 
@@ -189,7 +189,7 @@ async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_pl
     assert told(found.hits) == told(alone.hits)
 
 
-@pytest.mark.parametrize("strategy", ["hybrid", "simple"])
+@pytest.mark.parametrize("strategy", ["hybrid", "dense"])
 async def test_lanes_that_have_all_are_asked_once(workshop: Workshop, strategy: str) -> None:
     """All that reaches a threshold is among the nearest; and where there are few rows, there are no more."""
     services = await shelf(workshop, [f"The ferry to island {number} leaves." for number in range(2 * FEW)])

@@ -87,7 +87,7 @@ def assert_same(results: list[dict[str, Any]], wanted: dict[str, float], *, prec
 @pytest.mark.parametrize("query", QUERIES)
 def test_dense_lane_equals_brute_force(corpus: Corpus, query: str) -> None:
     wanted = cosines(corpus, query, corpus.expected({}, lambda metadata: True))
-    results = corpus.search(query, strategy="simple", top_k=500)
+    results = corpus.search(query, strategy="dense", top_k=500)
     assert_same(results, wanted, precision=2e-5)
     assert all(result["similarity"] == result["score"] for result in results)
 
@@ -108,7 +108,7 @@ def test_lanes_are_exact_under_filter_and_scope(corpus: Corpus, number: int, sco
     query = QUERIES[number % len(QUERIES)]
     expected = corpus.expected(scope, keep)
     body = {"filter": expression, "scope": scope, "top_k": 500}
-    assert_same(corpus.search(query, strategy="simple", **body), cosines(corpus, query, expected), precision=2e-5)
+    assert_same(corpus.search(query, strategy="dense", **body), cosines(corpus, query, expected), precision=2e-5)
     # Document frequencies count the whole index, whatever filter and scope.
     assert_same(corpus.search(query, strategy="lexical", **body), bm25_scores(corpus, query, expected), precision=2e-5)
 
@@ -116,7 +116,7 @@ def test_lanes_are_exact_under_filter_and_scope(corpus: Corpus, number: int, sco
 @pytest.mark.parametrize("options", [{}, {"dense_weight": 0.8}, {"fusion": "rrf"}, {"fusion": "rrf", "rrf_k": 5}])
 def test_hybrid_is_the_fusion_of_both(corpus: Corpus, options: dict[str, Any]) -> None:
     query = "candle dagger"
-    lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("simple", "lexical")]
+    lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("dense", "lexical")]
     for lane in lanes:  # ranks count in RRF, and inside a lane equal scores are ordered by chunk
         lane.sort(key=lambda result: (-result["score"], result["chunk_id"]))
     weight = options.get("dense_weight", 0.45)
@@ -132,7 +132,7 @@ def test_hybrid_is_the_fusion_of_both(corpus: Corpus, options: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("number", range(len(FILTERS)))
-@pytest.mark.parametrize("strategy", ["hybrid", "simple"])
+@pytest.mark.parametrize("strategy", ["hybrid", "dense"])
 def test_top_k_rows_whenever_that_many_exist(corpus: Corpus, number: int, strategy: str) -> None:
     expression, keep = FILTERS[number]
     expected = corpus.expected({}, keep)
@@ -181,7 +181,7 @@ def test_threshold_compares_with_the_similarity(corpus: Corpus) -> None:
 
 
 def test_threshold_of_a_lexical_search_compares_with_the_similarity_too(corpus: Corpus) -> None:
-    dense = {r["chunk_id"]: r["similarity"] for r in corpus.search("garden", strategy="simple", top_k=500)}
+    dense = {r["chunk_id"]: r["similarity"] for r in corpus.search("garden", strategy="dense", top_k=500)}
     everything = corpus.search("garden", strategy="lexical", top_k=500, score_threshold=-1)
     assert {r["chunk_id"]: r["similarity"] for r in everything} == {
         r["chunk_id"]: dense[r["chunk_id"]] for r in everything
@@ -197,7 +197,7 @@ def test_threshold_of_a_lexical_search_compares_with_the_similarity_too(corpus: 
 
 def test_scores_tell_what_each_lane_gave(corpus: Corpus) -> None:
     query = "garden hammer"
-    dense = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="simple", top_k=500)}
+    dense = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="dense", top_k=500)}
     lexical = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="lexical", top_k=500)}
     results = corpus.search(query, top_k=500)
     assert any(result["scores"]["lexical"] is None for result in results)
@@ -205,7 +205,7 @@ def test_scores_tell_what_each_lane_gave(corpus: Corpus) -> None:
         key = result["chunk_id"]
         wanted = {"dense": dense.get(key), "lexical": lexical.get(key), "fused": result["score"]}
         assert result["scores"] == wanted
-    (best,) = corpus.search(query, strategy="simple", top_k=1)
+    (best,) = corpus.search(query, strategy="dense", top_k=1)
     assert best["scores"] == {"dense": best["score"], "lexical": None, "fused": None}
 
 
@@ -233,10 +233,12 @@ def test_the_places_of_the_lanes_are_explained(corpus: Corpus) -> None:
     passing = len(corpus.expected({}, lambda metadata: metadata["odd"]))
     assert answer["explain"]["knowledge_bases"][0]["plan"]["share"] == pytest.approx(passing / len(corpus.passages))
     told = {
-        (r["chunk_id"], p["query"], p["lane"]): (p["rank"], p["score"]) for r in answer["results"] for p in r["places"]
+        (r["chunk_id"], p["query"], p["retriever"]): (p["rank"], p["score"])
+        for r in answer["results"]
+        for p in r["ranks"]
     }
     for number, query in enumerate(queries):
-        for lane, strategy in (("dense", "simple"), ("lexical", "lexical")):
+        for lane, strategy in (("dense", "dense"), ("lexical", "lexical")):
             alone = corpus.search(query, strategy=strategy, top_k=500, filter={"odd": True})
             mine = {key[0]: place for key, place in told.items() if key[1:] == (number, lane)}
             assert set(mine) == {result["chunk_id"] for result in alone}

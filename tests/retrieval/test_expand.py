@@ -49,7 +49,7 @@ def passages(tenant: Tenant, document: str) -> list[dict[str, Any]]:
 def check(result: dict[str, Any], chunks: list[dict[str, Any]]) -> None:
     """The passage keeps its own facts, and stands in the text where the offsets say."""
     chunk = chunks[result["chunk_index"]]
-    assert (result["passage_start"], result["passage_end"]) == (chunk["start"], chunk["end"])
+    assert (result["chunk_start"], result["chunk_end"]) == (chunk["start"], chunk["end"])
     assert result["chunk_id"] == chunk["id"]
     assert result["start"] <= chunk["start"] < chunk["end"] <= result["end"]
     assert len(result["text"]) == result["end"] - result["start"]
@@ -118,7 +118,7 @@ def test_a_passage_is_never_cut(book: Tenant) -> None:
     text = "lighthouse " * 15
     assert book.add_text(text, kb="small")["status"] == "ready"
     (result,) = search(book, "lighthouse", top_k=1, expand="section", expand_options={"max_characters": 100})
-    assert result["passage_end"] - result["passage_start"] <= len(result["text"])
+    assert result["chunk_end"] - result["chunk_start"] <= len(result["text"])
     check(result, passages(book, result["document"]["id"]))
 
 
@@ -172,7 +172,7 @@ def test_dynamic_documents_are_left_out_when_asked(tenant: Tenant) -> None:
     post_text(tenant, "the harbor of tomorrow", dynamic=True, metadata={"kind": "note"})
     settle(tenant)
     path = "/v1/knowledge-bases/default/search"
-    for strategy in ("simple", "lexical", "hybrid"):
+    for strategy in ("dense", "lexical", "hybrid"):
         for body, texts in (
             ({}, {"the harbor stays", "the harbor of today", "the harbor of tomorrow"}),
             ({"exclude_dynamic": True}, {"the harbor stays"}),

@@ -95,7 +95,7 @@ async def test_documents_come_and_go_without_it(workshop: Workshop, tenant: Tena
         {},
         {"query": "the of and", "strategy": "lexical"},  # asks the database nothing
         {"filter": {"n": {"unknown": 1}}},
-        {"query": "", "strategy": "simple"},
+        {"query": "", "strategy": "dense"},
     ],
     ids=str,
 )
@@ -149,9 +149,9 @@ async def test_an_index_of_another_model_is_no_longer_refused(workshop: Workshop
     model = tenant.resources.embedders.all[0].identity.model
     await workshop.owner.execute(made_with, tenant_id, "another")
     with pytest.raises(AppError, match="another"):
-        await search(tenant, strategy="simple")
+        await search(tenant, strategy="dense")
     await workshop.owner.execute(made_with, tenant_id, model)
-    assert len((await search(tenant, strategy="simple")).hits) == 3
+    assert len((await search(tenant, strategy="dense")).hits) == 3
 
 
 async def test_a_narrowed_key_does_not_find_what_others_have_searched(tenant: TenantServices) -> None:

@@ -83,7 +83,7 @@ async def test_what_is_found_is_the_same(workshop: Workshop, tenant: TenantServi
         ({"filter": None}, "hnsw", 0),
         ({}, "exact", 0),
         ({"query": "the of and"}, "hnsw", 0),
-        ({"strategy": "simple"}, "hnsw", 0),
+        ({"strategy": "dense"}, "hnsw", 0),
         ({"strategy": "lexical"}, "hnsw", 0),
         ({"strategy": "lexical", "score_threshold": 0.1}, "hnsw", 0),
     ],
@@ -131,7 +131,7 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
     finally:
         await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit -1")
     assert (told(result), list(result.warnings), list(result.degraded_steps)) == (expected, [], [])
-    assert [record.getMessage() for record in caplog.records] == ["search.not_beside"]
+    assert [record.getMessage() for record in caplog.records] == ["search.parallel_run_failed"]
 
 
 async def test_many_at_once(workshop: Workshop, tenant: TenantServices) -> None:

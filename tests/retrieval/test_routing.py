@@ -118,12 +118,12 @@ def routed(
 def test_why_is_told_the_chosen_first() -> None:
     candidates = [
         candidate("a", A), candidate("b", A), candidate("c", A, free="always"), candidate("d", A),
-        candidate("e", free="nothing_known"), candidate("f", UUID(int=3)),
+        candidate("e", free="no_profile"), candidate("f", UUID(int=3)),
     ]  # fmt: skip
     told = routed(candidates, alike(a=0.2, b=(0.5, 0.1)), top_n=1, holding=[UUID(int=ord("d"))])
     assert [(one.name, one.is_chosen, one.reason) for one in told] == [
-        ("b", True, "best"), ("c", True, "always"), ("d", True, "own_documents"), ("e", True, "nothing_known"),
-        ("f", True, "not_compared"), ("a", False, "less_alike"),
+        ("b", True, "best"), ("c", True, "always"), ("d", True, "own_documents"), ("e", True, "no_profile"),
+        ("f", True, "not_compared"), ("a", False, "less_similar"),
     ]  # fmt: skip
     assert told[0].score == pytest.approx(0.7 * 0.5 + 0.3 * 0.1)
     assert (told[0].centroids, told[0].texts) == (0.5, 0.1)
@@ -167,7 +167,7 @@ def made_up(rng: random.Random, number: int) -> Candidate:
         Profile(UUID(int=1000 + 2 * number + place), rng.choice(MODELS), rng.choice((0.0, 0.3, 1.0)))
         for place in range(rng.choice((0, 1, 1, 1, 2, 2)))
     ]
-    free: RoutingReason | None = rng.choice(("always", *[None] * 8)) if profiles else "nothing_known"
+    free: RoutingReason | None = rng.choice(("always", *[None] * 8)) if profiles else "no_profile"
     return Candidate(UUID(int=number + 1), f"kb {rng.random()}", rng.choice((0.5, 1.0, 1.0, 2.0)), profiles, free)
 
 

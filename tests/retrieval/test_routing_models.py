@@ -119,7 +119,7 @@ async def test_a_vector_is_compared_where_its_length_fits(services: TenantServic
     assert result.explanation is not None
     reasons = {one.name: one.reason for one in result.explanation.routing_decisions}
     assert {name: reasons[name] for name in ("birds", "bikes")} == {"birds": "not_compared", "bikes": "not_compared"}
-    assert sorted(reasons[name] for name in OF_OTHER_MODEL) == ["best", "less_alike"]
+    assert sorted(reasons[name] for name in OF_OTHER_MODEL) == ["best", "less_similar"]
 
 
 async def test_where_a_model_is_down_all_of_its_are_searched_and_it_is_asked_once(

@@ -23,7 +23,19 @@ def refusal(client: httpx2.Client, **body: Any) -> dict[str, Any]:
 def test_unknown_strategy_names_the_known_ones(tenant: Tenant) -> None:
     problem = refusal(tenant.admin, strategy="magic")
     assert problem["errors"][0]["loc"] == ["body", "strategy"]
-    assert all(name in problem["detail"] for name in ("'magic'", "hybrid", "simple", "lexical"))
+    assert all(name in problem["detail"] for name in ("'magic'", "hybrid", "dense", "lexical"))
+    assert "simple" not in problem["detail"]
+
+
+def test_strategy_alias_simple_is_answered_and_stored_as_dense(tenant: Tenant) -> None:
+    searched = tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "x", "strategy": "simple"})
+    assert (searched.status_code, searched.json()["strategy"]) == (200, "dense")
+    settings = {"name": "aliased", "retrieval": {"strategy": "simple", "top_k": 3}}
+    created = tenant.admin.post("/v1/knowledge-bases", json=settings)
+    assert (created.status_code, created.json()["retrieval"]) == (201, {"strategy": "dense", "top_k": 3})
+    binding = {"knowledge_bases": ["aliased"], "strategy": "simple"}
+    bound = tenant.admin.put("/v1/agents/alias_agent", json=binding)
+    assert (bound.status_code, bound.json()["strategy"]) == (201, "dense"), bound.text
 
 
 @pytest.mark.parametrize(
@@ -34,7 +46,7 @@ def test_unknown_strategy_names_the_known_ones(tenant: Tenant) -> None:
         ("hybrid", {"dense_weight": "much"}),
         ("hybrid", {"fusion": "sum"}),
         ("hybrid", {"rrf_k": 0}),
-        ("simple", {"dense_weight": 0.5}),
+        ("dense", {"dense_weight": 0.5}),
         ("lexical", {"k1": 1.5}),
     ],
 )
@@ -68,7 +80,7 @@ def test_options_of_the_knowledge_base_are_the_defaults_key_by_key(tenant: Tenan
     assert options() == {"fusion": "weighted", "dense_weight": 0.9, "rrf_k": 7}
     chosen = options(strategy_options={"dense_weight": 0.1, "fusion": "rrf"})
     assert chosen == {"fusion": "rrf", "dense_weight": 0.1, "rrf_k": 7}
-    assert options(strategy="simple") == {}
+    assert options(strategy="dense") == {}
     changed = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"top_k": 3}})
     assert (changed.status_code, changed.json()["retrieval"]) == (200, {"strategy": "hybrid", "top_k": 3})
     assert options() == {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60}
@@ -80,7 +92,7 @@ def test_options_of_the_knowledge_base_are_the_defaults_key_by_key(tenant: Tenan
         ({"strategy": "magic"}, ["strategy"]),
         ({"strategy_options": {"dense_weight": 2}}, ["strategy_options", "dense_weight"]),
         ({"strategy_options": {"weight": 0.5}}, ["strategy_options", "weight"]),
-        ({"strategy": "simple", "strategy_options": {"dense_weight": 0.5}}, ["strategy_options", "dense_weight"]),
+        ({"strategy": "dense", "strategy_options": {"dense_weight": 0.5}}, ["strategy_options", "dense_weight"]),
         ({"strategy_options": []}, ["strategy_options"]),
         ({"strategy_options": {"\0": 1}}, ["strategy_options", "\0"]),
         ({"strategy": "\0"}, ["strategy"]),
@@ -111,7 +123,7 @@ def test_every_search_tells_its_timings(tenant: Tenant, path: str, body: dict[st
     tenant.add_text("a harbor")
     reply = tenant.admin.post(path, json=body)
     steps = [step.partition(";dur=") for step in reply.headers["Server-Timing"].split(", ")]
-    assert [name for name, _, _ in steps] == ["total", "embed", "lanes", "read"]
+    assert [name for name, _, _ in steps] == ["total", "embed", "retrieve", "read"]
     assert all(float(spent) >= 0 for _, _, spent in steps)
 
 
@@ -124,7 +136,7 @@ def test_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
     ]
     chunks = [(document["id"], index) for document in documents for index in range(document["chunk_count"])]
     assert len(chunks) == 12
-    for strategy in ("simple", "lexical", "hybrid"):
+    for strategy in ("dense", "lexical", "hybrid"):
         for top_k in (1, 5, 12):
             body = {"query": "lantern", "strategy": strategy, "top_k": top_k, "scope": {"user_id": "u"}}
             results = tenant.admin.post("/v1/knowledge-bases/ties/search", json=body).json()["results"]
@@ -229,7 +241,7 @@ def test_several_knowledge_bases(tenant: Tenant) -> None:
 )
 def test_odd_queries_are_answered(corpus: Corpus, query: str) -> None:
     tenant = corpus.tenant.client("reader")
-    for strategy in ("hybrid", "simple"):
+    for strategy in ("hybrid", "dense"):
         answer = ask(tenant, query=query, strategy=strategy, top_k=3)
         assert len(answer["results"]) == 3
         assert answer["warnings"] == ([QUERY_TRUNCATED] if len(query.strip()) > 8000 else [])

@@ -145,14 +145,14 @@ def test_the_models_are_told_and_each_knowledge_base_has_its_own(models: Models)
 @pytest.mark.parametrize(("kb", "dimensions", "text"), [("default", LARGE, HERON), ("second", SMALL, MOSS)])
 def test_one_knowledge_base_asks_its_own_model_alone(models: Models, kb: str, dimensions: int, text: str) -> None:
     query = fresh()
-    answer = models.search(query, knowledge_bases=[kb], strategy="simple", top_k=1)
+    answer = models.search(query, knowledge_bases=[kb], strategy="dense", top_k=1)
     assert similarities(answer) == {text: cosine(query, text, dimensions)}
     asked, other = (models.large, models.small) if dimensions == LARGE else (models.small, models.large)
     assert (inputs(asked), inputs(other)) == ([query], [])
     assert answer["results"][0]["score"] == answer["results"][0]["similarity"]
 
 
-@pytest.mark.parametrize("strategy", ["hybrid", "simple"])
+@pytest.mark.parametrize("strategy", ["hybrid", "dense"])
 def test_both_together_ask_each_model_once(models: Models, strategy: str) -> None:
     query = fresh()
     answer = models.search(query, strategy=strategy)
@@ -163,7 +163,7 @@ def test_both_together_ask_each_model_once(models: Models, strategy: str) -> Non
     }
     assert (inputs(models.large), inputs(models.small), answer["warnings"]) == ([query], [query], [])
     # The best of each model is level with the other's, whatever their cosines are.
-    if strategy == "simple":
+    if strategy == "dense":
         assert [result["score"] for result in answer["results"]] == [1.0, 1.0, 0.0]
     models.search(query, strategy=strategy)
     assert (models.large.requests, models.small.requests) == (1, 1)
@@ -180,7 +180,7 @@ def test_a_threshold_is_compared_with_each_model_s_own_cosine(models: Models) ->
 
 @pytest.mark.parametrize("dimensions", [LARGE, SMALL])
 def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dimensions: int) -> None:
-    body = {"queries": [{"vector": text_vector("otter", dimensions)}], "strategy": "simple"}
+    body = {"queries": [{"vector": text_vector("otter", dimensions)}], "strategy": "dense"}
     reply = models.tenant.admin.post("/v1/search", json=body)
     found = {HERON} if dimensions == LARGE else {MOSS, OTTER}
     assert (set(similarities(reply.json())), models.large.requests + models.small.requests) == (found, 0)
@@ -204,7 +204,7 @@ def test_the_words_of_a_vector_that_does_not_fit_are_looked_for_all_the_same(mod
 
 def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Models) -> None:
     queries = [{"vector": text_vector("otter", size)} for size in (SMALL, LARGE, SMALL)]
-    together = models.tenant.admin.post("/v1/search", json={"queries": [*queries, fresh()], "strategy": "simple"})
+    together = models.tenant.admin.post("/v1/search", json={"queries": [*queries, fresh()], "strategy": "dense"})
     assert together.json()["warnings"] == [left_out(SMALL), left_out(LARGE)]
     alone = {"queries": queries[:1], "knowledge_bases": ["second"]}
     assert models.tenant.admin.post("/v1/search", json=alone).json()["warnings"] == []
@@ -216,7 +216,7 @@ def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> No
     new_kb(operator.admin, "second", model=f"words-{LARGE}").raise_for_status()
     try:
         queries = [{"vector": text_vector("otter", SMALL)}]
-        body = {"queries": queries, "knowledge_bases": ["second"], "strategy": "simple"}
+        body = {"queries": queries, "knowledge_bases": ["second"], "strategy": "dense"}
         told = f"Query vectors of {SMALL} dimensions were left out in the shared 'second': its index has {LARGE}."
         assert models.tenant.admin.post("/v1/search", json=body).json()["warnings"] == [told]
         picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
@@ -239,7 +239,7 @@ def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
 ) -> None:
     models.large.fail(503, times=None)
     queries = [fresh(), {"vector": text_vector("otter", dimensions)}]
-    answer = models.tenant.admin.post("/v1/search", json={"queries": queries, "strategy": "simple"}).json()
+    answer = models.tenant.admin.post("/v1/search", json={"queries": queries, "strategy": "dense"}).json()
     told = f"The embedding model 'words-{LARGE}' is not answering: {searched} in 'default'."
     assert answer["warnings"] == [left_out(dimensions), told]
 
@@ -280,13 +280,13 @@ def test_one_model_down_leaves_the_other_in_full(models: Models) -> None:
 def test_a_dense_search_goes_on_with_the_model_that_is_left(models: Models) -> None:
     models.small.fail(503, times=None)
     query = fresh()
-    answer = models.search(query, strategy="simple")
+    answer = models.search(query, strategy="dense")
     assert similarities(answer) == {HERON: cosine(query, HERON, LARGE)}
     assert answer["results"][0]["score"] == answer["results"][0]["similarity"]
     assert answer["warnings"] == ["The embedding model 'words-24' is not answering: nothing was searched in 'second'."]
     models.large.fail(503, times=None)
     problem(
-        models.tenant.admin.post("/v1/search", json={"query": fresh(), "strategy": "simple"}), 503, "search_unavailable"
+        models.tenant.admin.post("/v1/search", json={"query": fresh(), "strategy": "dense"}), 503, "search_unavailable"
     )
 
 

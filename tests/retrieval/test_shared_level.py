@@ -20,7 +20,7 @@ from tests.ingestion.workshop import Workshop, open_workshop
 from tests.retrieval.statements import statements
 
 OWN, SHARED = 64, 24
-STRATEGIES = ("simple", "lexical", "hybrid")
+STRATEGIES = ("dense", "lexical", "hybrid")
 RULES, LEAVE = "the lantern rules are for everybody", "# Leave\n\nThe lantern stays at home.\n\n# Travel\n\nTake two."
 
 
@@ -77,7 +77,7 @@ async def test_both_are_found_each_by_its_own_model(tenant: TenantServices, stra
     assert {len(hit.vector or ()) for hit in hits} == {OWN, SHARED}
     for hit in hits:
         assert (hit.scores.dense is not None) == (strategy != "lexical")
-        assert (hit.scores.lexical is not None) == (strategy != "simple")
+        assert (hit.scores.lexical is not None) == (strategy != "dense")
     (best,) = await find(tenant, "default", strategy=strategy, query=RULES, top_k=1)
     assert best.chunk.content == RULES
     if strategy != "lexical":

@@ -222,7 +222,7 @@ async def test_no_more_queries_than_there_may_be(
 
 async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> None:
     server.reply = writes(" (price)")
-    wished = ("retrieval_rewrite", {"passages": 2})
+    wished = ("retrieval_rewrite", {"chunks": 2})
     assert await queries(wished, server, queries=["q", "p"], preview_search=finds) == ["q (price)", "p (price)"]
     for talk in server.talks:
         shown = material(talk)["passages"]

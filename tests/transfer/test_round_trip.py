@@ -25,7 +25,7 @@ ASKED = [
     for query in QUERIES
     for strategy, more in (
         ("hybrid", {}),
-        ("simple", {"scope": {"user_id": "ada"}}),
+        ("dense", {"scope": {"user_id": "ada"}}),
         ("lexical", {"filter": {"shelf": "nature"}}),
     )
 ]

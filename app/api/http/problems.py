@@ -155,7 +155,7 @@ async def handle_app_error(request: Request, error: Exception) -> Response:
         headers["Retry-After"] = str(ceil(error.retry_after))
         logger.warning("request.unavailable", code=error.code, error=error)
     if "timings_ms" in error.fields:  # of a search
-        headers["Server-Timing"] = format_server_timing(error.fields["timings_ms"], error.fields["dropped"])
+        headers["Server-Timing"] = format_server_timing(error.fields["timings_ms"], error.fields["degraded"])
     errors = [{"loc": list(error.loc), "msg": error.message}] if isinstance(error, InvalidInputError) else None
     return create_problem_response(request, status, error.code, error.message, errors=errors, headers=headers)
 

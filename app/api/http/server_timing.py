@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 
 def format_server_timing(timings_ms: Mapping[str, float], degraded: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The header of that name (W3C Server Timing); the total comes first, what was dropped last."""
+    """Format the Server-Timing header (W3C): the total first, the degraded steps last."""
     steps = sorted(timings_ms.items(), key=lambda step: step[0] != "total")
     entries = [f"{name};dur={duration_ms}" for name, duration_ms in steps]
-    return ", ".join(entries + [f'dropped;desc="{step}: {reason}"' for step, reason in degraded.items()])
+    return ", ".join(entries + [f'degraded;desc="{step}: {reason}"' for step, reason in degraded.items()])

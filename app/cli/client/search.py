@@ -14,7 +14,7 @@ def search(
     query: Annotated[str, typer.Argument(help="What is looked for.")],
     kb: Annotated[list[str] | None, typer.Option(help="A knowledge base; may be repeated. Else all.")] = None,
     top_k: Annotated[int | None, typer.Option(min=1, max=500, help="Passages. Else the knowledge base's own.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="simple, lexical, hybrid, …")] = None,
+    strategy: Annotated[str | None, typer.Option(help="dense, lexical, hybrid, …")] = None,
     filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
     expand: Annotated[str | None, typer.Option(help="window, section or parent.")] = None,
     full_text: Annotated[bool, typer.Option("--whole", help="Show whole passages.")] = False,

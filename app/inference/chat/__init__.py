@@ -9,8 +9,8 @@ from app.errors import UnavailableError
 from app.inference.chat.structured_output import Shape
 from app.inference.circuit_breaker import FailureKind
 
-# "refused": it will not serve this request, now or later; "left_alone": it has failed so often that it was not asked.
-ChatFailureReason = FailureKind | Literal["refused", "left_alone"]
+# "refused": it will not serve this request, now or later; "circuit_open": it has failed so often that it was not asked.
+ChatFailureReason = FailureKind | Literal["refused", "circuit_open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ChatUnavailable(UnavailableError):
         message: str | None = None,
         /,
         *,
-        reason: ChatFailureReason = "left_alone",  # as the breaker raises it
+        reason: ChatFailureReason = "circuit_open",  # as the breaker raises it
         retry_after: float = 2.0,
         tokens: ChatTokens = ChatTokens(),
         **fields: Any,

@@ -130,7 +130,7 @@ class OpenAIChat:
             return StructuredCompletion(parse_structured_output(text, shape), parser.tokens)
         except UnparseableOutput as exc:
             message = f"The chat model's answer cannot be used: {exc}."
-            raise ChatUnavailable(message, reason="garbage", tokens=parser.tokens) from exc
+            raise ChatUnavailable(message, reason="invalid_response", tokens=parser.tokens) from exc
 
     @asynccontextmanager
     async def stream(
@@ -310,4 +310,4 @@ def _check_response(parser: ResponseParser) -> None:
     if parser.is_refused:
         raise ChatUnavailable("The chat model refuses to answer.", reason="refused", tokens=parser.tokens)
     if not parser.has_text:
-        raise ChatUnavailable("The chat model's answer is empty.", reason="garbage", tokens=parser.tokens)
+        raise ChatUnavailable("The chat model's answer is empty.", reason="invalid_response", tokens=parser.tokens)

@@ -6,8 +6,8 @@ from typing import Any, Literal, Protocol
 from app.errors import UnavailableError
 from app.inference.circuit_breaker import FailureKind
 
-# "refused": it will not serve this request, now or later; "left_alone": it has failed so often that it was not asked.
-RerankFailureReason = FailureKind | Literal["refused", "left_alone"]
+# "refused": it will not serve this request, now or later; "circuit_open": it has failed so often that it was not asked.
+RerankFailureReason = FailureKind | Literal["refused", "circuit_open"]
 
 
 class RerankUnavailable(UnavailableError):
@@ -20,7 +20,7 @@ class RerankUnavailable(UnavailableError):
         message: str | None = None,
         /,
         *,
-        reason: RerankFailureReason = "left_alone",
+        reason: RerankFailureReason = "circuit_open",
         retry_after: float = 2.0,
         **fields: Any,
     ) -> None:

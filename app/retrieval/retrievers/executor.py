@@ -94,7 +94,7 @@ class HybridRetriever:
         try:
             hits, lists = await self._retrieve_combined(calls, rank)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
-            logger.warning("search.lanes_failed", error=exc)
+            logger.warning("search.retrievers_failed", error=exc)
         else:
             return (
                 await self._run_second_pass(calls, rank, hits) if self._needs_second_pass(hits, calls, lists) else hits
@@ -147,7 +147,7 @@ class HybridRetriever:
                     return hits
                 is_second_pass_complete = True
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
-                logger.warning("search.not_deeper", error=exc)
+                logger.warning("search.second_pass_failed", error=exc)
         # That nothing is found does not say that nothing matches; that nothing reaches a threshold is an answer.
         report = (
             self.search_run.add_notice
@@ -170,7 +170,7 @@ class HybridRetriever:
                 yield RetrievalRepository(reader)
 
     async def _run(self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]) -> list[RetrieverHits]:
-        with self.search_run.time_step("lanes"), translate_filter_errors(loc=("body", "filter")):
+        with self.search_run.time_step("retrieve"), translate_filter_errors(loc=("body", "filter")):
             if any(call.is_slow for call in calls) and self.db.database.has_idle_capacity:
                 return await self._run_parallel(repository, calls)
             return await repository.run_retrievers(calls, size=self._candidate_limit)
@@ -207,7 +207,7 @@ class HybridRetriever:
             try:
                 return [*dense_lists, *await lexical_task]
             except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: the one at hand does
-                logger.warning("search.not_beside", error=exc)
+                logger.warning("search.parallel_run_failed", error=exc)
                 return [*dense_lists, *await repository.run_retrievers(lexical, size=self._candidate_limit)]
         finally:
             lexical_task.cancel()
@@ -227,7 +227,7 @@ class HybridRetriever:
         """The calls as they stand, where those at these places ask nothing; the caller is told."""
         if not extra_positions:
             return calls
-        self.search_run.degrade("extra_queries", "lanes")
+        self.search_run.degrade("extra_queries", "retrievers")
         self.search_run.add_notice(NO_EXTRA_QUERIES)
         return [
             replace(call, vector=None, term_ids=(), keys=()) if position in extra_positions else call
@@ -251,7 +251,7 @@ class HybridRetriever:
                     lists += await self._run(repository, retriever_calls)
                 answered.append(retriever)
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
-                logger.warning("search.lane_failed", lane=retriever, error=exc)
+                logger.warning("search.retriever_failed", retriever=retriever, error=exc)
                 self.search_run.warn(f"The {retriever} lane could not answer.")
                 self.search_run.degrade(retriever, get_failure_reason(exc))
         if not answered:

@@ -111,8 +111,8 @@ class FilteredCandidates:
         """Return the chosen knowledge bases of which something is known, always searched ones first, and the others."""
         items = self.candidates.items
         ordered = sorted(np.flatnonzero(chosen).tolist(), key=lambda column: items[column].exempt_reason != "always")
-        profiled = [items[column].kb_id for column in ordered if items[column].exempt_reason != "nothing_known"]
-        return profiled, [items[column].kb_id for column in ordered if items[column].exempt_reason == "nothing_known"]
+        profiled = [items[column].kb_id for column in ordered if items[column].exempt_reason != "no_profile"]
+        return profiled, [items[column].kb_id for column in ordered if items[column].exempt_reason == "no_profile"]
 
     def find_indexes(self, model: UUID) -> list[UUID]:
         """The search indexes to compare with a query of this model."""
@@ -173,7 +173,7 @@ def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen:
         is_chosen = bool(chosen[column])
         row = int(np.nanargmax(scores[:, column]))
         score, centroids, texts = (_to_float(table[row, column]) for table in (scores, *similarities))
-        reason = "best" if is_chosen else "less_alike"
+        reason = "best" if is_chosen else "less_similar"
         decisions.append(
             RoutingDecision(
                 candidate.kb_id, candidate.name, is_chosen, reason, score, centroids, texts, candidate.weight

@@ -116,7 +116,7 @@ def _build_candidate(own: Record, shared: Record | None) -> Candidate:
     if settings.get("always", False):
         exempt_reason = "always"
     elif own["model"] is None:
-        exempt_reason = "nothing_known"
+        exempt_reason = "no_profile"
     return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, exempt_reason)
 
 

@@ -18,6 +18,8 @@ from app.retrieval.strategies.strategy import Strategy
 logger = get_logger(__name__)
 
 DEFAULT_STRATEGY = "hybrid"
+# Names that requests may use too. Replies and stored settings have the name on the right.
+STRATEGY_ALIASES = {"simple": "dense"}
 STRATEGIES: dict[str, Strategy[Any]] = {
     module.STRATEGY.name: module.STRATEGY for module in (hybrid, dense, lexical, multi_query, hyde, graph_rag)
 }
@@ -26,12 +28,12 @@ STRATEGIES: dict[str, Strategy[Any]] = {
 @cache
 def load_strategies() -> Mapping[str, Strategy[Any]]:
     """Ours, and those of plugins; found once."""
-    return merge_plugins(GROUP, STRATEGIES, wrap_plugin_strategy)
+    return merge_plugins(GROUP, STRATEGIES, wrap_plugin_strategy, reserved=STRATEGY_ALIASES)
 
 
 def find_strategy(name: str, *, loc: tuple[str, ...]) -> Strategy[Any]:
-    """Raises InvalidInputError with the names of those that are there."""
-    installed = load_strategies()
+    """Return the strategy with this name or alias. Raises InvalidInputError, which lists the installed strategies."""
+    installed, name = load_strategies(), STRATEGY_ALIASES.get(name, name)
     if name not in installed:
         raise InvalidInputError(f"No strategy is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
     return installed[name]

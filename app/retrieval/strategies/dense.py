@@ -21,4 +21,4 @@ def rank_by_cosine(results: RetrieverResults) -> RankedKeys:
     )
 
 
-STRATEGY = Strategy("simple", "Dense: nearest embeddings by cosine.", NoStrategyOptions, run)
+STRATEGY = Strategy("dense", "Dense: nearest embeddings by cosine.", NoStrategyOptions, run)

@@ -13,14 +13,14 @@ MAX_CHUNK_CHARACTERS = 800
 
 
 class RetrievalRewriteOptions(BaseModel, extra="forbid"):
-    """How many are shown."""
+    """Options of ``retrieval_rewrite``."""
 
-    passages: int = Field(3, ge=1, le=10, description="How many passages of the first search the model sees.")
+    chunks: int = Field(3, ge=1, le=10, description="How many chunks of the first search the model sees.")
 
 
 async def run(context: TransformContext, options: RetrievalRewriteOptions) -> TransformResult:
     """As they are, and the caller is told, where no model could read what is found, or nothing can be found in time."""
-    chunks = await context.fetch_preview_chunks(options.passages)
+    chunks = await context.fetch_preview_chunks(options.chunks)
     if chunks is None:
         return TransformResult(context.queries)
     excerpts = [chunk[:MAX_CHUNK_CHARACTERS] for chunk in chunks]

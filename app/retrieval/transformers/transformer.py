@@ -115,7 +115,7 @@ class TransformContext:
             else None
         )
         if chunks is None:
-            self.search_run.degrade(self.degradable_step, "look")
+            self.search_run.degrade(self.degradable_step, "preview_search")
             self.search_run.add_notice(f"The first search could not be made in time: {self.name} was left out.")
         return chunks
 

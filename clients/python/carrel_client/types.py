@@ -86,6 +86,7 @@ class Found(TypedDict):
     results: list[Result]
     queries: list[str]
     strategy: str
+    degraded: list[dict[str, str]]
     warnings: list[str]
     timings_ms: dict[str, float]
 

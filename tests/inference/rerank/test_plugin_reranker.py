@@ -99,9 +99,9 @@ async def test_scores_are_checked() -> None:
 @pytest.mark.parametrize(
     ("gives", "reason"),
     [
-        ({2: 0.5}, "garbage"),
-        ({}, "garbage"),
-        ({0: "high"}, "garbage"),
+        ({2: 0.5}, "invalid_response"),
+        ({}, "invalid_response"),
+        ({0: "high"}, "invalid_response"),
         ([0.5, 0.1], "failed"),
         (None, "failed"),
         (RuntimeError("whatever"), "failed"),

@@ -48,7 +48,7 @@ def test_numbers_by_position(pairs: list[tuple[Any, Any]], scores: dict[int, flo
 def test_what_cannot_be_relied_on(pairs: list[tuple[Any, Any]]) -> None:
     with pytest.raises(EndpointFailed) as raised:
         check_scores(pairs, 3)
-    assert raised.value.kind == "garbage"
+    assert raised.value.kind == "invalid_response"
 
 
 @pytest.mark.parametrize("style", ["tei", "cohere"])

@@ -66,6 +66,7 @@ class _AgentSettingsRequest(StrictRequestModel):
         if self.strategy is not None:
             strategy = find_strategy(self.strategy, loc=("body", "strategy"))
             parse_strategy_options(strategy, self.strategy_options or {}, loc=("body", "strategy_options"))
+            settings["strategy"] = strategy.name
         elif self.strategy_options:
             raise InvalidInputError("Options are given together with a strategy.", loc=("body", "strategy_options"))
         if "strategy" in settings:  # those of another one would not fit

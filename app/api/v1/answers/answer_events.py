@@ -42,10 +42,10 @@ class AnswerQueryOut(BaseModel):
 
 
 class AnswerSourceOut(SearchResultOut):
-    """A passage that the answer is written from; ``digest`` is what the model read of it, where it was shortened."""
+    """A passage that the answer is written from; the model read ``compressed_text`` in its place, if set."""
 
     number: int
-    digest: str | None
+    compressed_text: str | None
 
 
 class AnswerSourcesOut(BaseModel):
@@ -81,7 +81,7 @@ class AnswerCitationsOut(BaseModel):
 
 
 class TokenUsageOut(BaseModel):
-    """Of the chat model, as it counts them, for the answer, its citations and digests; 0 where it does not tell."""
+    """Tokens of the answer, its citations and compressed sources, as the chat model counts them; 0 if it does not."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -156,7 +156,9 @@ def _to_query_out(event: QueryResolved) -> AnswerQueryOut:
 
 
 def _to_source_out(source: AnswerSource) -> AnswerSourceOut:
-    return AnswerSourceOut(number=source.number, digest=source.compressed_text, **dict(to_result_out(source.hit)))
+    return AnswerSourceOut(
+        number=source.number, compressed_text=source.compressed_text, **dict(to_result_out(source.hit))
+    )
 
 
 def _to_citations_out(citations: Sequence[Citation]) -> list[AnswerCitationOut]:

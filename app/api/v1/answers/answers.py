@@ -38,13 +38,13 @@ class AnswerOptions(StrictRequestModel):
         le=200_000,
         description="What the sources may take of the model's context, estimated upwards; only whole passages go in",
     )
-    digest: bool = Field(
-        False, description="Have the model shorten each source to what matters first, for small context windows"
+    compress: bool = Field(
+        False, description="Compress each source with the model to what matters first, for small context windows"
     )
 
     def to_answer_request(self, search: SearchRequest) -> AnswerRequest:
         """The room's form of it."""
-        return AnswerRequest(search, self.max_context_tokens, self.digest)
+        return AnswerRequest(search, self.max_context_tokens, self.compress)
 
 
 class KnowledgeBaseAnswerRequest(AnswerOptions, KnowledgeBaseSearchRequest):

@@ -33,7 +33,7 @@ class RetrievalSettingsRequest(StrictRequestModel):
         strategy = find_strategy(self.strategy, loc=("body", "retrieval", "strategy"))
         parse_strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
         transformers = to_stored_transformers(self.transformers, loc=("body", "retrieval", "transformers"))
-        return Retrieval(**self.model_dump() | {"transformers": transformers})
+        return Retrieval(**self.model_dump() | {"strategy": strategy.name, "transformers": transformers})
 
 
 class RetrievalSettingsOut(BaseModel):

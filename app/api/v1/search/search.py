@@ -78,7 +78,8 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
     rerank: bool = Field(False, description="Have the configured reranker order the best; `score` is then its own")
     return_vectors: bool = Field(False, description="Add the stored vector to each result")
     explain: bool = Field(
-        False, description="Tell what the lanes gave, how they were searched, and what was understood"
+        False,
+        description="Include the ranks of each retriever, its plan, and the understood filter and conversation",
     )
     timeout_seconds: float = Field(5.0, gt=0, le=60)
 

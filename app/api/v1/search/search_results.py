@@ -14,7 +14,7 @@ from app.ids import encode_id
 from app.prompts.types import PromptName
 from app.retrieval.explain import Explanation
 from app.retrieval.routes import RoutingDecision
-from app.retrieval.types import Hit, Reformulation, SearchResult
+from app.retrieval.types import DegradableStep, Hit, Reformulation, RetrieverName, SearchResult
 
 
 class ResultDocumentOut(BaseModel):
@@ -29,7 +29,7 @@ class ResultDocumentOut(BaseModel):
 
 
 class ScoresOut(BaseModel):
-    """The cosine and the BM25 score, null where that lane did not find it, and what both were fused to."""
+    """Cosine and BM25 score of a chunk, null if that retriever did not return it, and the fused score."""
 
     dense: float | None
     lexical: float | None
@@ -37,13 +37,13 @@ class ScoresOut(BaseModel):
 
 
 class RetrieverRankOut(BaseModel):
-    """Where a lane had it for a query; ``rank`` counts from 1.
+    """Rank of a chunk in the results of one retriever for one query; ``rank`` counts from 1.
 
-    ``query`` counts all that was searched for from 0, also the vectors and pictures that ``queries`` leaves out.
+    ``query`` is the number of the query from 0. It counts vectors and images too, which ``queries`` leaves out.
     """
 
     query: int
-    lane: str
+    retriever: RetrieverName
     rank: int
     score: float
 
@@ -52,7 +52,7 @@ class SearchResultOut(BaseModel):
     """A passage; ``score`` orders, ``similarity`` is the cosine with the query (null: the query was not embedded).
 
     ``text`` is the range from ``start`` to ``end`` of the document's stored text: the passage itself, which is the one
-    from ``passage_start`` to ``passage_end``, or what ``expand`` has made of it. ``places`` are there with ``explain``,
+    from ``chunk_start`` to ``chunk_end``, or what ``expand`` has made of it. ``ranks`` are there with ``explain``,
     ``vector`` with ``return_vectors``. ``flags`` say what in the passage speaks to a model and not to a reader:
     ``instructions``, ``chat_markup``, ``hidden_text``.
 
@@ -66,8 +66,8 @@ class SearchResultOut(BaseModel):
     text: str
     start: int
     end: int
-    passage_start: int
-    passage_end: int
+    chunk_start: int
+    chunk_end: int
     chunk_id: str | None
     chunk_index: int
     total_chunks: int
@@ -83,11 +83,11 @@ class SearchResultOut(BaseModel):
     flags: list[str]
     citation: str
     vector: list[float] | None = Field(None, exclude_if=lambda vector: vector is None)
-    places: list[RetrieverRankOut] | None = Field(None, exclude_if=lambda places: places is None)
+    ranks: list[RetrieverRankOut] | None = Field(None, exclude_if=lambda ranks: ranks is None)
 
 
 class QueryPlanOut(BaseModel):
-    """How the lanes of a knowledge base were searched.
+    """How the retrievers searched a knowledge base.
 
     ``share`` of its ``chunks`` passes scope and filter, by a sample. ``dense`` is index (exact where that comes short)
     or exact; ``lexical`` is all (every chunk that passes is scored) or pruned (those that can be among the best).
@@ -100,25 +100,25 @@ class QueryPlanOut(BaseModel):
 
 
 class ExplainedIndexOut(BaseModel):
-    """A knowledge base with the filter as understood, its own included; no plan where no lane was asked, or one failed.
+    """A knowledge base with the filter as understood, its own included; no plan if no retriever ran, or one failed.
 
-    ``shared`` is the operator's of that name. ``asked`` is there for an HTTP source: what it was asked for.
+    ``shared`` is the operator's of that name. ``source_queries`` are the queries to an HTTP source.
     """
 
     knowledge_base: str
     shared: bool
     filter: dict[str, Any] | None
     plan: QueryPlanOut | None
-    asked: list[str] | None = Field(None, exclude_if=lambda asked: asked is None)
+    source_queries: list[str] | None = Field(None, exclude_if=lambda queries: queries is None)
 
 
 class RoutingDecisionOut(BaseModel):
     """A knowledge base that the search could have gone to, with what it scored, null where it was not compared.
 
-    ``reason``: ``best`` or ``less_alike``; or searched whatever it would score: ``always``, ``own_documents`` (it holds
-    documents of the user or the chat that the search names), ``nothing_known`` (of what it is about), ``not_compared``
-    (too few of its embedding model to choose from, or the model does not answer). ``centroids`` and ``texts`` are the
-    best cosines with its passages' centroids, and with its descriptions and examples.
+    ``reason``: ``best`` or ``less_similar``; or searched whatever it would score: ``always``, ``own_documents`` (it
+    holds documents of the user or the chat that the search names), ``no_profile`` (its content is not profiled yet),
+    ``not_compared`` (too few of its embedding model to choose from, or the model does not answer). ``centroids`` and
+    ``texts`` are the best cosines with its passages' centroids, and with its descriptions and examples.
     """
 
     knowledge_base: str
@@ -161,12 +161,20 @@ class ExplanationOut(BaseModel):
     reformulation: ReformulationOut | None = Field(None, exclude_if=lambda reformulation: reformulation is None)
 
 
+class DegradedStepOut(BaseModel):
+    """A step that the search left out, in whole or in part, and why: a stable word such as ``timeout``."""
+
+    step: DegradableStep
+    reason: str
+
+
 class SearchOut(BaseModel):
-    """Results best first, and how they came about."""
+    """Results best first, with the queries, the strategy and the steps that were left out."""
 
     results: list[SearchResultOut]
     queries: list[str]
     strategy: str
+    degraded: list[DegradedStepOut]
     warnings: list[str]
     timings_ms: dict[str, float]
     explain: ExplanationOut | None = Field(None, exclude_if=lambda explain: explain is None)
@@ -186,8 +194,8 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         text=excerpt.text,
         start=excerpt.start,
         end=excerpt.end,
-        passage_start=chunk.start,
-        passage_end=chunk.end,
+        chunk_start=chunk.start,
+        chunk_end=chunk.end,
         chunk_id=None if hit.is_external else encode_id("chk", chunk.id),
         chunk_index=chunk.ordinal,
         total_chunks=document.chunk_count,
@@ -210,7 +218,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         flags=chunk.flags,
         citation=hit.citation,
         vector=None if hit.vector is None else list(hit.vector),
-        places=[RetrieverRankOut(**rank._asdict()) for rank in hit.ranks] or None,
+        ranks=[RetrieverRankOut(**rank._asdict()) for rank in hit.ranks] or None,
     )
 
 
@@ -227,7 +235,7 @@ def _build_explanation_out(explanation: Explanation, reformulation: Reformulatio
                 shared=item.is_shared,
                 filter=None if item.filter is None else dict(item.filter),
                 plan=None if item.plan is None else QueryPlanOut(**item.plan._asdict()),
-                asked=None if item.source_queries is None else list(item.source_queries),
+                source_queries=None if item.source_queries is None else list(item.source_queries),
             )
             for item in explanation.indexes
         ],
@@ -272,6 +280,7 @@ async def create_search_response(result: SearchResult, response: Response) -> Se
         results=[],
         queries=list(result.queries),
         strategy=result.strategy,
+        degraded=[DegradedStepOut(step=step, reason=reason) for step, reason in result.degraded_steps.items()],
         warnings=list(result.warnings),
         timings_ms=dict(result.timings_ms),
         explain=to_explanation_out(result),
