@@ -23,12 +23,16 @@ def direction(text: str) -> bytes:
 
 
 class RandomEmbeddingHandler(BaseHTTPRequestHandler):
+    """Answer each text with its direction; ``before_reply`` of a subclass may wait."""
+
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        texts = [texts] if isinstance(texts, str) else texts
+        self.before_reply(texts)
         data = [
             {"object": "embedding", "index": index, "embedding": base64.b64encode(direction(text)).decode()}
             for index, text in enumerate(texts)
@@ -40,6 +44,9 @@ class RandomEmbeddingHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def before_reply(self, texts: list[str]) -> None:
+        """Answer at once."""
 
     def handle(self) -> None:
         with suppress(ConnectionError):  # a client that has been ended

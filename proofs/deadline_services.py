@@ -119,8 +119,8 @@ class DeadlineServices:
         self.chat.reset()
         self.chat.late_seconds = 0.0
         self.embedding.reset()
-        self.reranker.heal()
-        self.site.mend()
+        self.reranker.reset()
+        self.site.reset()
         end = time.monotonic() + RECOVERY_SECONDS
         with self.client() as client:
             while time.monotonic() < end:

@@ -25,6 +25,7 @@ from typing import Any
 import asyncpg
 import httpx2
 
+from harness.knowledge_base_copies import MORE_KNOWLEDGE_BASES
 from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from proofs.noisy_attacks import QUERIES, UNIT, Tarpit, attacking, expensive_filter, hold, repeat, request_bytes
 
@@ -38,17 +39,6 @@ CHUNKS, BLOB_CHARACTERS, FULL_KNOWLEDGE_BASES, RAISED = 20_000, 15_000, 100, 8_0
 DOCUMENTS = "/v1/knowledge-bases/{}/documents"
 HEAVY = "heavy"
 FILL_BLOBS = "update {} set metadata = metadata || jsonb_build_object('blob', $2::text) where tenant_id = $1"
-MORE_KNOWLEDGE_BASES = """
-with source as (
-  select k.tenant_id, k.language, k.chunking, k.retrieval, i.identity, i.dim from knowledge_base k
-    join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
-   where k.tenant_id = $1 and k.name = 'default'), made as (
-  insert into knowledge_base (tenant_id, id, name, language, chunking, retrieval)
-  select tenant_id, gen_random_uuid(), 'raised-' || n, language, chunking, retrieval
-    from source, generate_series(1, $2) n
-  returning tenant_id, id)
-insert into search_index (tenant_id, id, kb_id, identity, dim, state)
-select m.tenant_id, gen_random_uuid(), m.id, s.identity, s.dim, 'live' from made m, source s"""
 
 
 @dataclass

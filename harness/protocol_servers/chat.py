@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from PIL import Image
 
-from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
+from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
 
 # Of texts alone: "stall" and "break_off" come in the middle, "endless" never stops, "length" has used its tokens up,
 # "error_event" and "no_end" spoil a stream.
@@ -76,7 +76,7 @@ def says_colour(asked: ReceivedChatRequest) -> str:
 
 
 @dataclass
-class ChatServer(ProtocolServer):
+class ChatServer(FailingServer[tuple[Failing | int, str | None]]):
     """``with ChatServer() as server`` serves ``server.base_url``; ``fail`` spoils the next requests.
 
     Talks are answered by the tools that ``calls`` asks for, else by ``reply``, ``late_seconds`` late and, as streams, a
@@ -98,10 +98,6 @@ class ChatServer(ProtocolServer):
     received: list[ReceivedChatRequest] = field(default_factory=list)
     talks: list[Talk] = field(default_factory=list)
     connections: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._failures: list[tuple[Failing | int, str | None]] = []
 
     def make(self) -> ThreadingHTTPServer:
         return Http(self, _ChatHandler)
@@ -125,19 +121,15 @@ class ChatServer(ProtocolServer):
             self._failures += [(how, retry_after)] * times
 
     def reset(self) -> None:
-        """Forget what came in and what was to go wrong."""
-        with self._lock:
-            self.received.clear()
-            self.talks.clear()
-            self._failures.clear()
+        super().reset()
+        self.talks.clear()
 
-    def take(self, asked: ReceivedChatRequest | Talk) -> tuple[Failing | int, str | None] | None:
-        """Write a request down; what is to go wrong with it."""
+    def take(self, request: ReceivedChatRequest | Talk) -> tuple[Failing | int, str | None] | None:
+        """Keep a request, in ``talks`` if it has no image; return the failure of its reply."""
+        if not isinstance(request, Talk):
+            return super().take(request)
         with self._lock:
-            if isinstance(asked, Talk):
-                self.talks.append(asked)
-            else:
-                self.received.append(asked)
+            self.talks.append(request)
             return self._failures.pop(0) if self._failures else None
 
     def count_connection(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from PIL import Image
 
 from harness.protocol_servers.chat import colour_of
-from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
+from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
 
 Failing = Literal[
     "slow",
@@ -84,7 +84,7 @@ def replies_at_once(_: ReceivedEmbeddingRequest) -> None:
 
 
 @dataclass
-class EmbeddingServer(ProtocolServer):
+class EmbeddingServer(FailingServer[Failure]):
     """``with EmbeddingServer() as server`` serves ``server.base_url``; the fields may be changed while it runs.
 
     ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones; ``before_reply`` may wait.
@@ -103,10 +103,6 @@ class EmbeddingServer(ProtocolServer):
     before_reply: Callable[[ReceivedEmbeddingRequest], None] = replies_at_once
     port: int = 0
     received: list[ReceivedEmbeddingRequest] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._failures: list[Failure] = []
 
     def make(self) -> ThreadingHTTPServer:
         return Http(self, _EmbeddingHandler, port=self.port)
@@ -138,12 +134,6 @@ class EmbeddingServer(ProtocolServer):
         """Spoil the next ``times`` requests: a number is a status, "slow" waits ``seconds`` first."""
         with self._lock:
             self._failures.append(Failure(how, times, retry_after, seconds))
-
-    def reset(self) -> None:
-        """Forget what came in and what was to go wrong."""
-        with self._lock:
-            self.received.clear()
-            self._failures.clear()
 
     def take(self, request: ReceivedEmbeddingRequest) -> Failure | None:
         """Write a request down; what is to go wrong with it."""

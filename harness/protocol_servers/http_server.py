@@ -51,6 +51,39 @@ class ProtocolServer(ABC):
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
 
+FailureT = TypeVar("FailureT")
+
+
+class FailingServer(ProtocolServer, Generic[FailureT]):
+    """A protocol server that keeps its requests in ``received`` and whose next replies can fail.
+
+    A reply that is "late" waits for ``released``.
+    """
+
+    received: list[Any]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._failures: list[FailureT] = []
+        self.released = threading.Event()
+
+    def end(self) -> None:
+        self.released.set()
+        super().end()
+
+    def reset(self) -> None:
+        """Forget the requests, and the failures that are still to come."""
+        with self._lock:
+            self.received.clear()
+            self._failures.clear()
+
+    def take(self, request: Any) -> FailureT | None:
+        """Keep a request; return the failure of its reply."""
+        with self._lock:
+            self.received.append(request)
+            return self._failures.pop(0) if self._failures else None
+
+
 ServedT = TypeVar("ServedT", bound=ProtocolServer)
 
 

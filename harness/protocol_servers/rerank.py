@@ -3,12 +3,11 @@
 import json
 import math
 import re
-import threading
 from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 
-from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
+from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
 
 Style = Literal["tei", "cohere", "jina", "vllm"]
 Failing = Literal[
@@ -67,7 +66,7 @@ class ReceivedRerankRequest:
 
 
 @dataclass
-class RerankServer(ProtocolServer):
+class RerankServer(FailingServer[tuple[Failing | int, str | None]]):
     """``with RerankServer("tei") as server`` serves ``server.url``; ``fail`` spoils the next requests.
 
     More than ``max_documents``, or a text of more than ``max_characters``, is refused with ``too_large``.
@@ -80,17 +79,8 @@ class RerankServer(ProtocolServer):
     too_large: int = 422
     received: list[ReceivedRerankRequest] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._failures: list[tuple[Failing | int, str | None]] = []
-        self.released = threading.Event()
-
     def make(self) -> ThreadingHTTPServer:
         return Http(self, _RerankHandler)
-
-    def end(self) -> None:
-        self.released.set()
-        super().end()
 
     @property
     def url(self) -> str:
@@ -105,18 +95,6 @@ class RerankServer(ProtocolServer):
         """Spoil the next ``times`` requests: a number is a status, "late" answers once ``released`` is set."""
         with self._lock:
             self._failures += [(how, retry_after)] * times
-
-    def heal(self) -> None:
-        """Forget what was asked, and what was still to be spoilt."""
-        with self._lock:
-            self._failures.clear()
-            self.received.clear()
-
-    def take(self, request: ReceivedRerankRequest) -> tuple[Failing | int | None, str | None]:
-        """Write a request down; what is to go wrong with it."""
-        with self._lock:
-            self.received.append(request)
-            return self._failures.pop(0) if self._failures else (None, None)
 
     def refusal(self, request: ReceivedRerankRequest) -> int | None:
         """The status for a request that a well-behaved endpoint of this family refuses."""
@@ -175,7 +153,7 @@ class _RerankHandler(ProtocolHandler[RerankServer]):
         body = self.given()
         headers = self.given_headers()
         request = ReceivedRerankRequest(body["query"], body.get("texts") or body.get("documents") or [], body, headers)
-        how, retry_after = rerank.take(request)
+        how, retry_after = rerank.take(request) or (None, None)
         if self.path != "/rerank":
             self.refuse(404)
         elif (status := rerank.refusal(request)) is not None:

@@ -9,7 +9,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from harness.protocol_servers.http_server import Http, ProtocolHandler, ProtocolServer
+from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
 
 Failing = Literal[
     "never", "late", "drip", "disconnect", "redirect", "not_json", "html", "deep", "huge", "many", "gzip",
@@ -34,7 +34,7 @@ class ReceivedSiteSearchRequest:
 
 
 @dataclass
-class SiteSearchServer(ProtocolServer):
+class SiteSearchServer(FailingServer[Failing | int]):
     """``/search`` (GET, ``q`` and ``n``, answers ``results``) and ``/api/query`` (POST JSON, answers ``hits.hits``).
 
     ``/web`` is a search engine over many sites, which heeds ``site:``. ``/echo`` shows the request's headers.
@@ -48,16 +48,10 @@ class SiteSearchServer(ProtocolServer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._failures: list[Failing | int] = []
         self.arrived = threading.Event()
-        self.released = threading.Event()
 
     def make(self) -> ThreadingHTTPServer:
         return Http(self, _SiteSearchHandler)
-
-    def end(self) -> None:
-        self.released.set()
-        super().end()
 
     @property
     def url(self) -> str:
@@ -67,17 +61,6 @@ class SiteSearchServer(ProtocolServer):
         """Spoil the next requests; a number is a status, "late" answers once ``released`` is set."""
         with self._lock:
             self._failures += [how] * times
-
-    def mend(self) -> None:
-        """Forget what was asked, and what was still to be spoilt."""
-        with self._lock:
-            self._failures.clear()
-            self.received.clear()
-
-    def take(self, request: ReceivedSiteSearchRequest) -> Failing | int | None:
-        with self._lock:
-            self.received.append(request)
-            return self._failures.pop(0) if self._failures else None
 
     def results(self, query: str) -> list[dict[str, Any]]:
         """The pages that have any of the words, those with most of them first."""

@@ -33,8 +33,8 @@ class Tally:
         print(f"FAULT {what}", flush=True)
 
 
-class SlotWriter(threading.Thread):
-    """The only one that writes to its slots."""
+class SlotThread(threading.Thread):
+    """A thread that works on some slots until ``stop`` is set."""
 
     def __init__(
         self, slots: Sequence[int], *, calls: Calls, ledger: Ledger, tally: Tally, seed: int, stop: threading.Event
@@ -43,6 +43,10 @@ class SlotWriter(threading.Thread):
         self._slots, self._calls, self._ledger, self._tally, self._stop_asked = slots, calls, ledger, tally, stop
         self._rng = random.Random(seed)
         self._documents: dict[int, tuple[str, Content]] = {}
+
+
+class SlotWriter(SlotThread):
+    """The only one that writes to its slots."""
 
     def run(self) -> None:
         try:

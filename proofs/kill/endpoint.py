@@ -1,15 +1,13 @@
 """An embedding endpoint that takes its time over passages, and knows which documents it is at work on."""
 
-import base64
-import json
 import random
 import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
-from harness.embedding_endpoint import direction
+from harness.embedding_endpoint import RandomEmbeddingHandler
 from proofs.kill.expectations import MARK
 
 QUERY_PREFIX = "query: "
@@ -63,28 +61,9 @@ class SlowEmbeddingEndpoint(ThreadingHTTPServer):
         """A client that was killed is no news."""
 
 
-class _SlowEmbeddingHandler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
+class _SlowEmbeddingHandler(RandomEmbeddingHandler):
     server: SlowEmbeddingEndpoint
 
-    def do_POST(self) -> None:
-        texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
-        texts = [texts] if isinstance(texts, str) else texts
+    def before_reply(self, texts: list[str]) -> None:
         if not texts[0].startswith(QUERY_PREFIX):
             self.server.take_time(texts)
-        data = [
-            {"object": "embedding", "index": index, "embedding": base64.b64encode(direction(text)).decode()}
-            for index, text in enumerate(texts)
-        ]
-        usage = {"prompt_tokens": 1, "total_tokens": 1}
-        body = json.dumps({"object": "list", "model": "directions", "data": data, "usage": usage}).encode()
-        self.send_response_only(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass

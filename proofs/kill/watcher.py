@@ -1,14 +1,10 @@
 """The checker: searches all the time, and judges what it finds."""
 
-import random
-import threading
 import time
-from collections.abc import Sequence
 
 from proofs.kill.calls import Calls
-from proofs.kill.clients import Tally
+from proofs.kill.clients import SlotThread
 from proofs.kill.expectations import Expected, ReturnedChunk, faults, serials_of
-from proofs.kill.ledger import Ledger
 
 STRATEGIES = ("dense", "hybrid")
 
@@ -24,15 +20,8 @@ def examine(calls: Calls, slot: int, expected: Expected) -> list[str] | None:
     return wrong
 
 
-class Checker(threading.Thread):
+class Checker(SlotThread):
     """Looks at one slot after the other, by search, by list of chunks and by list of documents."""
-
-    def __init__(
-        self, slots: Sequence[int], *, calls: Calls, ledger: Ledger, tally: Tally, seed: int, stop: threading.Event
-    ) -> None:
-        super().__init__(daemon=True)
-        self._slots, self._calls, self._ledger, self._tally, self._stop_asked = slots, calls, ledger, tally, stop
-        self._rng = random.Random(seed)
 
     def run(self) -> None:
         try:

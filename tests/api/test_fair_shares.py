@@ -12,6 +12,7 @@ import pytest
 
 from app.ids import decode_id
 from app.retrieval.routing.router import MAX_KNOWLEDGE_BASES, TOO_MANY_KNOWLEDGE_BASES
+from harness.knowledge_base_copies import MORE_KNOWLEDGE_BASES
 from harness.running_service import Service, Tenant
 from tests.api.conftest import BreakableService
 from tests.api.problems import problem
@@ -19,16 +20,6 @@ from tests.api.problems import problem
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 GUARD_SECONDS = 30
 BLOB = "update {} set metadata = metadata || jsonb_build_object('blob', repeat('ab', 7500)) where tenant_id = $1"
-MORE_KNOWLEDGE_BASES = """
-with source as (
-  select k.tenant_id, k.language, k.chunking, k.retrieval, i.identity, i.dim from knowledge_base k
-    join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
-   where k.tenant_id = $1 and k.name = 'default'), made as (
-  insert into knowledge_base (tenant_id, id, name, language, chunking, retrieval)
-  select tenant_id, gen_random_uuid(), 'more-' || n, language, chunking, retrieval from source, generate_series(1, $2) n
-  returning tenant_id, id)
-insert into search_index (tenant_id, id, kb_id, identity, dim, state)
-select m.tenant_id, gen_random_uuid(), m.id, s.identity, s.dim, 'live' from made m, source s"""
 
 
 MORE_DOCUMENTS = """

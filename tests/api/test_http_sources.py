@@ -56,8 +56,8 @@ def service(
 
 @pytest.fixture
 def tenant(service: Service, site: SiteSearchServer, web: SiteSearchServer) -> Tenant:
-    site.mend()
-    web.mend()
+    site.reset()
+    web.reset()
     return service.new_tenant()
 
 
@@ -276,7 +276,7 @@ def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchSe
     assert site.received == []
     other = tenant.service.new_tenant()
     make(other, source_at(site))
-    site.mend()
+    site.reset()
     assert search(other)["warnings"] == []
 
 

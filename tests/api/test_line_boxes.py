@@ -1,16 +1,15 @@
 """Where the text of a PDF's nodes and chunks stands on its pages."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx2
 import pytest
 
 from app.ids import decode_id
 from harness.running_service import Service
+from tests.api.document_reader import DocumentReader
 from tests.ingestion.parsers.images import FITZ
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,39 +18,12 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NOTHING: dict[str, Any] = {"boxes": [], "page_sizes": []}
 
 
-@dataclass(frozen=True)
-class Book:
-    """An ingested PDF to read."""
-
-    client: httpx2.Client
-    path: str
-    document: dict[str, Any]
-
-    def get(self, suffix: str, **query: Any) -> Any:
-        reply = self.client.get(self.path + suffix, params=query)
-        reply.raise_for_status()
-        return reply.json()
-
-    def leaves(self) -> list[dict[str, Any]]:
-        waiting, found = [self.get("/tree")["root"]], []
-        while waiting:
-            node = waiting.pop()
-            waiting += reversed(node["children"])
-            if not node["children"]:
-                found.append(node)
-        return found
-
-    def chunks(self) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self.get("/chunks", limit=200)["items"]
-        return items
-
-
 @pytest.fixture(scope="module")
-def book(service: Service) -> Book:
+def book(service: Service) -> DocumentReader:
     tenant = service.new_tenant("boxes")
     document = tenant.upload(HANDBOOK)
     assert (document["status"], document["page_count"]) == ("ready", 8)
-    return Book(tenant.client("reader"), f"{DOCUMENTS}/{document['id']}", document)
+    return DocumentReader(tenant.client("reader"), f"{DOCUMENTS}/{document['id']}", document)
 
 
 def letters(text: str) -> str:
@@ -74,7 +46,7 @@ def places(thing: dict[str, Any]) -> dict[str, Any]:
     return {name: thing[name] for name in ("boxes", "page_sizes")}
 
 
-def test_the_boxes_of_a_node_hold_its_text(book: Book) -> None:
+def test_the_boxes_of_a_node_hold_its_text(book: DocumentReader) -> None:
     with FITZ.open(HANDBOOK) as pages:
         size = {"width": round(pages[0].rect.width, 1), "height": round(pages[0].rect.height, 1)}
         leaves = book.leaves()
@@ -86,7 +58,7 @@ def test_the_boxes_of_a_node_hold_its_text(book: Book) -> None:
             assert node["page_sizes"] == [{"page": node["page"], **size}]
 
 
-def test_the_boxes_of_a_chunk_hold_its_text(book: Book) -> None:
+def test_the_boxes_of_a_chunk_hold_its_text(book: DocumentReader) -> None:
     """And no more than the rest of the lines that it begins and ends in."""
     with FITZ.open(HANDBOOK) as pages:
         chunks = book.chunks()
@@ -102,7 +74,7 @@ def test_the_boxes_of_a_chunk_hold_its_text(book: Book) -> None:
             assert (sizes[0], sizes[-1]) == (chunk["page"], chunk["page_end"])
 
 
-def test_the_root_has_them_all_in_the_order_of_the_text(book: Book) -> None:
+def test_the_root_has_them_all_in_the_order_of_the_text(book: DocumentReader) -> None:
     leaves = [book.get(f"/nodes/{leaf['id']}") for leaf in book.leaves()]
     root = book.get(f"/nodes/{book.get('/tree', depth=0)['root']['id']}")
     assert root["boxes"] == [box for leaf in leaves for box in leaf["boxes"]]
@@ -117,7 +89,7 @@ def test_a_new_version_has_its_own_boxes_or_none(service: Service) -> None:
     for number, path in enumerate((HANDBOOK, samples / "two_columns.pdf", samples / "notes.md", HANDBOOK), 1):
         document = tenant.upload(path, external_id="e")
         assert (document["status"], document["live_version"]) == ("ready", number)
-        version = Book(tenant.admin, f"{DOCUMENTS}/{document['id']}", document)
+        version = DocumentReader(tenant.admin, f"{DOCUMENTS}/{document['id']}", document)
         root = version.get(f"/nodes/{version.get('/tree', depth=0)['root']['id']}")
         chunks = [version.get(f"/chunks/{chunk['id']}") for chunk in version.chunks()]
         if path.suffix == ".md":

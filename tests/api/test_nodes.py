@@ -2,13 +2,11 @@
 
 import json
 import tracemalloc
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-import httpx2
 import pytest
 
 from app.api.v1.documents.nodes import DocumentTreeOut, stream_tree_json
@@ -18,6 +16,7 @@ from app.documents.content.offsets import OffsetConverter
 from app.documents.content.service import MAX_SMALL_TREE_NODES, TooManyTrees, TreesBusy, TreeView, create_tree_slots
 from app.ids import encode_id, generate_id
 from harness.running_service import Service, Tenant
+from tests.api.document_reader import DocumentReader
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -38,46 +37,18 @@ TEXT = "\n\n".join(
 )
 
 
-@dataclass(frozen=True)
-class Reader:
-    """A document to read."""
-
-    client: httpx2.Client
-    path: str
-    document: dict[str, Any]
-
-    def get(self, suffix: str, **query: Any) -> Any:
-        reply = self.client.get(self.path + suffix, params=query)
-        reply.raise_for_status()
-        return reply.json()
-
-    def nodes(self, **query: Any) -> list[dict[str, Any]]:
-        """All nodes of the tree in reading order."""
-        return list(below(self.get("/tree", **query)["root"]))
-
-    def chunks(self, **query: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.get("/chunks", limit=200, **query)["items"]
-        return found
-
-
-def below(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield node
-    for child in node["children"]:
-        yield from below(child)
-
-
-def reader_of(tenant: Tenant, text: str, **fields: Any) -> Reader:
+def reader_of(tenant: Tenant, text: str, **fields: Any) -> DocumentReader:
     document = tenant.add_text(text, media_type="text/markdown", **fields)
     assert document["status"] == "ready"
-    return Reader(tenant.client("reader"), f"{DOCUMENTS}/{document['id']}", document)
+    return DocumentReader(tenant.client("reader"), f"{DOCUMENTS}/{document['id']}", document)
 
 
 @pytest.fixture(scope="module")
-def birds(service: Service) -> Reader:
+def birds(service: Service) -> DocumentReader:
     return reader_of(service.new_tenant("birds"), TEXT)
 
 
-def test_the_tree_says_where_everything_is(birds: Reader) -> None:
+def test_the_tree_says_where_everything_is(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     root = nodes[0]
     assert (root["kind"], root["depth"], root["parent_id"], root["text"]) == ("document", 0, None, None)
@@ -92,7 +63,7 @@ def test_the_tree_says_where_everything_is(birds: Reader) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3, 4, 100])
-def test_the_tree_is_cut(birds: Reader, depth: int) -> None:
+def test_the_tree_is_cut(birds: DocumentReader, depth: int) -> None:
     whole = birds.nodes()
     assert max(node["depth"] for node in whole) == 4
 
@@ -103,7 +74,7 @@ def test_the_tree_is_cut(birds: Reader, depth: int) -> None:
     assert without_children(birds.nodes(depth=depth)) == without_children(wanted)
 
 
-def test_each_node_by_itself(birds: Reader) -> None:
+def test_each_node_by_itself(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
     line: list[dict[str, Any]] = []
@@ -119,7 +90,7 @@ def test_each_node_by_itself(birds: Reader) -> None:
         assert birds.get(f"/nodes/{node['id']}/ancestors") == {"items": line[:-1], "next_cursor": None}
 
 
-def test_chunks_below_a_node_hold_text_of_it(birds: Reader) -> None:
+def test_chunks_below_a_node_hold_text_of_it(birds: DocumentReader) -> None:
     chunks = birds.chunks()
     assert len(chunks) > 5
     for node in birds.nodes():
@@ -131,7 +102,7 @@ def test_chunks_below_a_node_hold_text_of_it(birds: Reader) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 200])
-def test_chunks_below_a_node_are_walked(birds: Reader, limit: int) -> None:
+def test_chunks_below_a_node_are_walked(birds: DocumentReader, limit: int) -> None:
     (owls,) = [node["id"] for node in birds.nodes() if node["title"] == "Owls"]
     wanted = birds.chunks(node=owls)
     assert 2 < len(wanted) < birds.document["chunk_count"]
@@ -145,7 +116,7 @@ def test_chunks_below_a_node_are_walked(birds: Reader, limit: int) -> None:
     assert found == wanted
 
 
-def test_each_chunk_by_itself(birds: Reader) -> None:
+def test_each_chunk_by_itself(birds: DocumentReader) -> None:
     chunks = birds.chunks()
     ids = [None, *(chunk["id"] for chunk in chunks), None]
     nodes = {node["id"]: node for node in birds.nodes()}
@@ -158,7 +129,7 @@ def test_each_chunk_by_itself(birds: Reader) -> None:
         assert holder["start"] <= chunk["start"] < chunk["end"] <= holder["end"]
 
 
-def test_offsets_as_browsers_count(birds: Reader) -> None:
+def test_offsets_as_browsers_count(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
 
@@ -187,17 +158,17 @@ def test_offsets_as_browsers_count(birds: Reader) -> None:
 
 @pytest.mark.parametrize("suffix", ["/tree", "/chunks", "/nodes/{node}", "/nodes/{node}/ancestors", "/chunks/{chunk}"])
 @pytest.mark.parametrize("offsets", ["utf8", "UTF16", "", "bytes", "\0"], ids=ascii)
-def test_other_words_for_offsets(birds: Reader, suffix: str, offsets: str) -> None:
+def test_other_words_for_offsets(birds: DocumentReader, suffix: str, offsets: str) -> None:
     path = suffix.format(node=birds.nodes()[0]["id"], chunk=birds.chunks()[0]["id"])
     problem(birds.client.get(birds.path + path, params={"offsets": offsets}), 422, "invalid")
 
 
 @pytest.mark.parametrize("depth", ["-1", "101", "x", "", "1.5", "9" * 5000])
-def test_depths_that_are_none(birds: Reader, depth: str) -> None:
+def test_depths_that_are_none(birds: DocumentReader, depth: str) -> None:
     problem(birds.client.get(f"{birds.path}/tree", params={"depth": depth}), 422, "invalid")
 
 
-def test_ids_of_other_things_are_not_there(birds: Reader, service: Service) -> None:
+def test_ids_of_other_things_are_not_there(birds: DocumentReader, service: Service) -> None:
     """Of another document, another tenant, another version, of nothing, and what is no id: one and the same answer."""
     tenant = service.new_tenant("versions")
     first = reader_of(tenant, "# One\n\nThe first version.", external_id="e")
@@ -344,16 +315,16 @@ def test_a_document_moves_up_the_scopes(tenant: Tenant) -> None:
     ],
     ids=ascii,
 )  # fmt: skip
-def test_scopes_that_are_none(scope_keeper: Reader, scope: Any) -> None:
+def test_scopes_that_are_none(scope_keeper: DocumentReader, scope: Any) -> None:
     problem(scope_keeper.client.patch(scope_keeper.path, json={"scope": scope, "title": "changed"}), 422, "invalid")
     assert scope_keeper.get("") == scope_keeper.document
 
 
 @pytest.fixture(scope="module")
-def scope_keeper(service: Service) -> Reader:
+def scope_keeper(service: Service) -> DocumentReader:
     tenant = service.new_tenant("scopes")
     document = tenant.add_text("Stays in its chat.", chat_id="c", agent_id="a")
-    return Reader(tenant.admin, f"{DOCUMENTS}/{document['id']}", document)
+    return DocumentReader(tenant.admin, f"{DOCUMENTS}/{document['id']}", document)
 
 
 def test_no_two_documents_with_one_identity(tenant: Tenant) -> None:

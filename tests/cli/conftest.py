@@ -1,6 +1,5 @@
 """Directories that Postgres' user can reach, and documents that take a while."""
 
-import itertools
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.protocol_servers.embedding import EmbeddingServer
+from tests.fixtures.postgres import make_directories
 
 WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "oxbow", "peninsula", "quarry", "reef"]
 
@@ -15,15 +15,7 @@ WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "o
 @pytest.fixture(scope="session")
 def new_place(postgres_directory: Path) -> Callable[[], Path]:
     """Makes directories to run commands in."""
-    numbers = itertools.count()
-
-    def make() -> Path:
-        directory = postgres_directory / f"command-{next(numbers)}"
-        directory.mkdir()
-        directory.chmod(0o711)
-        return directory
-
-    return make
+    return make_directories(postgres_directory, "command", 0o711)
 
 
 @pytest.fixture

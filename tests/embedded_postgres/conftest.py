@@ -1,6 +1,5 @@
 """A cluster to start and stop at will, and directories of several kinds."""
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -13,20 +12,13 @@ import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.embedded_postgres.data_directory import FALLBACK_ROOT
+from tests.fixtures.postgres import make_directories
 
 
 @pytest.fixture(scope="session")
 def new_directory(postgres_directory: Path) -> Callable[[], Path]:
     """Makes directories that any user can pass through."""
-    numbers = itertools.count()
-
-    def make() -> Path:
-        directory = postgres_directory / f"directory-{next(numbers)}"
-        directory.mkdir()
-        directory.chmod(0o755)
-        return directory
-
-    return make
+    return make_directories(postgres_directory, "directory", 0o755)
 
 
 @pytest.fixture

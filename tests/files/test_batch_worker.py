@@ -13,28 +13,16 @@ import pytest
 from app.bootstrap import TenantServices
 from app.db.models.files import StoredFile
 from app.db.statements import parse_statement
-from app.embedded_postgres import DatabaseUrls
 from app.files.batches import ATTACH_JOB, FileBatchFiles
 from app.files.service import FileFields
 from app.jobs.queue import JobFailure
 from app.object_store import ObjectMissing, ObjectStoreUnavailable
 from app.principal import Principal, RequestOrigin, Role
-from tests.ingestion.workshop import Workshop, open_workshop, until
+from tests.ingestion.workshop import Workshop, until
 
 DOCUMENTS = parse_statement("select count(*) as documents from document where tenant_id = :t")
 ARCHIVE = "PK\x05\x06" + "\0" * 18
 LEASE = timedelta(minutes=1)
-
-
-@pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, data_dir: Path) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

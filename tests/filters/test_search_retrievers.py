@@ -2,9 +2,8 @@
 
 import json
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +14,6 @@ from app.bootstrap import TenantServices
 from app.db.models.tenant_data import DocumentRow
 from app.documents.repository import DocumentRowFilters
 from app.documents.types import DocumentFields, ProvidedChunk
-from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInputError
 from app.filters import CompiledFilter, compile_filter
 from app.ids import encode_id
@@ -27,7 +25,7 @@ from app.retrieval.types import IndexRef, SearchRequest
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import passes, random_filter, random_metadata
 from tests.fixtures.trees import read_tree
-from tests.ingestion.workshop import Workshop, add_text, open_workshop
+from tests.ingestion.workshop import Workshop, add_text
 
 RANDOM_DOCUMENTS, RANDOM_FILTERS = 30, 120
 STRATEGIES = ("dense", "lexical")
@@ -58,13 +56,6 @@ class FilteredTenant:
         ways.append(await self.listed(expression))
         assert ways[0] == ways[1] == ways[2]
         return ways[0]
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    data_dir: Path = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

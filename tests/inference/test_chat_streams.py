@@ -1,7 +1,7 @@
 """A chat model's text as it comes: in pieces of any size, stalling, breaking off, given up."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,12 +13,6 @@ from harness.protocol_servers.chat import ChatServer, Failing
 HELLO = [ChatMessage("user", "hello, café 🚗")]
 SAID = "You said: hello, café 🚗"
 AMPLE = 30.0
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Pictures into words over HTTP: what is sent, what is believed, what is tried again."""
 
 import io
-from collections.abc import Iterator
 
 import pytest
 from PIL import Image
@@ -9,12 +8,6 @@ from PIL import Image
 from app.inference.vision import VisionRejected, VisionUnavailable
 from app.inference.vision.openai_vision import MAX_ATTEMPTS, MAX_CHARACTERS, OpenAIVision
 from harness.protocol_servers.chat import ChatServer, Failing
-
-
-@pytest.fixture
-def server() -> Iterator[ChatServer]:
-    with ChatServer() as running:
-        yield running
 
 
 def red() -> bytes:

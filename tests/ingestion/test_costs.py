@@ -2,28 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
-from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from harness.protocol_servers.embedding import text_tokens
-from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
+from tests.ingestion.workshop import Workshop, add_text, until
 
 PROSE = "\n\n".join(
     f"Paragraph {number} tells of harbours. It rained in the fjord for {number} days. Kelp grows on granite." * 8
     for number in range(40)
 )
-
-
-@pytest.fixture(scope="module")
-async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    data_dir: Path = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data_dir) as opened:
-        yield opened
 
 
 @pytest.fixture

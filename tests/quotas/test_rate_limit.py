@@ -2,19 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID
 
 import pytest
 
-from app.db.models.control_plane import TenantRow
 from app.db.session import Database
-from app.embedded_postgres import DatabaseUrls
 from app.ids import generate_id
 from app.quotas.rate_limit import PREFETCH_WINDOW_SECONDS, LocalBucket, SearchRateLimiter
 from app.quotas.types import NO_KEY, RateLimitExceeded
 from harness.manual_clock import ManualClock
+from tests.quotas.conftest import add_tenant
 
 SLOW = 0.01
 
@@ -28,25 +26,6 @@ class CountingRateLimiter(SearchRateLimiter):
     async def _prefetch(self, local_bucket: LocalBucket, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
         self.asked += 1
         await SearchRateLimiter._prefetch(self, local_bucket, tenant_id, bucket_id, rate)
-
-
-@pytest.fixture
-async def connected(database: DatabaseUrls) -> AsyncIterator[Database]:
-    made = Database.connect(database.app, pool_size=4)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def tenant_id(connected: Database) -> UUID:
-    return await new_tenant(connected)
-
-
-async def new_tenant(database: Database) -> UUID:
-    tenant_id = generate_id()
-    async with database.transaction(tenant_id) as session:
-        session.add(TenantRow(id=tenant_id, name="a tenant"))
-    return tenant_id
 
 
 async def admitted(rates: SearchRateLimiter, tenant_id: UUID, rate: float, *, bucket: UUID = NO_KEY) -> bool:
@@ -66,7 +45,7 @@ async def test_processes_share_one_bucket(connected: Database, tenant_id: UUID) 
 
 async def test_tenants_and_keys_have_buckets_of_their_own(connected: Database, tenant_id: UUID) -> None:
     rates, key = SearchRateLimiter(connected), generate_id()
-    for tenant in (tenant_id, await new_tenant(connected)):
+    for tenant in (tenant_id, await add_tenant(connected)):
         for bucket in (NO_KEY, key):
             assert await admitted(rates, tenant, SLOW, bucket=bucket)
             assert not await admitted(rates, tenant, SLOW, bucket=bucket)

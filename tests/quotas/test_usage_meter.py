@@ -1,13 +1,11 @@
 """The meter: what is counted in memory is written once, and not lost where the database is away for a while."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
-from app.db.models.control_plane import TenantRow
 from app.db.session import Database, DatabaseUnavailable
 from app.embedded_postgres import DatabaseUrls
 from app.ids import generate_id
@@ -15,21 +13,6 @@ from app.quotas.repository import QuotaRepository
 from app.quotas.types import NO_KEY, Usage
 from app.quotas.usage_meter import UsageMeter
 from tests.db.test_broken_connections import cutting
-
-
-@pytest.fixture
-async def connected(database: DatabaseUrls) -> AsyncIterator[Database]:
-    made = Database.connect(database.app, pool_size=4)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def tenant_id(connected: Database) -> UUID:
-    made = generate_id()
-    async with connected.transaction(made) as session:
-        session.add(TenantRow(id=made, name="a tenant"))
-    return made
 
 
 async def read(database: Database, tenant_id: UUID) -> list[tuple[UUID, Usage]]:

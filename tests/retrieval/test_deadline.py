@@ -64,8 +64,8 @@ class DependentService:
         self.link.release()
         self.chat.reset()
         self.embedding.reset()
-        self.reranker.heal()
-        self.site.mend()
+        self.reranker.reset()
+        self.site.reset()
         end = time.monotonic() + RECOVERY_SECONDS
         while True:
             reply = self.search(rerank=True, timeout_seconds=30)
