@@ -22,6 +22,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
 COPY samples samples
 COPY clients clients
+COPY carrel carrel
 COPY app app
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/carrel/bin/pip install --no-deps --no-index dist/*.whl

@@ -9,5 +9,3 @@ import os
 
 # onnxruntime reports to its vendor unless this variable is set before its import; child processes inherit it.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-
-__version__ = "0.1.0"

@@ -8,7 +8,6 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.middleware.cors import CORSMiddleware
 
-from app import __version__
 from app.api import api_docs, dify, health, mcp, openai, v1
 from app.api.http import problems
 from app.api.http.admission import AdmissionControl
@@ -16,6 +15,7 @@ from app.api.http.idempotency import REPLAYED_HEADER
 from app.api.http.middleware import BodyLimitMiddleware, RequestMiddleware
 from app.bootstrap import Resources
 from app.cleanup.sweeper import run_temp_file_sweeper
+from carrel import __version__
 
 CORS_ALLOWED_HEADERS = [
     "Authorization",

@@ -66,7 +66,7 @@ async def main():
     scores = await reranker.rerank("engines weaving", texts, top_n=3, timeout_seconds=5)
     tree = build_tree(parsed)
     async with create_chunk_tools(embedder) as tools:
-        options = parse_chunker_options("paragraphs", {"least_characters": 40}, loc=())
+        options = parse_chunker_options("paragraphs", {"min_characters": 40}, loc=())
         chunking = Chunking("paragraphs", 100, 0, options)
         drafts, counts = await asyncio.to_thread(chunk_document, tree, chunking, tools)
     vectors = (await embedder.embed_documents(["Analytical engines", "weaving", "engines"])).vectors

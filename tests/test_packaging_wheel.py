@@ -32,9 +32,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"app", "carrel_client"}
-    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app").rglob("*.py")}
-    assert sources <= names
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"app", "carrel", "carrel_client"}
+    sources = {
+        path.relative_to(ROOT).as_posix() for package in ("app", "carrel") for path in (ROOT / package).rglob("*.py")
+    }
+    assert sources | {"app/py.typed", "carrel/py.typed"} <= names
     revisions = {f"app/_migrations/versions/{path.name}" for path in (ROOT / "migrations/versions").glob("*.py")}
     assert revisions
     sql = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/db/sql").rglob("*.sql")}

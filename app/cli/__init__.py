@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 from carrel_client import CarrelError
 
-from app import __version__
 from app.cli.commands import LazyCommandGroup
 from app.errors import AppError
 from app.settings import SettingsError
+from carrel import __version__
 
 app = typer.Typer(
     cls=LazyCommandGroup,

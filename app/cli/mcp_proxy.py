@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import httpx2
 import typer
 
-from app import __version__
 from app.cli.endpoint import connect, resolve_endpoint
 from app.cli.runtime_state import Credentials
+from carrel import __version__
 
 if TYPE_CHECKING:
     from mcp.client import Client

@@ -1,4 +1,4 @@
-"""The nouns of ingestion: what a parser yields, the document tree, and what a chunker makes of it."""
+"""Types of ingestion: parsed documents, the document tree, chunk drafts, limits and errors."""
 
 from array import array
 from collections.abc import Mapping
@@ -10,17 +10,21 @@ from app.errors import AppError
 from app.warnings import ServiceWarning
 
 MAX_NODES = 250_000
-"""Nodes of a document tree, whether a parser, a chunker or an archive makes them: each takes memory by itself."""
+"""Maximum number of nodes of a document tree, whether a parser, a chunker or an archive creates them."""
 
 MAX_CHUNKS = 100_000
-"""Chunks of one document: text, vector and words of all of them are in memory until they are stored."""
+"""Maximum number of chunks of one document: texts, vectors and terms are in memory until the chunks are stored."""
 
 MAX_PIECES = 1_000_000
-"""Sentences, rows, lines and parts of them that a chunker puts together into chunks."""
+"""Maximum number of sentences, rows, lines and parts of them that a chunker packs into chunks."""
 
 
 class BlockKind(StrEnum):
-    """What a parser can tell apart."""
+    """Kind of a block of a parsed document.
+
+    A RECORD is a row that is complete by itself, such as a question with its answer. Each RECORD and each IMAGE becomes
+    a chunk of its own.
+    """
 
     HEADING = "heading"
     PARAGRAPH = "paragraph"
@@ -34,10 +38,15 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LineLayout:
-    """Where lines of a text stand on a page: six numbers a line, its range of the text and its box x0, y0, x1, y1.
+    """Position of the lines of a text on a page.
 
-    Boxes and the page's size are in tenths of a point, from the top left corner of the page as it is shown. Lines come
-    in the order of the text.
+    All lengths are in tenths of a point, from the top left corner of the page as it is displayed.
+
+    Attributes:
+        width: Width of the page.
+        height: Height of the page.
+        lines: Six numbers for each line, in the order of the text: start and end of its range of the text, and its
+            box x0, y0, x1, y1.
     """
 
     width: int
@@ -47,14 +56,20 @@ class LineLayout:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One run of text in reading order, already cleaned (NFKC, no NUL, no trailing spaces, never empty).
+    """Block of text of a parsed document, such as a heading, a paragraph or a table.
 
-    ``level`` counts headings from 1 and is 0 for anything else. ``page``, ``slide`` and ``sheet`` count from 1; a
-    format without them leaves them None. A block never crosses one of them. Where lines are ``line_layout`` is told
-    of PDFs
-    alone. A RECORD is a row that says all about its thing, such as a question with its answer: it becomes a chunk of
-    its own. So does a PICTURE, whose ``image_index`` is its place among the document's pictures; its text stands in for
-    what a model will say of it.
+    A block never crosses a page, a slide or a sheet.
+
+    Attributes:
+        kind: Kind of the block.
+        text: Clean text: NFKC, without NUL and trailing spaces, not empty. ``BlockList.add`` cleans it. The text of an
+            image is a placeholder for the description that a vision model writes.
+        level: Level of a heading, from 1; 0 for any other kind.
+        page: Page number from 1; None if the format has no pages.
+        slide: Slide number from 1; None if the format has no slides.
+        sheet: Sheet number from 1; None if the format has no sheets.
+        image_index: Index of an image in ``ParsedDocument.images``; None for any other kind.
+        line_layout: Position of the lines on the page; PDF files only.
     """
 
     kind: BlockKind
@@ -68,13 +83,20 @@ class Block:
 
     @property
     def node_count(self) -> int:
-        """The number of nodes that the block becomes: a heading is a section and its first paragraph."""
+        """Number of tree nodes of the block: a heading becomes a section and its first paragraph."""
         return 2 if self.kind is BlockKind.HEADING else 1
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """A picture of a document, made anew from its pixels: PNG or JPEG, of a size that models look at."""
+    """Image of a document, encoded again from its pixels.
+
+    Attributes:
+        media_type: ``image/png`` or ``image/jpeg``.
+        width: Width in pixels.
+        height: Height in pixels.
+        data: Bytes of the file.
+    """
 
     media_type: str
     width: int
@@ -84,10 +106,15 @@ class EncodedImage:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A parser's whole answer. ``warnings`` are for the document's owner.
+    """Result of a parser.
 
-    A plain string among the ``warnings`` of a plugin gets the code ``plugin_warning``. ``images`` are there where they
-    were asked for; one that no block names is not wanted.
+    Attributes:
+        blocks: Blocks in reading order.
+        title: Title of the document; None if the file has none.
+        page_count: Number of pages or slides; None if the format has neither.
+        warnings: Warnings for the owner of the document. A plugin may use plain strings; they get the code
+            ``plugin_warning``.
+        images: Images of the document if ``ParseOptions.needs_images`` is true. A block refers to each of them.
     """
 
     blocks: list[Block]
@@ -98,10 +125,10 @@ class ParsedDocument:
 
 
 class NodeKind(StrEnum):
-    """Levels of the document tree.
+    """Kind of a node of the document tree.
 
-    Sentences lie in a paragraph, and only where the chunker works with them. A TOPIC is what a chunker keeps together
-    of a section's text: it lies over the paragraphs there, as a further child of the section behind all others.
+    A paragraph has sentences as children only if the chunker needs them. A TOPIC is a run of text inside one section
+    about one subject. Topics are the last children of their section and overlap its paragraphs.
     """
 
     DOCUMENT = "document"
@@ -113,11 +140,25 @@ class NodeKind(StrEnum):
 
 @dataclass(slots=True)
 class TreeNode:
-    """A node of the document tree; ``start`` and ``end`` are code-point offsets into ``DocumentTree.text``.
+    """Node of the document tree.
 
-    ``path`` is the position from the root (``()`` for the document, ``(0, 2)`` for the third child of its first child):
-    it makes the node's id stable. A section's title is its heading's text, which is also its first paragraph node's
-    text range, so that the ranges of a section's children cover it.
+    The first child of a section with a heading is a paragraph with the text of the heading.
+
+    Attributes:
+        kind: Kind of the node.
+        level: Level of a section's heading, from 1; 0 for any other node.
+        start: First character, as an offset in code points into ``DocumentTree.text``.
+        end: Offset behind the last character.
+        path: Position from the root: ``()`` for the document, ``(0, 2)`` for the third child of its first child. The
+            node's id depends on the path.
+        title: Text of a section's heading; None for any other node.
+        page: First page, from 1; None if the format has no pages.
+        page_end: Last page.
+        slide: Slide number from 1; None if the format has no slides.
+        sheet: Sheet number from 1; None if the format has no sheets.
+        block: Kind of block of a paragraph node; None for any other node.
+        image_index: Index of an image in ``ParsedDocument.images``; None for any other node.
+        children: Child nodes in reading order, topics last.
     """
 
     kind: NodeKind
@@ -137,9 +178,13 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class DocumentTree:
-    """The stored text of a document (blocks joined by a blank line) and the tree over it.
+    """Stored text of a document with its tree.
 
-    ``line_layout`` are the lines of each page that has some; ``warnings`` are for the document's owner.
+    Attributes:
+        text: Texts of the blocks, joined by blank lines.
+        root: Node of the whole document.
+        line_layouts: Position of the lines, by page number.
+        warnings: Warnings for the owner of the document.
     """
 
     text: str
@@ -150,11 +195,18 @@ class DocumentTree:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDraft:
-    """A chunk before it has an id or a vector.
+    """Chunk of a document without an id and a vector.
 
-    ``text`` is the raw passage, ``text == tree.text[start:end]``; ``section_titles`` the headings above it, outermost
-    first; ``node_path`` the path of its topic where the chunker makes topics, else of the smallest tree node that
-    holds it; ``metadata`` what its owner said of it alone.
+    Attributes:
+        text: Text of the chunk, equal to ``DocumentTree.text[start:end]``.
+        start: First character, as an offset in code points.
+        end: Offset behind the last character.
+        section_titles: Headings above the chunk, outermost first.
+        page: First page, from 1; None if the format has no pages.
+        page_end: Last page.
+        slide: Slide number from 1; None if the format has no slides.
+        node_path: Path of the topic that the chunk belongs to, or of the smallest node that contains the chunk.
+        metadata: Metadata of this chunk, in addition to that of the document.
     """
 
     text: str
@@ -169,7 +221,7 @@ class ChunkDraft:
 
 
 class IngestionError(AppError):
-    """The document could not be ingested. ``code`` is one of API.md's words for a failed document."""
+    """The document could not be ingested."""
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
@@ -260,7 +312,7 @@ class ParserKilled(ParserOutOfMemory):
 
 
 class ChunkerFailed(IngestionError):
-    """The chunker made something that is no chunk."""
+    """The chunker returned an invalid chunk."""
 
     code = "chunker_failed"
 

@@ -1,4 +1,4 @@
-"""The course of one search: the time it has, and what is told of it afterwards."""
+"""State of one search: deadline, warnings, timings and background tasks."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ NO_EXTRA_QUERIES = "There was no time left for further queries: only what was as
 
 
 def get_failure_reason(error: Exception) -> str:
-    """Why something did not answer, in a word for machines."""
+    """Return the reason of a failure, as a word for machines."""
     if isinstance(error, TimeoutError):
         return "timeout"
     return error.code if isinstance(error, AppError) else "failed"
@@ -27,18 +27,24 @@ def get_failure_reason(error: Exception) -> str:
 
 @dataclass(slots=True)
 class DatabaseBudget:
-    """Seconds of the database that the lanes of one search have left, whatever time its caller gives."""
+    """Seconds of database time that the retrievers of one search have left, whatever the caller's timeout."""
 
     remaining_seconds: float = time_budget.MAX_DATABASE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRun:
-    """``deadline`` is in seconds of ``time.monotonic``; ``plans`` are by search index, where they are asked for.
+    """Deadline, timings, warnings and background tasks of one search.
 
-    ``warnings`` tell what was left out of the search, ``notices`` what else the caller should know; ``degraded_steps``
-    is what did not fit or did not answer, and why, both as words for machines. ``background_tasks`` is what goes on
-    beside it. ``database_budget`` is shared by all parts of the course.
+    Attributes:
+        deadline: End of the search, in seconds of ``time.monotonic``.
+        warnings: Sentences for the caller about parts that were not searched.
+        notices: Sentences for the caller about anything else; the results are complete.
+        timings_ms: Milliseconds of each step.
+        plans: Plans of the retrievers by search index, if the caller requested them.
+        degraded_steps: Steps that the search was done without, each with the reason, as words for machines.
+        background_tasks: Tasks that run while the search continues.
+        database_budget: Database time that is left, shared by all parts of the search.
     """
 
     deadline: float
@@ -52,17 +58,17 @@ class SearchRun:
 
     @classmethod
     def from_timeout(cls, timeout_seconds: float) -> Self:
-        """Beginning now, with so many seconds to go."""
+        """Start a search that ends after ``timeout_seconds``."""
         return cls(time.monotonic() + timeout_seconds)
 
     @property
     def remaining_seconds(self) -> float:
-        """Seconds left, never less than none."""
+        """Seconds until the deadline, at least 0."""
         return max(0.0, self.deadline - time.monotonic())
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """What an error says of the search that it ends."""
+        """Fields that an error adds when it ends the search."""
         return {"timings_ms": self.timings_ms, "degraded": self.degraded_steps}
 
     def compute_database_timeout(self, share: float) -> float:
@@ -84,51 +90,51 @@ class SearchRun:
             )
 
     def warn(self, message: str) -> None:
-        """Tell the caller, once, what is not searched."""
+        """Add a warning for the caller, once, about a part that is not searched."""
         if message not in self.warnings:
             self.warnings.append(message)
 
     def add_notice(self, message: str) -> None:
-        """Tell the caller, once, what is searched all the same."""
+        """Add a notice for the caller, once. The results count as complete."""
         if message not in self.notices:
             self.notices.append(message)
 
     def degrade(self, step: DegradableStep, reason: str) -> None:
-        """Say that the search goes on without it, or without some of it; the first reason stands."""
+        """Record that the search continues without a step, or without a part of it. The first reason counts."""
         self.degraded_steps.setdefault(step, reason)
 
     def with_time_share(self, share: float, *, max_seconds: float | None = None) -> Self:
-        """The same course with only this share of the time left, and no more than ``max_seconds``."""
+        """Return a copy whose deadline leaves a share of the remaining time, and at most ``max_seconds``."""
         seconds = self.remaining_seconds * share
         return replace(
             self, deadline=time.monotonic() + (seconds if max_seconds is None else min(max_seconds, seconds))
         )
 
     def start_background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin what is waited for later."""
+        """Start a task that ends with the search at the latest."""
         task = asyncio.create_task(work)
         task.add_done_callback(_consume_exception)
         self.background_tasks.append(task)
         return task
 
     def cancel_background(self) -> None:
-        """Nothing that was begun beside the search outlives it."""
+        """Cancel all background tasks."""
         for task in self.background_tasks:
             task.cancel()
 
     def reset(self) -> None:
-        """Nothing that was told so far counts any more, but the time that it took."""
+        """Cancel the background tasks and forget everything collected so far, except the timings."""
         self.cancel_background()
         for collected in (self.warnings, self.notices, self.plans, self.degraded_steps, self.background_tasks):
             collected.clear()
 
     def time_step(self, step: str) -> "StepTimer":
-        """Count what the block takes to ``timings_ms[step]``, whatever its end."""
+        """Return a context manager that adds the time of its block to ``timings_ms[step]``."""
         return StepTimer(self.timings_ms, step)
 
 
 class StepTimer:
-    """The block that ``SearchRun.time_step`` counts: a class, because a generator takes several times as long."""
+    """Context manager of ``SearchRun.time_step``: a class, because a generator takes several times as long."""
 
     __slots__ = ("_started", "_step", "_timings_ms")
 
@@ -144,11 +150,11 @@ class StepTimer:
 
 
 async def gather(work: Sequence[Awaitable[T]]) -> list[T]:
-    """All at the same time; one alone, the usual case, is not worth a task."""
+    """Await all at the same time. A single awaitable, the usual case, gets no task."""
     return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 
 
 def _consume_exception(task: asyncio.Task[Any]) -> None:
-    """Where the search has failed before it was waited for, its own failure is no news."""
+    """Read the error of a task that nothing awaits any more, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""The nouns of retrieval: what is asked, what is found, and the room's errors."""
+"""Types of retrieval: requests, queries, hits, results and errors."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,29 +18,34 @@ from app.retrieval.routes import RoutingOptions
 from app.times import to_utc_time
 
 ChunkKey = bytes
-"""What names a chunk to the lanes: the 16 bytes of its search index and the 16 of its id, in the order of both.
+"""Key of a chunk in a ranking: the 16 bytes of its search index followed by the 16 bytes of its id.
 
-A ranking looks keys up a thousand times: bytes keep their hash, which a pair of UUIDs makes anew each time.
+A ranking looks up keys a thousand times. Bytes cache their hash; a pair of UUIDs computes it each time.
 """
 RetrieverName = Literal["dense", "lexical"]
 DegradableStep = Literal["rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy"]
-"""What a search can be answered without."""
-# Of all widened texts of an answer together.
+"""Step that a search can be answered without."""
 MAX_EXPANDED_CHARACTERS = 2_000_000
+"""Maximum number of characters of all expanded texts of one result together."""
 
 NamedTransformer = str | tuple[str, Mapping[str, Any]]
-"""A transformer by its name, with or without options."""
+"""Name of a transformer, or a pair of its name and its options."""
 
 
 class SearchUnavailable(UnavailableError):
-    """No lane can answer now; try again."""
+    """No retriever can answer now; try again."""
 
     code = "search_unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation; ``role`` is customer, user, agent, assistant, tool or system."""
+    """Message of a conversation.
+
+    Attributes:
+        role: ``customer``, ``user``, ``agent``, ``assistant``, ``tool`` or ``system``.
+        content: Text of the message.
+    """
 
     role: str
     content: str
@@ -48,9 +53,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """What is searched for: words, a picture, or a vector of unit length with or without words.
+    """Query of a search: a text, an image, or a vector with or without a text.
 
-    ``loc`` is where the caller wrote it; an ``is_extra`` one was made beside what was asked, and may be left out.
+    Attributes:
+        text: Text of the query; None if the query has none.
+        vector: Vector of unit length that the caller provided; None if the query has to be embedded.
+        image: Image to search with; None if the query has none.
+        loc: Location of the query in the request, for error messages.
+        is_extra: Whether a transformer added the query; such a query is dropped if the time is short.
     """
 
     text: str | None = None
@@ -62,11 +72,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """How the text of a result is widened: so many neighbours on each side, its section, or its parent.
+    """Expansion of the text of a result.
 
-    The text never grows beyond ``max_characters``; of more, that part is taken which has the passage in its middle.
-    With ``merge_share`` a parent comes only where at least this share of its passages is among the best, and as a
-    whole.
+    Attributes:
+        kind: ``window``: neighbour chunks; ``section``: the section; ``parent``: the parent node.
+        window: Number of neighbour chunks on each side.
+        max_characters: Maximum length of the text. A longer text is cut so that the chunk is in the middle.
+        merge_share: Auto-merging: a parent replaces its chunks only if at least this share of them is among the best
+            results, and only as a whole. None expands every result.
     """
 
     kind: Literal["window", "section", "parent"]
@@ -75,7 +88,7 @@ class Expansion:
     merge_share: float | None = None
 
     def limit_characters(self, hit_count: int) -> Self:
-        """The same, so that the texts of so many hits are not too much."""
+        """Return a copy with a lower limit, so that the texts of all hits stay within the limit of one result."""
         return replace(self, max_characters=min(self.max_characters, MAX_EXPANDED_CHARACTERS // hit_count))
 
 
@@ -112,7 +125,13 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reformulation:
-    """What a conversation was understood as: the query, why, and the places of the messages that matter to it."""
+    """Query that a conversation was reformulated to.
+
+    Attributes:
+        query: The query, complete by itself.
+        analysis: Analysis of the conversation in words; empty if it was not requested.
+        related: Indexes of the messages that matter to the query.
+    """
 
     query: str
     analysis: str = ""
@@ -120,7 +139,7 @@ class Reformulation:
 
 
 class IndexRef(NamedTuple):
-    """The knowledge base of a search index, of the system tenant where it is shared; hits count ``weight`` times."""
+    """Knowledge base of a search index, with its owner and the factor for the scores of its hits."""
 
     tenant_id: UUID
     name: str
@@ -129,33 +148,51 @@ class IndexRef(NamedTuple):
 
 @dataclass(frozen=True)
 class LazyMetadata:
-    """What a lane was stamped with, or metadata, as the database wrote it: much of what is read becomes no result.
+    """Metadata as JSON of the database, decoded at the first access: most rows that are read become no result.
 
-    It is decoded when something of it is first looked at.
+    Attributes:
+        raw_json: JSON object of the metadata.
     """
 
     raw_json: str
 
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any]) -> Self:
-        """Of what is not stored."""
+        """Encode metadata that is not stored in the database."""
         return cls(json.dumps(entries))
 
     @cached_property
     def entries(self) -> dict[str, Any]:
-        """Metadata, and names that begin with ``$``, which are reserved."""
+        """Metadata of the caller and reserved fields, whose names start with ``$``."""
         decoded: dict[str, Any] = json.loads(self.raw_json)
         return decoded
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """The caller's metadata."""
+        """Metadata of the caller, without reserved fields."""
         return {key: value for key, value in self.entries.items() if not key.startswith("$")}
 
 
 @dataclass(frozen=True, slots=True)
 class HitChunk:
-    """What a search tells of a chunk; ``ordinal`` is the API's chunk_index, ``node_path`` leads from the root."""
+    """Chunk of a hit.
+
+    Attributes:
+        id: Id of the chunk.
+        version: Version of the document.
+        ordinal: Index of the chunk in its document, from 0; ``chunk_index`` in the API.
+        content: Text of the chunk.
+        start: First character in the stored text, as an offset in code points.
+        end: Offset behind the last character.
+        page: First page, from 1; None if the format has no pages.
+        page_end: Last page.
+        slide: Slide number from 1; None if the format has no slides.
+        section_titles: Headings above the chunk, outermost first.
+        node_path: Path of the chunk's node from the root.
+        image_ordinal: Index of the image that the chunk describes; None if the chunk is text.
+        media_type: Media type of that image.
+        metadata: Metadata of the document and the chunk, with reserved fields.
+    """
 
     id: UUID
     version: int
@@ -174,22 +211,26 @@ class HitChunk:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The metadata of the document, with its own."""
+        """Metadata of the document and the chunk."""
         return self.metadata.attributes
 
     @property
     def flags(self) -> list[str]:
-        """What in it speaks to a model."""
+        """Kinds of suspected prompt injection in the text."""
         flags: list[str] = self.metadata.entries.get("$suspicious", [])
         return flags
 
 
 @dataclass(frozen=True, slots=True)
 class HitDocument:
-    """What a search tells of the chunk's document; ``own_metadata`` is its metadata, where the chunk's stamp has others
-    beside.
+    """Document of a hit.
 
-    ``tenant_id`` is the system tenant's where it is shared.
+    Attributes:
+        tenant_id: Owner of the document; the system tenant if it is shared.
+        id: Id of the document.
+        chunk_count: Number of chunks of the document.
+        metadata: Metadata of the document with reserved fields, and with that of the chunk.
+        own_metadata: Metadata of the document alone, if the chunk has metadata of its own; else None.
     """
 
     tenant_id: UUID
@@ -200,39 +241,45 @@ class HitDocument:
 
     @property
     def source(self) -> str:
-        """Its name."""
+        """Name of the document, usually a file name."""
         name: str = self.metadata.entries["$source"]
         return name
 
     @property
     def title(self) -> str | None:
-        """Where it has one."""
+        """Title of the document; None if it has none."""
         return self.metadata.entries.get("$title")
 
     @property
     def source_uri(self) -> str | None:
-        """Where it is from."""
+        """Address that the document comes from; None if the uploader gave none."""
         return self.metadata.entries.get("$source_uri")
 
     @property
     def source_created_at(self) -> datetime | None:
-        """What it says of itself."""
+        """Time at which the source was created; None if the uploader gave none."""
         created = self.metadata.entries.get("$source_created_at")
         return None if created is None else to_utc_time(datetime.fromisoformat(created))
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The caller's metadata."""
+        """Metadata of the document, without reserved fields."""
         return self.metadata.attributes if self.own_metadata is None else self.own_metadata.entries
 
     @property
     def effective_date(self) -> datetime:
-        """What it says of itself, else when it was first uploaded."""
+        """``source_created_at``, or the time of the first upload if that is None."""
         return self.source_created_at or get_creation_time(self.id)
 
 
 class Scores(NamedTuple):
-    """A chunk's cosine and BM25, best of all queries, None where the lane did not find it; what both were fused to."""
+    """Scores of a chunk from the retrievers, the best of all queries.
+
+    Attributes:
+        dense: Cosine; None if the dense retriever did not find the chunk.
+        lexical: BM25 score; None if the lexical retriever did not find the chunk.
+        fused: Score after fusion; None if the strategy does not fuse.
+    """
 
     dense: float | None
     lexical: float | None
@@ -243,7 +290,7 @@ NO_SCORES = Scores(None, None, None)
 
 
 class RetrieverRank(NamedTuple):
-    """Rank of a chunk in the results of one retriever for one query; ``rank`` counts from 1."""
+    """Rank of a chunk, from 1, in the ranked list of one retriever for the query with an index from 0."""
 
     query: int
     retriever: RetrieverName
@@ -252,7 +299,7 @@ class RetrieverRank(NamedTuple):
 
 
 class TextSpan(NamedTuple):
-    """A text, and its range of the document's stored text."""
+    """Text with its range of the stored text of the document, in code points."""
 
     text: str
     start: int
@@ -261,11 +308,23 @@ class TextSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A found chunk with its document; ``expanded_span`` is what its text was widened to, ``ranks`` are there to
-    explain.
+    """Chunk that a search found, with its document and scores.
 
-    The chunk and the document of a hit that ``is_external``, from an HTTP source, are not stored here: their ids only
-    order hits.
+    The class is frozen: change a score with ``dataclasses.replace(hit, score=...)``.
+
+    Attributes:
+        key: Key of the chunk in a ranking.
+        chunk: The chunk.
+        document: Its document.
+        knowledge_base: Name of the knowledge base.
+        score: Score of the strategy; a higher score is better.
+        similarity: Highest cosine with any of the queries; None if it is not known.
+        scores: Scores of the retrievers.
+        expanded_span: Expanded text; None if the text was not expanded.
+        vector: Vector of the chunk, if the caller requested it.
+        ranks: Ranks in the lists of the retrievers, if the caller requested an explanation.
+        is_external: Whether the hit comes from an HTTP source. Its chunk and document are not stored; their ids only
+            give an order.
     """
 
     key: ChunkKey
@@ -282,19 +341,19 @@ class Hit:
 
     @property
     def text_span(self) -> TextSpan:
-        """The text to show."""
+        """Text of the result: the expanded text, or that of the chunk."""
         return self.expanded_span or TextSpan(self.chunk.content, self.chunk.start, self.chunk.end)
 
     @property
     def size_bytes(self) -> int:
-        """About how many bytes it has in a reply, which may tell metadata as the chunk's and as the document's."""
+        """Approximate number of bytes in a response, which may contain the metadata twice."""
         own_metadata, vector = self.document.own_metadata, self.vector
         metadata = 2 * len(self.chunk.metadata.raw_json) + (0 if own_metadata is None else len(own_metadata.raw_json))
         return len(self.text_span.text) + metadata + (0 if vector is None else 12 * len(vector))
 
     @property
     def citation(self) -> str:
-        """For people: the source and where in it."""
+        """Citation for people: the source with the page or slide."""
         chunk, source = self.chunk, self.document.source
         if chunk.slide is not None:
             return f"{source}, slide {chunk.slide}"
@@ -306,12 +365,12 @@ class Hit:
 
 
 def round_score(score: float) -> float:
-    """As callers see it: what ties there is a tie."""
+    """Round a score to the digits that callers see, so that ties there are ties here."""
     return round(score, 6)
 
 
 def get_sort_key(hit: Hit) -> tuple[float, UUID, int]:
-    """What hits are sorted by: best first, ties by document and chunk_index."""
+    """Return the sort key of a hit: best score first, ties by document and chunk index."""
     return -round_score(hit.score), hit.document.id, hit.chunk.ordinal
 
 

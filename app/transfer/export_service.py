@@ -13,7 +13,6 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from app import __version__
 from app.audit.types import AuditAction, AuditEvent
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
@@ -38,6 +37,7 @@ from app.transfer.document_writer import DocumentNotWritable, DocumentWriter
 from app.transfer.repository import DocumentSnapshot, StoredText, TransferRepository
 from app.transfer.tar import END_MARKER, build_header, build_member, build_padding
 from app.transfer.types import FORMAT, FORMAT_VERSION, MAX_PART_BYTES, ExportInterrupted
+from carrel import __version__
 
 PAGE_SIZE = 500
 # Of versions of prompts: the texts go along, and are counted anew.

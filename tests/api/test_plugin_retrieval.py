@@ -22,8 +22,7 @@ OTHER = "Bicycles are at the gate."
 STRATEGY = """
 import asyncio
 from dataclasses import replace
-from app.retrieval.strategies import hybrid
-from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, Strategy
+from carrel.plugins.strategies import HybridOptions, NoStrategyOptions, SearchContext, Strategy, run_hybrid
 from pydantic import BaseModel
 
 class Loose(BaseModel):
@@ -39,7 +38,7 @@ STRATEGY = {made}
 """
 TRANSFORMER = """
 import asyncio
-from app.retrieval.transformers.transformer import NoTransformerOptions, TransformResult, Transformer
+from carrel.plugins.transformers import NoTransformerOptions, Transformer, TransformResult
 
 async def run(context, options):
     {body}
@@ -121,7 +120,7 @@ def test_an_agent_has_one_of_a_plugin_until_it_has_gone(plugins: Plugins, tenant
     strategy(
         plugins,
         "s_agent",
-        "return [replace(h, score=-h.score) for h in await hybrid.run(context, hybrid.HybridOptions())]",
+        "return [replace(h, score=-h.score) for h in await run_hybrid(context, HybridOptions())]",
     )
     binding = {"knowledge_bases": ["default"], "strategy": "mine"}
     assert tenant.admin.put("/v1/agents/agt", json=binding).status_code in (200, 201)
@@ -159,7 +158,7 @@ def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant:
         ("s_raises", "raise KeyError"),
         ("s_nothing", "return None"),
         ("s_dicts", "return [{'text': 'x'}]"),
-        ("s_nan", "return [replace(h, score=float('nan')) for h in await hybrid.run(context, hybrid.HybridOptions())]"),
+        ("s_nan", "return [replace(h, score=float('nan')) for h in await run_hybrid(context, HybridOptions())]"),
         ("s_late", "await asyncio.sleep(3600)"),
     ],
 )
@@ -211,7 +210,7 @@ def test_a_strategy_may_name_transformers(
         )
 
     chat.reply = reply
-    made = f"Strategy('mine', 'Mine.', hybrid.HybridOptions, hybrid.run, transformers=lambda options: {named})"
+    made = f"Strategy('mine', 'Mine.', HybridOptions, run_hybrid, transformers=lambda options: {named})"
     strategy(plugins, module, "return []", made)
     found = ask(tenant, strategy="mine")
     assert (found["queries"], sorted(texts(found))) == (queries, sorted([OLD, NEW]))

@@ -14,6 +14,8 @@ LINT = Path(sys.executable).with_name("lint-imports")
 # Lines that break exactly what the contract of that id forbids; the lazy ones are inside a function.
 VIOLATIONS = {
     "stack": ("db/wrong.py", "from app.documents import scopes\n"),
+    "public-package": ("documents/wrong.py", "def lazy() -> None:\n    from carrel.plugins import parsers\n"),
+    "plugin-interfaces": ("../carrel/plugins/wrong.py", "def lazy() -> None:\n    from app.db import session\n"),
     "apis": ("api/health.py", "def lazy() -> None:\n    from app.api import v1\n"),
     "packages": ("documents/types.py", "from app.documents import service\n"),
     "http": ("lexical/wrong.py", "def lazy() -> None:\n    import starlette\n"),
@@ -44,6 +46,12 @@ def lint(root: Path) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+def copy_packages(target: Path) -> None:
+    for package in ("app", "carrel"):
+        shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    shutil.copy(ROOT / "pyproject.toml", target)
+
+
 def contracts() -> dict[str, str]:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     return {contract["id"]: contract["name"] for contract in declared}
@@ -57,8 +65,7 @@ def test_the_contracts_are_kept() -> None:
 
 def test_each_contract_can_be_broken(tmp_path: Path) -> None:
     assert set(VIOLATIONS) == set(contracts()), "a contract without a violation that it refuses, or the reverse"
-    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    copy_packages(tmp_path)
     for place, line in [*VIOLATIONS.values(), *OTHER_HALVES.values()]:
         with (tmp_path / "app" / place).open("a") as module:
             module.write(f"\n\n{line}")
@@ -68,8 +75,7 @@ def test_each_contract_can_be_broken(tmp_path: Path) -> None:
 
 
 def test_a_new_package_must_find_its_place(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "app", tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    copy_packages(tmp_path)
     for place in ("app/newcomer", "app/api/new_api"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "__init__.py").touch()

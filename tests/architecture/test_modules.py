@@ -146,7 +146,8 @@ def test_only_tests_import_tests() -> None:
     """The harness is shared; benchmarks and proofs do not know each other."""
     forbidden = {
         "app": {"tests", "harness", "proofs", "benchmarks"},
-        "clients": {"tests", "harness", "proofs", "benchmarks", "app"},
+        "carrel": {"tests", "harness", "proofs", "benchmarks", "carrel_client"},
+        "clients": {"tests", "harness", "proofs", "benchmarks", "app", "carrel"},
         "harness": {"tests", "proofs", "benchmarks"},
         "proofs": {"tests", "benchmarks"},
         "benchmarks": {"tests", "proofs"},

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 from typer.testing import CliRunner
 
-from app import __version__
 from app.cli import app
 from app.embedded_postgres import DatabaseUrls
+from carrel import __version__
 from harness.databases import MakeDatabase
 from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import Command, run, serving, started, wait_until

@@ -21,7 +21,7 @@ with open({mark!r}, "a") as mark:
     mark.write({name!r} + " was run\\n")
 raise SystemExit(3)
 """
-PACKAGES = ("app", "pip", "carrel_client", "migrations", "alembic", "sqlalchemy", "uvicorn", "numpy")
+PACKAGES = ("app", "carrel", "pip", "carrel_client", "migrations", "alembic", "sqlalchemy", "uvicorn", "numpy")
 OTHERS = {"sitecustomize", "usercustomize", "env", "plugin_of_a_stranger", "app_cli"}
 
 

@@ -170,7 +170,7 @@ def test_only_one_module_imports_the_runtime() -> None:
     importing = re.compile(r"^\s*(?:import|from)\s+onnxruntime\b", re.MULTILINE)
     found = [
         path.relative_to(root).as_posix()
-        for folder in ("app", "tests", "benchmarks", "clients", "scripts", "migrations")
+        for folder in ("app", "carrel", "tests", "benchmarks", "clients", "scripts", "migrations")
         for path in (root / folder).rglob("*.py")
         if importing.search(path.read_text())
     ]

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.ingestion.parsers import ParseOptions
-from app.ingestion.types import Block, BlockKind, ParsedDocument
+from carrel.plugins.parsers import Block, BlockKind, ParsedDocument, ParseOptions
 
 supported_media_types = ["test/hostile"]
 supported_extensions = ["hostile"]

@@ -24,7 +24,6 @@ from mcp_types import (
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
-from app import __version__
 from app.api.dependencies import get_resources
 from app.api.http.problems import get_http_status
 from app.api.mcp import resources
@@ -32,6 +31,7 @@ from app.api.mcp.tools import TOOLS, describe_tools
 from app.bootstrap import TenantServices
 from app.errors import AppError, TooManyRequestsError, UnavailableError
 from app.logging import get_logger
+from carrel import __version__
 
 logger = get_logger(__name__)
 Context = ServerRequestContext[Any, Request]

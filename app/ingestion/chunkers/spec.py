@@ -1,4 +1,4 @@
-"""What a chunker is: its sizes, its options, the tools it gets and what it gives back."""
+"""Interface of chunkers: the specification of a chunker, its sizes, options, tools and result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,15 +13,23 @@ from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
 MIN_TOKENS = 16
 MAX_TOKENS = 8192
 
-# Counts the tokens of each text.
 TokenCounter = Callable[[Sequence[str]], list[int]]
+"""Function that returns the number of tokens of each text."""
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSizes:
-    """Sizes in tokens of the embedding model. Raises InvalidInputError where they make no sense."""
+    """Sizes of chunks, in tokens of the embedding model.
+
+    Attributes:
+        max_tokens: Maximum size of a chunk, from 16 to 8192.
+        overlap_tokens: Number of tokens that a chunk repeats of the chunk before it, less than ``max_tokens``.
+
+    Raises:
+        InvalidInputError: A size is out of its range.
+    """
 
     max_tokens: int = 170
     overlap_tokens: int = 0
@@ -35,10 +43,13 @@ class ChunkSizes:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTools:
-    """What a chunker may ask of the embedding model; both calls block.
+    """Functions of the embedding model that a chunker may call. Both block.
 
-    ``max_tokens`` is what the model reads of a passage. ``embed`` gives vectors of unit length, in order; it raises the
-    embedder's errors, and CancelledError once nobody waits for the chunks any more.
+    Attributes:
+        count_tokens: Returns the number of tokens of each text.
+        embed: Returns vectors of unit length in the order of the texts. It raises the errors of the embedder, and
+            ``CancelledError`` after the job was cancelled; a chunker does not catch them.
+        max_tokens: Maximum number of tokens that the model reads of one text.
     """
 
     count_tokens: TokenCounter
@@ -48,21 +59,32 @@ class ChunkTools:
 
 @dataclass(frozen=True, slots=True)
 class ChunkerOutput:
-    """Drafts in reading order, and the topics they name: nodes with a path, each a further child of what is there."""
+    """Result of a chunker.
+
+    Attributes:
+        drafts: Chunks in reading order.
+        topics: Topic nodes that the chunks name in ``ChunkDraft.node_path``. The path of each continues the children
+            of a section. ``pack_topics`` builds them.
+    """
 
     drafts: list[ChunkDraft]
     topics: list[TreeNode] = field(default_factory=list)
 
 
 class NoChunkerOptions(BaseModel, extra="forbid"):
-    """A chunker without options."""
+    """Options of a chunker that has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkerSpec(Generic[OptionsT]):
-    """A way to cut a document tree into chunks, by name; ``checking`` has the rules that its chunks keep.
+    """Specification of a chunker. ``validate_chunks`` states the rules for its chunks.
 
-    ``needs_sentences`` asks for a tree whose paragraphs have sentences as children.
+    Attributes:
+        name: Name in ``chunking.strategy`` of a knowledge base: small letters, digits, ``_`` and ``-``.
+        description: One sentence for ``GET /v1/capabilities``.
+        options: Pydantic model of the options.
+        chunk: Function that divides a document tree into chunks. It runs in a thread of the worker.
+        needs_sentences: Whether the paragraphs of the tree have sentences as children.
     """
 
     name: str

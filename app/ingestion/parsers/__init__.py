@@ -1,4 +1,7 @@
-"""The parsers by media type: one module and one registry line a format; the modules are imported in the child alone."""
+"""Interface and registry of parsers: one module and one registry entry for each format.
+
+Only the sandboxed child process imports the modules of the formats.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,8 +15,13 @@ from app.ingestion.types import ParsedDocument
 
 @dataclass(frozen=True, slots=True)
 class ParserSpec:
-    """Where a format's parser lives; ``module`` has a ``parse`` function as in ``Parser``. A ``is_plugin`` is not
-    ours.
+    """Registry entry of a parser.
+
+    Attributes:
+        media_type: Media type of the files.
+        extensions: Extensions of the file names, without a dot.
+        module: Name of the module that implements ``Parser``.
+        is_plugin: Whether a plugin provides the parser.
     """
 
     media_type: str
@@ -24,7 +32,13 @@ class ParserSpec:
 
 @dataclass(frozen=True, slots=True)
 class LanguageData:
-    """What OCR can read here: the directory of Tesseract's data, and which of the wanted languages are in it or not."""
+    """Language data that is available for optical character recognition (OCR).
+
+    Attributes:
+        directory: Directory of the language data of Tesseract; empty if there is none.
+        languages: Requested languages that the directory contains.
+        missing: Requested languages that it does not contain.
+    """
 
     directory: str = ""
     languages: tuple[str, ...] = ()
@@ -35,15 +49,22 @@ NO_OCR = LanguageData()
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """For a parser that nobody listens to."""
+    """Discard a progress report."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """What the caller knows about the file, and the limits: pages (or slides), characters of text, and time.
+    """Options and limits of one parser call.
 
-    The process is killed at the end of either time. ``on_progress`` takes how many pages are read, of how many.
-    ``needs_images`` says that somebody looks at them; else they are counted.
+    Attributes:
+        encoding: Encoding of the text as the uploader declared it; None if the uploader declared none.
+        max_pages: Maximum number of pages or slides.
+        max_characters: Maximum number of characters of text.
+        ocr: Language data for OCR.
+        cpu_timeout_seconds: Processor time until the parser process is killed.
+        wall_clock_timeout_seconds: Time until the parser process is killed.
+        on_progress: Callback for progress: the number of pages read, and the number of all pages.
+        needs_images: Whether the caller wants the images. If false, a parser may leave them out.
     """
 
     encoding: str | None
@@ -57,10 +78,21 @@ class ParseOptions:
 
 
 class Parser(Protocol):
-    """What every parser module offers."""
+    """Interface of a parser module."""
 
     def parse(self, path: Path, options: ParseOptions) -> ParsedDocument:
-        """Read the file; raises subclasses of IngestionError."""
+        """Parse one file.
+
+        Args:
+            path: File to read. The path names a descriptor: it has no file name and no extension.
+            options: Options and limits.
+
+        Returns:
+            The blocks of the document in reading order. A document without blocks fails with ``no_text``.
+
+        Raises:
+            IngestionError: The file cannot be parsed; the class says why. Any other error counts as ``CorruptFile``.
+        """
 
 
 def _build_registry(*specs: ParserSpec) -> Mapping[str, ParserSpec]:

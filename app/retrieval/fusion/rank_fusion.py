@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Orderable(Protocol):
-    """What can be a key: hashable, and comparable with its like to break ties."""
+    """Type of a key: hashable, and comparable with keys of the same type to break ties."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -20,17 +20,29 @@ KeyT = TypeVar("KeyT", bound=Orderable)
 
 @dataclass(frozen=True, slots=True)
 class RankedList(Generic[KeyT]):
-    """One ranked list: (key, score) best first, a higher score being better, and what it counts for (not negative)."""
+    """Ranked list with a weight.
+
+    Attributes:
+        weight: Weight of the list in the fusion, not negative.
+        hits: Pairs of a key and a score, best first; a higher score is better.
+    """
 
     weight: float
     hits: Sequence[tuple[KeyT, float]]
 
 
 def fuse_weighted(ranked_lists: Sequence[RankedList[KeyT]]) -> list[tuple[KeyT, float]]:
-    """Every key with the weighted sum of its scaled scores, best first, ties by key.
+    """Fuse ranked lists by the weighted sum of their min-max scaled scores.
 
-    A lane's scores are scaled to 0..1 by its least and greatest; if all are equal, or there is but one, they are 1.
-    A key that a lane does not have counts 0 there; of a key that stands twice in a lane the best score counts.
+    The scores of each list are scaled to the range from 0 to 1 by its lowest and highest score. If all scores of a list
+    are equal, they become 1. A key that is not in a list has the score 0 there. If a list has a key twice, its best
+    score counts.
+
+    Args:
+        ranked_lists: Lists to fuse.
+
+    Returns:
+        All keys with their sums, best first, ties by key.
     """
     fused: dict[KeyT, float] = {}
     for ranked_list in ranked_lists:
@@ -46,10 +58,17 @@ def fuse_weighted(ranked_lists: Sequence[RankedList[KeyT]]) -> list[tuple[KeyT, 
 
 
 def fuse_rrf(ranked_lists: Sequence[RankedList[KeyT]], *, k: float = 60) -> list[tuple[KeyT, float]]:
-    """Every key with its weighted reciprocal ranks, best first, ties by key; scores are not looked at, only order.
+    """Fuse ranked lists by reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009).
 
-    The sum over the lanes of weight / (k + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009). Of a key
-    that stands twice in a lane the first place counts and the others are left out of the ranking.
+    The score of a key is the sum of weight / (k + rank) over the lists; ranks count from 1. Only the order of a list
+    matters, not its scores. If a list has a key twice, its first rank counts.
+
+    Args:
+        ranked_lists: Lists to fuse.
+        k: Constant of the formula; a higher value makes ranks more equal.
+
+    Returns:
+        All keys with their sums, best first, ties by key.
     """
     fused: dict[KeyT, float] = {}
     for ranked_list in ranked_lists:
@@ -59,7 +78,14 @@ def fuse_rrf(ranked_lists: Sequence[RankedList[KeyT]], *, k: float = 60) -> list
 
 
 def sort_best_first(scored: Iterable[tuple[KeyT, float]]) -> list[tuple[KeyT, float]]:
-    """By score, ties by key."""
+    """Sort pairs of a key and a score.
+
+    Args:
+        scored: Pairs of a key and a score.
+
+    Returns:
+        The pairs with the highest score first, ties by key.
+    """
     # Floats sort several times faster than pairs; ties are few, so they are put in order afterwards.
     ranked = sorted(scored, key=itemgetter(1), reverse=True)
     scores = [score for _, score in ranked]

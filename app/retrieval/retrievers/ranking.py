@@ -1,4 +1,4 @@
-"""What the lanes found, by query, and how several queries' lists become one (pure)."""
+"""Results of the retrievers by query, and merging of the ranked lists of several queries. All functions are pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +9,20 @@ from app.retrieval.repository import Floats, RetrieverHits, RetrieverQuery
 from app.retrieval.types import ChunkKey, RetrieverName, RetrieverRank, Scores, round_score
 
 RankedKeys = list[tuple[ChunkKey, float]]
+"""Pairs of a chunk key and a score, best first."""
 
 
 @dataclass(slots=True)
 class RetrieverResults:
-    """Per query one lexical list over all targets, best first; the best cosine seen for each chunk.
+    """Ranked lists of the dense and the lexical retriever, over all searched knowledge bases.
 
-    There is none for what the words of a query have found that has no vector: it may be nearer to that one.
-    Cosines of two models cannot be compared: ``dense`` has for each model such lists of its own. Of several queries
-    ``compared_queries`` has, a bit each, those whose cosine with the chunk was seen.
+    Attributes:
+        dense: For each embedding model, a ranked list of cosines for each query. Cosines of two models are not
+            comparable.
+        lexical: A ranked list of BM25 scores for each query.
+        similarity: Highest known cosine of each chunk with any of the queries. A chunk that was found for a query
+            without a vector has none.
+        compared_queries: For each chunk a bit mask of the queries whose cosine is known, if there are several queries.
     """
 
     dense: list[list[RankedKeys]]
@@ -26,7 +31,7 @@ class RetrieverResults:
     compared_queries: dict[ChunkKey, int] = field(default_factory=dict)
 
     def collect_ranks(self) -> dict[ChunkKey, list[RetrieverRank]]:
-        """Where the lanes have each chunk, query by query."""
+        """Return the ranks of each chunk in the ranked lists."""
         retrievers: list[tuple[RetrieverName, list[RankedKeys]]] = [
             *(("dense", lists) for lists in self.dense),
             ("lexical", self.lexical),
@@ -127,7 +132,14 @@ def may_have_more(
 
 
 def merge_by_best_score(ranked_lists: Sequence[RankedKeys]) -> RankedKeys:
-    """Several queries' lists of one lane as one: a chunk counts at its best score."""
+    """Merge the ranked lists of several queries of one retriever.
+
+    Args:
+        ranked_lists: A ranked list for each query.
+
+    Returns:
+        Each chunk with its best score, best first, ties by key.
+    """
     if len(ranked_lists) == 1:
         return ranked_lists[0]
     best: dict[ChunkKey, float] = {}

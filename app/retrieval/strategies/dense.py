@@ -1,4 +1,4 @@
-"""Dense retrieval: nearest by cosine."""
+"""Dense retrieval: nearest chunks by cosine."""
 
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
 from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults, merge_by_best_score
@@ -7,12 +7,20 @@ from app.retrieval.types import Hit
 
 
 async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
-    """``score`` is the cosine; where several models found something, it is scaled within what each of them found."""
+    """Search with the dense retriever.
+
+    Args:
+        context: The search.
+
+    Returns:
+        The best hits, best first. The score is the cosine; with several embedding models, it is scaled within the
+        results of each.
+    """
     return await context.find(rank_by_cosine, lexical=False)
 
 
 def rank_by_cosine(results: RetrieverResults) -> RankedKeys:
-    """One list of all queries' cosines (pure)."""
+    """Merge the cosines of all queries to one ranked list (pure)."""
     ranked_lists = [ranked_list for lists in results.dense if (ranked_list := merge_by_best_score(lists))]
     return (
         ranked_lists[0]

@@ -1,4 +1,4 @@
-"""Hybrid retrieval: both lanes, fused."""
+"""Hybrid retrieval: fusion of the dense and the lexical retriever."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ from app.retrieval.types import Hit
 
 
 class HybridOptions(BaseModel, extra="forbid"):
-    """How the lanes are put together."""
+    """Options of the fusion."""
 
     fusion: Literal["weighted", "rrf"] = Field(
         "weighted", description="A sum of min-max scaled scores, or reciprocal ranks."
@@ -21,12 +21,30 @@ class HybridOptions(BaseModel, extra="forbid"):
 
 
 async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
-    """Every query brings a dense and a lexical lane; queries count the same."""
+    """Search with both retrievers and fuse their lists. All queries count the same.
+
+    Args:
+        context: The search.
+        options: Options of the fusion.
+
+    Returns:
+        The best hits, at most ``context.retriever.top_k``, best first.
+    """
     return await context.find(lambda results: fuse(results, options), cosines=False)
 
 
 def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
-    """One list of all queries' lanes (pure); a chunk stands in those of one model, which have the dense share each."""
+    """Fuse the results of the retrievers to one ranked list (pure).
+
+    A chunk is in the dense lists of one embedding model only, so each model's lists get the full dense weight.
+
+    Args:
+        results: Results of the retrievers.
+        options: Method and weights of the fusion.
+
+    Returns:
+        All chunks with their fused scores, best first.
+    """
     share = 1 / len(results.lexical)
     weighted_lists = [
         RankedList(options.dense_weight * share, ranked_list) for lists in results.dense for ranked_list in lists

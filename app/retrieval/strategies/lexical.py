@@ -6,7 +6,14 @@ from app.retrieval.types import Hit
 
 
 async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
-    """``score`` is BM25; the query is not embedded, so there is no similarity."""
+    """Search with the lexical retriever.
+
+    Args:
+        context: The search.
+
+    Returns:
+        The best hits, best first. The score is BM25. Queries are not embedded, so hits have no similarity.
+    """
     return await context.find(lambda results: merge_by_best_score(results.lexical), dense=False)
 
 

@@ -1,4 +1,4 @@
-"""What a strategy is, and what it is given: the queries, the places to look, and one call that finds."""
+"""Interface of strategies: the strategy itself, and the search context with queries, targets and ``find``."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,10 +31,16 @@ NO_QUERY_TERMS = "The queries have no words to look for: stop words, signs and s
 
 @dataclass(frozen=True, slots=True)
 class SearchTarget:
-    """A knowledge base to search, the levels of it that are seen, and the filter: as understood, and compiled.
+    """Knowledge base to search.
 
-    ``embedder`` makes vectors for it, None where its model is not configured. What is found counts ``weight`` times.
-    ``is_user_restricted``: for a key that is narrowed to a user.
+    Attributes:
+        kb: The knowledge base with its search index.
+        embedder: Embedder of its model; None if the model is not configured.
+        scopes: Scopes that the caller may read.
+        effective_filter: Metadata filter with the enforced metadata.
+        filter: The same filter, compiled.
+        weight: Factor for the scores of its hits.
+        is_user_restricted: Whether the caller's key is restricted to a user.
     """
 
     kb: KnowledgeBaseView
@@ -47,29 +53,37 @@ class SearchTarget:
 
     @property
     def index_ref(self) -> IndexRef:
-        """What the finder has to know of it."""
+        """Reference to the knowledge base for the retrievers."""
         return IndexRef(self.kb.row.tenant_id, self.kb.row.name, self.weight)
 
     @property
     def is_slow(self) -> bool:
-        """A large knowledge base under a filter: the lanes read much that does not pass."""
+        """Whether the retrievers read many rows that do not pass: a large knowledge base with a selective filter."""
         return self.kb.index.vector_index == "hnsw" and self.filter.is_selective
 
     @property
     def model(self) -> EmbeddingIdentity:
-        """What made its vectors: only those of the same can be compared."""
+        """Identity of the model of its vectors; vectors of two models are not comparable."""
         return (
             self.embedder.identity if self.embedder else EmbeddingIdentity.from_index_identity(self.kb.index.identity)
         )
 
     def select_comparable_vectors(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
-        """Those that can be compared with its own, else None: of a given one nothing but its length is known."""
+        """Return the vectors with the dimension of the index, None for others: nothing else is known of them."""
         return [vector if vector is not None and len(vector) == self.kb.index.dim else None for vector in vectors]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """One search on its way: at least one query and one target."""
+    """Context of a running search, as a strategy gets it.
+
+    Attributes:
+        retriever: Retriever of the search; ``retriever.top_k`` is the number of hits that the caller wants.
+        query_embedder: Embedder of queries, with a cache.
+        search_run: Deadline, timings and notices of the search.
+        queries: Queries of the search, at least one.
+        targets: Knowledge bases to search, at least one.
+    """
 
     retriever: HybridRetriever
     query_embedder: QueryEmbedder
@@ -78,7 +92,11 @@ class SearchContext:
     targets: Sequence[SearchTarget]
 
     def with_limit(self, limit: int) -> Self:
-        """The same, where at least so many hits are read: for a strategy that orders them anew."""
+        """Return a copy that reads more hits, for a strategy that changes their order.
+
+        Args:
+            limit: Minimum number of hits that ``find`` returns, if there are as many.
+        """
         return replace(self, retriever=self.retriever.with_limit(max(limit, self.retriever.top_k)))
 
     async def find(
@@ -89,11 +107,24 @@ class SearchContext:
         lexical: bool = True,
         cosines: bool = True,
     ) -> list[Hit]:
-        """Ask both lanes for every query in every target, let ``rank`` make one list of it, and read the best.
+        """Run the retrievers for every query in every target, rank the results, and read the best hits.
 
-        Without ``cosines`` ``rank`` need not know those of what the lexical lane alone has found, and keeps its order.
-        Where one lane cannot answer, the other does and a warning says so. Raises SearchUnavailable when none can,
-        EmbeddingUnavailable when only the dense lane was asked for.
+        If one retriever fails, the other one answers and the caller gets a warning. Filters, scopes and the score
+        threshold of the search apply.
+
+        Args:
+            rank: Function that makes one ranked list from the results of the retrievers.
+            dense: Whether to use the dense retriever.
+            lexical: Whether to use the lexical retriever.
+            cosines: Whether ``rank`` needs the cosine of every chunk. If false, the cosine of a chunk that only the
+                lexical retriever found may be missing, and ``rank`` must keep the lexical order of such chunks.
+
+        Returns:
+            The best hits, at most ``retriever.top_k``, best first.
+
+        Raises:
+            SearchUnavailable: No retriever can answer.
+            EmbeddingUnavailable: The embedding model does not answer, and ``lexical`` is false.
         """
         vectors = await self._embed_queries(dense=dense, lexical=lexical)
         terms = iter(await self._analyze_queries() if lexical else ())
@@ -138,9 +169,9 @@ class SearchContext:
         return await self.retriever.retrieve(calls, rank_lists, extra_positions=extra_calls)
 
     async def _embed_queries(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
-        """For each target the queries' vectors; without the dense lane a threshold still wants its cosines.
+        """Return the vectors of the queries for each target. All models are called at the same time, each once.
 
-        Every model is asked once, and all at the same time.
+        Without the dense retriever, vectors are needed only for a score threshold.
         """
         if not dense and self.retriever.score_threshold is None:
             return [[None] * len(self.queries)] * len(self.targets)
@@ -162,9 +193,9 @@ class SearchContext:
         return [target.select_comparable_vectors(embedded.get(target.model, provided)) for target in self.targets]
 
     def _build_comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[ModelQueryVectors]:
-        """For each model the vectors that its indexes can be compared with, where there are some.
+        """Return for each model the query vectors that its indexes are compared with.
 
-        None where it did not answer: the best of the rest is not the best of all, and a threshold is not for it.
+        A model that did not answer is left out: the best of the other vectors is not the best of all.
         """
         text_numbers = [number for number, query in enumerate(self.queries) if query.text is not None]
         comparisons: dict[EmbeddingIdentity, ModelQueryVectors] = {}
@@ -176,7 +207,7 @@ class SearchContext:
         return list(comparisons.values())
 
     def _build_failure_messages(self, model: EmbeddingIdentity, *, dense: bool, lexical: bool) -> dict[str, str]:
-        """What is told where this model does not answer, and what is done then; among others it is named."""
+        """Return the warnings for a model that does not answer; if there are several models, they name it."""
         targets = [target for target in self.targets if target.model == model]
         provided = [query.vector for query in self.queries]
         has_vectors = any(
@@ -202,7 +233,7 @@ class SearchContext:
         return {"unavailable_message": f"The embedding model {model.model!r} is not answering", **messages}
 
     async def _analyze_queries(self) -> list[Terms]:
-        """Of the queries with words, in each target."""
+        """Analyze the queries that have a text, for each target."""
         texts = [query.text for query in self.queries if query.text]
         index_languages = [IndexLanguages(target.kb.languages, target.kb.index.id) for target in self.targets]
         return await analyze_queries(texts, index_languages, self.search_run)
@@ -245,7 +276,7 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 class NoStrategyOptions(BaseModel, extra="forbid"):
-    """A strategy without options."""
+    """Options of a strategy that has none."""
 
 
 def _select_no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
@@ -253,15 +284,21 @@ def _select_no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
 
 
 def collect_index_refs(targets: Sequence[SearchTarget]) -> dict[bytes, IndexRef]:
-    """The knowledge bases by their search index."""
+    """Return the knowledge bases by the id of their search index."""
     return {target.kb.index.id.bytes: target.index_ref for target in targets}
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy(Generic[OptionsT]):
-    """A way to search, by name; ``run`` returns hits best first, ties by document and chunk_index.
+    """Search strategy.
 
-    ``transformers`` says which make its queries, after those that the search names: with them it fans out.
+    Attributes:
+        name: Name in a search, a knowledge base or a binding: small letters, digits, ``_`` and ``-``.
+        description: One sentence for ``GET /v1/capabilities``.
+        options: Pydantic model of the options, with ``extra="forbid"`` and a default for each field.
+        run: Coroutine function that searches and returns the hits, best first, ties by document and chunk index.
+        transformers: Function of the options that returns the transformers to run before the search, after those that
+            the search names.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a transformer is, and what it is given: queries, a conversation, and one way to ask the chat model."""
+"""Interface of transformers: the transformer itself, its context with queries and the chat model, and its result."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,40 +18,58 @@ from app.retrieval.types import DegradableStep, Message, Reformulation
 
 logger = get_logger(__name__)
 
-# Of one transformer, all at the same time: queries beyond stay as they are.
 MAX_CALLS = 4
+"""Maximum number of parallel calls of the chat model in one transformer; further queries stay unchanged."""
+
 MAX_TOKENS = 400
+"""Default for the maximum number of tokens of one answer of the chat model."""
 
 TextsByQuery = Mapping[str, Sequence[str]]
 NO_MATERIAL: Mapping[str, Any] = MappingProxyType({})
 
 
 class ConversationAnalysis(NamedTuple):
-    """What of a conversation matters to its question, in words, and the places of the messages that do."""
+    """Analysis of a conversation.
+
+    Attributes:
+        text: The parts of the conversation that matter to its question, in words.
+        related_message_indexes: Indexes of the messages that matter to the question.
+    """
 
     text: str
     related_message_indexes: Sequence[int]
 
 
 class GeneratedTexts(BaseModel):
-    """What the model makes of a query."""
+    """Texts that the chat model writes for a query."""
 
     texts: list[str] = Field(max_length=50, description="What was asked for, the best first")
 
 
 class PreviewSearcher(Protocol):
-    """A quick first search: the best passages for these queries; None where they cannot be had in the course's time."""
+    """Function that makes a quick first search."""
 
-    async def __call__(self, queries: Sequence[str], search_run: SearchRun, *, max_chunks: int) -> list[str] | None: ...
+    async def __call__(self, queries: Sequence[str], search_run: SearchRun, *, max_chunks: int) -> list[str] | None:
+        """Return the texts of the best chunks for the queries; None if the time of ``search_run`` is too short."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransformContext:
-    """One transformer's turn. There is at least one query, and no more than ``max_queries`` may come of them.
+    """Context of one transformer in a search.
 
-    ``question`` is what was asked last, None where several things were. ``languages`` are those of what is searched,
-    ``prompt`` is the agent's or the knowledge base's own. The course ends when the model's share of the time does.
-    ``needs_analysis`` where it is asked for how a conversation is understood, beside the query.
+    Attributes:
+        name: Name of the transformer.
+        queries: Current queries, at least one.
+        messages: Messages of the conversation; empty if the search has queries instead.
+        question: Last question of the caller; None if the search has several queries.
+        languages: Languages of the searched knowledge bases, as language codes.
+        prompt: Prompt of the agent or the knowledge base; None if there is none.
+        max_queries: Maximum number of queries that the transformer may return.
+        chat: Chat model; None if none is configured.
+        search_run: Notices and deadline of the search; the deadline is the end of the time for the chat model.
+        preview_search: Quick first search; use ``fetch_preview_chunks``.
+        needs_analysis: Whether the caller wants an analysis of the conversation as well.
+        degradable_step: Step that is reported as degraded if the transformer fails.
     """
 
     name: str
@@ -70,7 +88,17 @@ class TransformContext:
     async def generate_structured(
         self, task: str, material: Mapping[str, Any], shape: type[Shape], *, max_tokens: int = MAX_TOKENS
     ) -> Shape | None:
-        """The model's answer; None, and the caller is told, where there is none."""
+        """Call the chat model and parse its answer.
+
+        Args:
+            task: Instruction for the model. Never put text of callers or documents into it.
+            material: Text of callers and documents, by name. The model gets it as strings of a JSON object.
+            shape: Pydantic model of the answer.
+            max_tokens: Maximum number of tokens of the answer.
+
+        Returns:
+            The answer; None if no chat model is configured, if it is late, or if it fails. The caller gets a notice.
+        """
         chat = self._get_chat_model()
         if chat is None:
             return None
@@ -89,7 +117,7 @@ class TransformContext:
         return answer.value
 
     def _get_chat_model(self) -> ChatModel | None:
-        """The model, where there is one and time for it; else the caller is told."""
+        """Return the chat model; if there is none or no time for it, add a notice and return None."""
         if self.chat is None:
             self.search_run.add_notice(f"No chat model is configured: {self.name} did what it can without.")
         elif self.search_run.remaining_seconds < time_budget.MIN_REWRITE_SECONDS:
@@ -101,9 +129,16 @@ class TransformContext:
         return self.chat
 
     async def fetch_preview_chunks(self, max_chunks: int) -> list[str] | None:
-        """What a quick first search finds for the queries; None, and the caller is told, where it is of no use.
+        """Make a quick first search with the current queries.
 
-        They are written by others: give them to the model as material, and never in a task.
+        The texts are written by others: give them to the model as material, never in a task.
+
+        Args:
+            max_chunks: Maximum number of chunks.
+
+        Returns:
+            The texts of the best chunks; None if no chat model can use them, or if the time is too short. The caller
+            gets a notice.
         """
         if self._get_chat_model() is None:
             return None
@@ -128,7 +163,18 @@ class TransformContext:
         max_tokens: int = MAX_TOKENS,
         extra_material: Mapping[str, Any] = NO_MATERIAL,
     ) -> TextsByQuery:
-        """What the model writes to each of the first queries, at most so many texts; none where it cannot answer."""
+        """Let the chat model write texts for each of the first queries.
+
+        Args:
+            task: Instruction for the model; the material has the query as ``query``.
+            max_texts: Maximum number of texts for a query.
+            max_calls: Maximum number of queries, at most 4; each is one call of the model.
+            max_tokens: Maximum number of tokens of an answer.
+            extra_material: Further material, by name.
+
+        Returns:
+            The texts by query; no texts for a query that the model did not answer.
+        """
         queries = self.queries[: min(max_calls, MAX_CALLS)]
         answers = [
             self.generate_structured(task, {"query": query, **extra_material}, GeneratedTexts, max_tokens=max_tokens)
@@ -143,9 +189,16 @@ class TransformContext:
     async def fan_out(
         self, task: str, *, max_per_query: int, replace_queries: bool = False, max_tokens: int = MAX_TOKENS
     ) -> list[str]:
-        """The queries and up to ``max_per_query`` more for every one, or those in its place.
+        """Let the chat model write further queries for each query.
 
-        Never more than ``max_queries``.
+        Args:
+            task: Instruction for the model; the material has the query as ``query``.
+            max_per_query: Maximum number of further queries for each query.
+            replace_queries: Whether the further queries replace the query.
+            max_tokens: Maximum number of tokens of an answer.
+
+        Returns:
+            The queries and the further queries, at most ``max_queries``.
         """
         capacity = self.max_queries - len(self.queries)
         if capacity < 1:
@@ -170,7 +223,16 @@ class TransformContext:
     async def rewrite_each(
         self, task: str, *, max_tokens: int = MAX_TOKENS, extra_material: Mapping[str, Any] = NO_MATERIAL
     ) -> list[str]:
-        """Return each query as the model rewrites it with ``extra_material``, or unchanged if the model fails."""
+        """Let the chat model rewrite each query.
+
+        Args:
+            task: Instruction for the model; the material has the query as ``query``.
+            max_tokens: Maximum number of tokens of an answer.
+            extra_material: Further material, by name.
+
+        Returns:
+            The rewritten queries without duplicates. A query that the model did not answer stays unchanged.
+        """
         generated = await self.generate_texts(task, max_texts=1, max_tokens=max_tokens, extra_material=extra_material)
         return list(dict.fromkeys((generated.get(query) or [query])[0] for query in self.queries))
 
@@ -179,14 +241,17 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 class NoTransformerOptions(BaseModel, extra="forbid"):
-    """A transformer without options."""
+    """Options of a transformer that has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransformResult:
-    """The queries to go on with, at least one; what the conversation was understood as, where that was asked.
+    """Result of a transformer.
 
-    Its ``analysis`` may still be under way, beside the search.
+    Attributes:
+        queries: Queries for the next step, at least one.
+        reformulation: Reformulation of the conversation; None if the transformer makes none.
+        analysis: Awaitable of the analysis, which may run while the search continues; None if there is none.
     """
 
     queries: Sequence[str]
@@ -194,7 +259,7 @@ class TransformResult:
     analysis: Awaitable[ConversationAnalysis] | None = None
 
     async def await_reformulation(self) -> Reformulation | None:
-        """The reformulation as a whole, waited for."""
+        """Return the reformulation with its analysis, and wait for the analysis if it is still running."""
         if self.reformulation is None or self.analysis is None:
             return self.reformulation
         analysis, related = await self.analysis
@@ -203,10 +268,17 @@ class TransformResult:
 
 @dataclass(frozen=True, slots=True)
 class Transformer(Generic[OptionsT]):
-    """A way to make other queries, by name; those that fan out come after the others. ``run`` never fails.
+    """Query transformer.
 
-    One that ``takes_prompt`` does what a ``rewrite_prompt`` says. One without ``needs_corpus`` looks at
-    nothing of what is searched, and runs while knowledge bases are still chosen.
+    Attributes:
+        name: Name in a search or a knowledge base: small letters, digits, ``_`` and ``-``.
+        description: One sentence for ``GET /v1/capabilities``.
+        options: Pydantic model of the options, with ``extra="forbid"`` and a default for each field.
+        run: Coroutine function that returns the queries for the next step.
+        fans_out: Whether it adds queries; such transformers run after all others.
+        takes_prompt: Whether it uses the prompt of the agent or the knowledge base.
+        needs_corpus: Whether it uses ``languages`` or ``fetch_preview_chunks``. If false, it runs while the knowledge
+            bases are still being selected.
     """
 
     name: str
@@ -219,6 +291,6 @@ class Transformer(Generic[OptionsT]):
 
 
 def normalize_queries(texts: Sequence[str]) -> list[str]:
-    """Each on one line, none empty, none over-long, without what cannot be stored (pure)."""
+    """Put each query on one line, truncate it, remove NUL, and drop empty ones (pure)."""
     lines = (truncate_query(" ".join(text.replace("\0", " ").split())) for text in texts)
     return [line for line in lines if line]

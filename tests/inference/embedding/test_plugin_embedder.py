@@ -27,7 +27,7 @@ from tests.fixtures.plugins import Plugins, plugins
 __all__ = ["plugins"]
 SOURCE = """
 from types import SimpleNamespace
-from app.inference.embedding import EmbeddingIdentity
+from carrel.plugins.embedders import EmbeddingIdentity
 
 class Model:
     max_tokens, special_tokens = 100, 2

@@ -19,10 +19,9 @@ from tests.ingestion.documents import words
 
 __all__ = ["plugins"]
 HEAD = """
-from app.inference.embedding import EmbeddingUnavailable
-from app.ingestion.chunkers import ChunkerOutput, ChunkerSpec, NoChunkerOptions
-from app.ingestion.chunkers.toolkit.drafts import build_drafts
-from app.ingestion.types import ChunkDraft, NodeKind, TreeNode
+from carrel.plugins.chunkers import ChunkDraft, ChunkerOutput, ChunkerSpec, NoChunkerOptions, NodeKind, TreeNode
+from carrel.plugins.chunkers import build_drafts
+from carrel.plugins.embedders import EmbeddingUnavailable
 from pydantic import BaseModel
 
 class Options(BaseModel):

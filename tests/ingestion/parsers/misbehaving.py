@@ -11,9 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from app.ingestion.parsers import ParseOptions
-from app.ingestion.types import Block, BlockKind, ParsedDocument
-from app.warnings import ServiceWarning
+from carrel.plugins.parsers import Block, BlockKind, ParsedDocument, ParseOptions, ServiceWarning
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:

@@ -1,4 +1,4 @@
-"""The rules that every chunker's chunks keep, ours and those of others."""
+"""Validation of the chunks of every chunker, built-in or of a plugin."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,21 @@ from app.ingestion.types import BlockKind, ChunkDraft, ChunkerFailed, DocumentTr
 def validate_chunks(
     tree: DocumentTree, drafts: Sequence[ChunkDraft], token_counts: Sequence[int], *, max_tokens: int
 ) -> None:
-    """Raises ChunkerFailed, which names the first chunk that breaks a rule; ``token_counts`` are the chunks' sizes.
+    """Check the chunks of a document against the rules for every chunker.
 
-    A chunk is a slice of the stored text and not blank; chunks come in reading order and none comes twice; none counts
-    over ``max_tokens``, crosses a section, a slide or a sheet, or holds more than one record or picture; each names a
-    node that holds it. Only headings stand together across sections: those of sections without any other text.
+    A chunk is a slice of the stored text and not blank. Chunks are in reading order, without duplicates. No chunk has
+    more than ``max_tokens`` tokens, crosses a section, a slide or a sheet, or contains a record or an image together
+    with other text. Only headings of sections without other text share a chunk across sections. ``node_path`` names a
+    node that contains the chunk.
+
+    Args:
+        tree: Tree of the document.
+        drafts: Chunks of the document.
+        token_counts: Number of tokens of each chunk.
+        max_tokens: Maximum number of tokens that the embedding model reads.
+
+    Raises:
+        ChunkerFailed: A chunk breaks a rule; the message names the first such chunk and the rule.
     """
     leaves = LeafIndex.from_tree(tree)
     previous_range = (-1, -1)

@@ -1,4 +1,4 @@
-"""Ranges of the stored text into chunk drafts: text, headings above, pages and place in the tree."""
+"""Construction of chunk drafts from ranges of the stored text."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -10,19 +10,19 @@ from app.ingestion.types import ChunkDraft, DocumentTree, NodeKind, TreeNode
 
 @dataclass(frozen=True, slots=True)
 class LeafIndex:
-    """A tree's paragraphs in reading order, found by the range of text that they touch."""
+    """Index of the paragraphs of a tree, in reading order, by their range of the text."""
 
     nodes: list[TreeNode]
     starts: list[int]
 
     @classmethod
     def from_tree(cls, tree: DocumentTree) -> Self:
-        """All of a tree."""
+        """Build the index of a tree."""
         nodes = collect_leaves(tree.root)
         return cls(nodes, [node.start for node in nodes])
 
     def find_overlapping(self, start: int, end: int) -> list[TreeNode]:
-        """Those that share a character with the range."""
+        """Return the paragraphs that share a character with the range."""
         first = bisect_right(self.starts, start) - 1
         if first < 0 or self.nodes[first].end <= start:
             first += 1
@@ -30,7 +30,14 @@ class LeafIndex:
 
 
 def collect_leaves(root: TreeNode) -> list[TreeNode]:
-    """A node's paragraphs in reading order."""
+    """Collect the paragraphs below a node.
+
+    Args:
+        root: The node; a paragraph is its own result.
+
+    Returns:
+        The paragraph nodes in reading order.
+    """
     leaves: list[TreeNode] = []
     pending = [root]
     while pending:
@@ -45,13 +52,22 @@ def collect_leaves(root: TreeNode) -> list[TreeNode]:
 def build_drafts(
     tree: DocumentTree, ranges: Iterable[tuple[int, int]], leaves: LeafIndex | None = None
 ) -> list[ChunkDraft]:
-    """A draft for each range, in order; a range begins and ends inside paragraphs."""
+    """Build a chunk draft for each range of the stored text.
+
+    Args:
+        tree: Tree of the document.
+        ranges: Start and end of each chunk in code points, in reading order. Both are inside paragraphs.
+        leaves: Index of the paragraphs of the tree; None builds it.
+
+    Returns:
+        A draft for each range, with its text, headings, pages and node.
+    """
     leaves = leaves or LeafIndex.from_tree(tree)
     return [_build_draft(tree, leaves, start, end) for start, end in ranges]
 
 
 def find_enclosing_nodes(root: TreeNode, start: int, end: int) -> list[TreeNode]:
-    """The nodes that hold the whole range, outermost first."""
+    """Return the nodes that contain the whole range, outermost first."""
     enclosing = [root]
     while enclosing[-1].children:
         children = enclosing[-1].children

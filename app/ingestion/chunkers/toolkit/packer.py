@@ -1,4 +1,4 @@
-"""Pieces into chunks: fill up to the limit, cut at the best place, repeat the end of the chunk before."""
+"""Packing of pieces into chunks: fill to the limit, cut at the best boundary, repeat the overlap."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -23,7 +23,20 @@ class _PackedRegion:
 def pack_regions(
     tree: DocumentTree, regions: Sequence[Sequence[TreeNode]], sizes: ChunkSizes, count_tokens: TokenCounter
 ) -> list[ChunkDraft]:
-    """The chunks of each region of paragraphs in turn; none crosses a region."""
+    """Divide regions of paragraphs into chunks. No chunk crosses a region.
+
+    Args:
+        tree: Tree of the document.
+        regions: Groups of paragraph nodes that may share a chunk, in reading order, each inside one section.
+        sizes: Sizes of the chunks.
+        count_tokens: Function that counts tokens, usually ``ChunkTools.count_tokens``.
+
+    Returns:
+        The chunks in reading order. They keep the rules of ``validate_chunks``.
+
+    Raises:
+        IngestionError: The text has more than a million sentences, rows and lines.
+    """
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=count_tokens)
     packed = pack_pieces(tree.text, pieces, sizes, count_tokens)
     return build_drafts(tree, [text_range for ranges in packed for text_range in ranges])
@@ -32,10 +45,20 @@ def pack_regions(
 def pack_pieces(
     text: str, regions: Sequence[Sequence[Piece]], sizes: ChunkSizes, count_tokens: TokenCounter
 ) -> list[list[tuple[int, int]]]:
-    """The ranges of each region's chunks; none counts over ``sizes.max_tokens``.
+    """Pack the pieces of each region into chunks.
 
-    A chunk is as full as it can be, cut back by up to half to the best boundary there: block, sentence, line, word. A
-    heading never ends a chunk, nor is one by itself unless its region holds nothing else.
+    A chunk is filled to the limit, then cut back by up to half to the best boundary: block, sentence, line, word. A
+    heading never ends a chunk, and is a chunk by itself only if its region contains nothing else.
+
+    Args:
+        text: Stored text of the document.
+        regions: Pieces of each region, as ``split_regions`` returns them.
+        sizes: Sizes of the chunks.
+        count_tokens: Function that counts tokens.
+
+    Returns:
+        Start and end of each chunk in code points, for each region. No chunk has more than ``sizes.max_tokens`` tokens,
+        unless it is a single character.
     """
     limit = sizes.max_tokens
     packed = [_PackedRegion(list(pieces), limit) for pieces in regions]

@@ -1,4 +1,4 @@
-"""Which paragraphs may share a chunk: those of one section, and a record or a picture with nothing."""
+"""Regions of a tree: groups of paragraphs that may share a chunk."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -8,14 +8,21 @@ from app.ingestion.chunkers.toolkit.drafts import collect_leaves
 from app.ingestion.types import BlockKind, NodeKind, TreeNode
 
 STANDALONE_KINDS = frozenset({BlockKind.RECORD, BlockKind.IMAGE})
-"""Each is a chunk of its own."""
+"""Kinds of blocks that are a chunk of their own."""
 
 
 def find_section_regions(root: TreeNode) -> list[list[TreeNode]]:
-    """The paragraphs of each section in reading order: its heading with its own text, without the sections below it.
+    """Find the regions of a tree: the heading and the own paragraphs of each section.
 
-    A heading with no text of its own before the first section below is left out: the chunks below carry it in
-    ``section_titles``. A section that holds nothing but headings is one region with all that is below it.
+    A heading without own text is left out if a section below it has text: the chunks below have the heading in
+    ``section_titles``. A section that contains only headings is one region with all sections below it. A record or an
+    image is a region of its own.
+
+    Args:
+        root: Root of the tree.
+
+    Returns:
+        The paragraph nodes of each region, in reading order.
     """
     body_starts = [leaf.start for leaf in collect_leaves(root) if leaf.block is not BlockKind.HEADING]
     regions: list[list[TreeNode]] = []
@@ -35,7 +42,14 @@ def find_section_regions(root: TreeNode) -> list[list[TreeNode]]:
 
 
 def isolate_records(regions: Sequence[Sequence[TreeNode]]) -> list[list[TreeNode]]:
-    """A record or a picture is a region of its own; what stands between two is another, but for headings alone."""
+    """Split regions so that each record and each image is a region of its own.
+
+    Args:
+        regions: Groups of paragraph nodes.
+
+    Returns:
+        The regions in the same order. Parts between two records or images that contain only headings are left out.
+    """
     return [part for region in regions for part in _split_region(region)]
 
 

@@ -1,4 +1,4 @@
-"""Text into counted pieces: blocks into sentences, rows and lines, and what is too large into words and characters."""
+"""Splitting of text into counted pieces: sentences, rows and lines, and oversized ones into words and characters."""
 
 import re
 import unicodedata
@@ -31,7 +31,7 @@ _CLAUSE_SIGNS = "、,;:。"
 
 
 class Boundary(IntEnum):
-    """How good a place the beginning of a piece is to cut at; higher is better."""
+    """Quality of a cut before a piece; a higher value is a better cut."""
 
     CHARACTER = 0
     WORD = 1
@@ -42,10 +42,15 @@ class Boundary(IntEnum):
 
 @dataclass(slots=True)
 class Piece:
-    """Text that is never cut again, without white space at its ends.
+    """Range of the text that a chunk contains as a whole, without white space at its ends.
 
-    ``previous_end`` is where the piece before it in the region ends; ``tokens`` counts the text from there, white space
-    included, so that sums over pieces come close to the count of the whole.
+    Attributes:
+        previous_end: End of the piece before it in the region.
+        start: First character, as an offset in code points.
+        end: Offset behind the last character.
+        boundary: Quality of a cut before the piece.
+        is_heading: Whether the piece is a heading.
+        tokens: Number of tokens from ``previous_end`` to ``end``; -1 before it is counted.
     """
 
     previous_end: int
@@ -59,11 +64,22 @@ class Piece:
 def split_regions(
     text: str, regions: Sequence[Sequence[TreeNode]], *, max_tokens: int, count_tokens: TokenCounter
 ) -> list[list[Piece]]:
-    """The pieces of each region (leaves that follow each other), none of them over ``max_tokens``.
+    """Split the text of regions into pieces.
 
-    Counts everything in one call, and what had to be cut once more in another, until nothing is too large: one or two
-    rounds for real text. A single character is never cut, and a piece has at least one token, so that a small enough
-    budget always parts two pieces. Raises TooManyPieces.
+    All pieces are counted in one call. Pieces that are too large are split and counted again, until none is too large;
+    real text needs one or two rounds.
+
+    Args:
+        text: Stored text of the document.
+        regions: Paragraph nodes of each region, in reading order.
+        max_tokens: Maximum number of tokens of a piece. A single character is never split.
+        count_tokens: Function that counts tokens.
+
+    Returns:
+        The pieces of each region. Each has at least one token.
+
+    Raises:
+        IngestionError: The text has more than a million pieces.
     """
     pieces = _check_piece_limit(_split_leaves(text, leaves) for leaves in regions)
     has_long_words = _LONG_RUN.search(text) is not None
@@ -76,9 +92,9 @@ def split_regions(
 
 
 def split_piece(text: str, piece: Piece, parts: int) -> list[Piece]:
-    """The piece in about ``parts`` (at least 2) uncounted ones, cut at lines, words or characters, in that order.
+    """Split a piece into about ``parts`` (at least 2) uncounted pieces, at lines, words or characters, in that order.
 
-    Gives back the piece itself where it is a single character.
+    A single character is returned as it is.
     """
     length = piece.end - piece.start
     if length < 2:
@@ -102,7 +118,17 @@ def split_piece(text: str, piece: Piece, parts: int) -> list[Piece]:
 
 
 def group_by_sentence(leaves: Sequence[TreeNode], pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """A region's pieces by sentence; a heading goes with what follows; a table, a listing or a record is one unit."""
+    """Group the pieces of a region by sentence.
+
+    A heading belongs to the sentence behind it. A table, a code block, a record or an image is one group.
+
+    Args:
+        leaves: Paragraph nodes of the region.
+        pieces: Pieces of the region, as ``split_regions`` returns them.
+
+    Returns:
+        The pieces of each sentence, in reading order.
+    """
     starts = [leaf.start for leaf in leaves]
     units: list[list[Piece]] = []
     for piece in pieces:

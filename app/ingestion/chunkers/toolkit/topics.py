@@ -1,4 +1,4 @@
-"""Groups of pieces into topics: nodes of the tree, each the parent of the chunks it is cut into."""
+"""Construction of topic nodes from groups of pieces, with the chunks of each topic."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,10 +14,19 @@ from app.ingestion.types import ChunkDraft, DocumentTree, NodeKind, TreeNode
 def pack_topics(
     tree: DocumentTree, groups: Sequence[Sequence[Piece]], sizes: ChunkSizes, count_tokens: TokenCounter
 ) -> ChunkerOutput:
-    """The chunks of each group in turn, which name its topic as their node; a record or a picture is no topic.
+    """Divide groups of pieces into chunks, and build a topic node for each group.
 
-    A chunk's parent is the node it names, so that it is found from the stored path alone. Topics come behind the other
-    children of their section, so that the paths, and with them the ids, of all other nodes are the same without them.
+    The chunks of a group name its topic in ``node_path``. A record or an image gets no topic. Topics are the last
+    children of their section, so the paths and ids of all other nodes do not depend on them.
+
+    Args:
+        tree: Tree of the document.
+        groups: Pieces of each topic, in reading order, each group inside one section.
+        sizes: Sizes of the chunks.
+        count_tokens: Function that counts tokens, usually ``ChunkTools.count_tokens``.
+
+    Returns:
+        The chunks and the topics.
     """
     leaves = LeafIndex.from_tree(tree)
     drafts: list[ChunkDraft] = []

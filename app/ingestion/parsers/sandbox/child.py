@@ -28,6 +28,9 @@ from app.sandbox.confinement import ConfinedProcess, SandboxLimits
 
 REPORT_INTERVAL_SECONDS = 0.25
 
+PUBLIC_PACKAGE = "carrel"
+"""Plugins import it after the confinement; in a checkout it is readable only if it is named here."""
+
 
 def main() -> None:
     """Set up, say ready, and answer until the input ends."""
@@ -40,7 +43,7 @@ def main() -> None:
         SandboxLimits(
             memory_mb=setup["memory_mb"],
             readable_paths=(Path(tessdata),) if tessdata else (),
-            modules=tuple(setup["plugins"].values()),
+            modules=(PUBLIC_PACKAGE, *setup["plugins"].values()),
         )
     )
     modules |= _import_plugins(setup["plugins"])

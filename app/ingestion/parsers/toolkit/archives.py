@@ -1,6 +1,6 @@
-"""Guards for the zip-based formats: what an archive claims about itself is checked before anything is unpacked.
+"""Checks of zip archives: the declared sizes are checked before a member is unpacked.
 
-An archive inside an archive is never opened: no parser asks for such a member.
+No parser opens an archive inside an archive.
 """
 
 import lzma
@@ -33,9 +33,17 @@ _DAMAGED_ERRORS = (
 
 
 def check_archive(path: Path) -> None:
-    """Raises CorruptFile for no readable zip, EncryptedFile for locked members, TextTooLong for a bomb.
+    """Check a zip archive before any member is unpacked.
 
-    A member that unpacks to more than its directory entry says is cut off there by ``zipfile`` itself.
+    ``zipfile`` cuts off a member that unpacks to more bytes than its directory entry declares.
+
+    Args:
+        path: The archive.
+
+    Raises:
+        CorruptFile: The file is not a readable zip archive.
+        EncryptedFile: A member is encrypted.
+        TextTooLong: The archive has too many members, or unpacks to too many bytes.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -55,8 +63,18 @@ def check_archive(path: Path) -> None:
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The content of one member. Raises CorruptFile where there is none, where it is damaged, and for a name that
-    leaves the archive; TextTooLong above MAX_MEMBER.
+    """Read one member of a zip archive.
+
+    Args:
+        archive: The archive, already checked by ``check_archive``.
+        name: Name of the member.
+
+    Returns:
+        The unpacked bytes.
+
+    Raises:
+        CorruptFile: The member is missing or damaged, or its name leads out of the archive.
+        TextTooLong: The member is larger than 64 MiB.
     """
     if name.startswith(("/", "\\")) or ".." in PurePosixPath(name.replace("\\", "/")).parts:
         raise CorruptFile("The file refers to something outside of itself.")

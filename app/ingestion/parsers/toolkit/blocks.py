@@ -1,17 +1,25 @@
-"""A parser's growing answer: cleans every block, leaves out the empty ones, and stops at the character limit."""
+"""Collection of the blocks of a document under the limits of characters, nodes and pages."""
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
 from app.ingestion.types import MAX_NODES, Block, BlockKind, TextTooLong, TooManyNodes, TooManyPages
 
 SEPARATOR_CHARACTERS = 2
-"""Characters between two blocks in the stored text; counted, so that a million tiny blocks are a lot of text too."""
+"""Number of characters between two blocks in the stored text. They count towards the character limit."""
 
 _CLEANERS = {BlockKind.HEADING: clean_line, BlockKind.CODE: clean_code}
 
 
 def check_page_count(page_count: int, options: ParseOptions) -> None:
-    """Raises TooManyPages where the document has more pages than ``options`` allow."""
+    """Check the number of pages against the limit.
+
+    Args:
+        page_count: Number of pages or slides of the document.
+        options: Options of the parser call, with the limit.
+
+    Raises:
+        TooManyPages: The document has more pages than ``options.max_pages``.
+    """
     if page_count > options.max_pages:
         raise TooManyPages(
             f"The file has {page_count} pages; the limit is {options.max_pages}.", limit=options.max_pages
@@ -19,7 +27,11 @@ def check_page_count(page_count: int, options: ParseOptions) -> None:
 
 
 class BlockList:
-    """Collects the blocks of one document in reading order."""
+    """List of the blocks of one document, in reading order, that enforces the limits.
+
+    Attributes:
+        blocks: The blocks collected so far, for ``ParsedDocument``.
+    """
 
     def __init__(self, options: ParseOptions) -> None:
         self.blocks: list[Block] = []
@@ -37,13 +49,32 @@ class BlockList:
         slide: int | None = None,
         sheet: int | None = None,
     ) -> None:
-        """Clean the text and append it where anything is left. Raises TextTooLong."""
+        """Clean a text and append it as a block. An empty text is left out.
+
+        Args:
+            kind: Kind of the block. Headings are cleaned to one line; the indentation of code is preserved.
+            text: Text of the block.
+            level: Level of a heading, from 1.
+            page: Page number from 1.
+            slide: Slide number from 1.
+            sheet: Sheet number from 1.
+
+        Raises:
+            TextTooLong: The document has more characters or nodes than the limits allow.
+        """
         text = _CLEANERS.get(kind, clean_text)(text)
         if text:
             self.append(Block(kind, text, level=level, page=page, slide=slide, sheet=sheet))
 
     def append(self, block: Block) -> None:
-        """Take a block that is clean and not empty. Raises TextTooLong, TooManyNodes."""
+        """Append a block whose text is already clean and not empty.
+
+        Args:
+            block: The block.
+
+        Raises:
+            TextTooLong: The document has more characters or nodes than the limits allow.
+        """
         self.count_characters(len(block.text) + SEPARATOR_CHARACTERS)
         self._nodes += block.node_count
         if self._nodes > MAX_NODES:
@@ -51,7 +82,14 @@ class BlockList:
         self.blocks.append(block)
 
     def count_characters(self, characters: int) -> None:
-        """Take characters off the limit. Raises TextTooLong when it is used up."""
+        """Count characters towards the limit without adding a block.
+
+        Args:
+            characters: Number of characters.
+
+        Raises:
+            TextTooLong: The document has more characters than the limit allows.
+        """
         self._characters += characters
         if self._characters > self._max_characters:
             raise TextTooLong(
@@ -59,6 +97,13 @@ class BlockList:
             )
 
     def find_first_heading(self, *, level: int | None = None) -> str | None:
-        """The text of the first heading (of that level)."""
+        """Find the first heading.
+
+        Args:
+            level: Level of the heading; None for any level.
+
+        Returns:
+            The text of the heading; None if there is no such heading.
+        """
         headings = (block for block in self.blocks if block.kind is BlockKind.HEADING)
         return next((block.text for block in headings if level is None or block.level == level), None)

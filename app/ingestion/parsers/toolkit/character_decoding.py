@@ -27,7 +27,13 @@ _COMMON_WESTERN = frozenset("äöüßÄÖÜéèêëàâçîïôûùœæáíóú�
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """The text, the Python name of the encoding, and warnings for the document's owner."""
+    """Decoded text of a file.
+
+    Attributes:
+        text: The text.
+        encoding: Python's name of the encoding.
+        warnings: Warnings for the owner of the document.
+    """
 
     text: str
     encoding: str
@@ -35,11 +41,18 @@ class DecodedText:
 
 
 def decode_text(data: bytes, *, encoding: str | None, declared_encoding: str | None = None) -> DecodedText:
-    """A byte order mark wins, then ``encoding`` (the uploader's word), UTF-16 without a mark, ``declared_encoding``
-    (the
-    document's own word), UTF-8, and what the statistics of the bytes suggest.
+    """Decode the bytes of a text file.
 
-    Never fails: what cannot be decoded becomes U+FFFD, and a warning says so.
+    The first of these encodings that applies is used: a byte order mark, ``encoding``, UTF-16 without a mark,
+    ``declared_encoding``, UTF-8, and the encoding that the statistics of the bytes suggest.
+
+    Args:
+        data: Bytes of the file.
+        encoding: Encoding as the uploader declared it; None if the uploader declared none.
+        declared_encoding: Encoding as the file declares it; None if the file declares none.
+
+    Returns:
+        The decoded text. Bytes that cannot be decoded become U+FFFD, and a warning says so.
     """
     for mark, name in _BYTE_ORDER_MARKS:
         if data.startswith(mark):

@@ -1,4 +1,4 @@
-"""The pictures of a document: decoded under limits, and made anew, upright, in a size that models look at."""
+"""Images of a document: decoded under limits, turned upright, scaled down and encoded again."""
 
 import hashlib
 import io
@@ -50,8 +50,16 @@ _EXIF_ROTATIONS = {
 
 
 class ImageList:
-    """The pictures of one document, each once, where they are ``is_enabled``; ``skipped_count`` counts those not
-    taken.
+    """List of the images of one document, without duplicates, that enforces the limits.
+
+    Args:
+        blocks: Blocks of the document; each image adds one.
+        options: Options of the parser call, with the time limits.
+
+    Attributes:
+        images: The images collected so far, for ``ParsedDocument``.
+        skipped_count: Number of images that were left out: too small, too large, damaged, or over a limit.
+        is_enabled: Whether the caller wants images. If false, do not add any.
     """
 
     def __init__(self, blocks: BlockList, options: ParseOptions) -> None:
@@ -64,14 +72,29 @@ class ImageList:
         self._remaining_seconds = TIME_SHARE * min(options.wall_clock_timeout_seconds, options.cpu_timeout_seconds)
 
     def add_file(self, data: bytes, *, slide: int | None = None) -> None:
-        """Append a block for the picture in these bytes, unless they were there before. Raises TextTooLong."""
+        """Add the image of a file, with a block for it. A file with the same bytes is added once.
+
+        Args:
+            data: Bytes of a PNG, JPEG, GIF, BMP, WebP or TIFF file.
+            slide: Slide number from 1; None if the format has no slides.
+
+        Raises:
+            TextTooLong: The document has more characters or nodes than the limits allow.
+        """
         digest = hashlib.sha256(data).digest()
         if digest not in self._digests:
             self._digests.add(digest)
             self.append_block(self.add_image(lambda: Image.open(io.BytesIO(data), formats=FORMATS)), slide=slide)
 
     def add_image(self, load: Callable[[], Image.Image]) -> int | None:
-        """The new picture's place in the list; None where it is left out."""
+        """Add an image without a block for it.
+
+        Args:
+            load: Function that opens the image; errors of Pillow count as a damaged image.
+
+        Returns:
+            The index of the image in ``images``; None if the image was left out.
+        """
         started = time.monotonic()
         encoded = self._try_reencode(load) if self._remaining_seconds > 0 and len(self.images) < MAX_IMAGES else None
         self._remaining_seconds -= time.monotonic() - started
@@ -83,7 +106,16 @@ class ImageList:
         return len(self.images) - 1
 
     def append_block(self, image_index: int | None, *, page: int | None = None, slide: int | None = None) -> None:
-        """Append the block of a picture that was taken. Raises TextTooLong."""
+        """Append the block of an image.
+
+        Args:
+            image_index: Result of ``add_image``; None appends nothing.
+            page: Page number from 1; None if the format has no pages.
+            slide: Slide number from 1; None if the format has no slides.
+
+        Raises:
+            TextTooLong: The document has more characters or nodes than the limits allow.
+        """
         if image_index is not None:
             text = f"Picture {image_index + 1}"
             self._blocks.append(Block(BlockKind.IMAGE, text, page=page, slide=slide, image_index=image_index))

@@ -1,4 +1,4 @@
-"""The bytes of a text format as characters, once it is sure that they are text."""
+"""Reading of a text file, with a check that it is text."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,18 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
 
 
 def read_text(path: Path, options: ParseOptions) -> DecodedText:
-    """The file's characters with ``\\n`` as the only line break. Raises CorruptFile for a binary file."""
+    """Read a text file.
+
+    Args:
+        path: File to read.
+        options: Options of the parser call, with the encoding.
+
+    Returns:
+        The decoded text, with ``\\n`` as the only line break.
+
+    Raises:
+        CorruptFile: The file is binary.
+    """
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     text, warnings = _LINE_BREAK.sub("\n", decoded.text), list(decoded.warnings)
     if text and len(_UNPRINTABLE.sub("", text)) < MIN_PRINTABLE_SHARE * len(text):

@@ -1,4 +1,4 @@
-"""XML read with care: no external entity, no document type definition, nothing fetched, no tree without measure."""
+"""Reading of XML without external entities, document type definitions, network access and huge trees."""
 
 import html
 import re
@@ -17,7 +17,15 @@ _WIDE_ENCODINGS = ("utf-16", "utf-32", "ucs-2", "ucs-4", "iso-10646")
 
 
 def decode_xml(data: bytes, *, encoding: str | None) -> DecodedText:
-    """As ``decode``, with the word of the XML declaration."""
+    """Decode the bytes of an XML file, with the encoding of the XML declaration.
+
+    Args:
+        data: Bytes of the file.
+        encoding: Encoding as the uploader declared it; None if the uploader declared none.
+
+    Returns:
+        The decoded text, as ``decode_text`` returns it.
+    """
     match = _ENCODING_DECLARATION.match(data)
     declared = match[1].decode("ascii", "replace").lower() if match else None
     return decode_text(
@@ -28,7 +36,17 @@ def decode_xml(data: bytes, *, encoding: str | None) -> DecodedText:
 
 
 def read_xml(text: str) -> Element:
-    """The root element; comments and processing instructions are gone. Raises CorruptFile."""
+    """Parse XML. Entities are not resolved; comments and processing instructions are removed.
+
+    Args:
+        text: The XML document.
+
+    Returns:
+        The root element, an lxml element.
+
+    Raises:
+        CorruptFile: The document is not well-formed, or too large.
+    """
     parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,

@@ -1,4 +1,4 @@
-"""Rows of cells → a Markdown table, the one way in which every format writes tables."""
+"""Formatting of rows of cells as a Markdown table, for all formats."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,18 @@ MAX_CELLS = 1_000_000
 
 
 def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """A pipe table whose first row is the header; short rows are filled up, rows without text left out, ``|`` escaped.
+    """Format rows of cells as a Markdown table.
 
-    A table of one column or one row is no table: its cells come back as lines. Empty where no cell has text. Raises
-    TextTooLong where filling up would make far more cells than there are: a long row beside very many short ones.
+    Short rows are padded, rows without text are left out, and ``|`` is escaped.
+
+    Args:
+        rows: Rows of cells; the first row is the header.
+
+    Returns:
+        The table. If there is only one column or one row, its cells as lines. If no cell has text, an empty string.
+
+    Raises:
+        TextTooLong: The padded table has more than a million cells.
     """
     cleaned = [[clean_line(cell).replace("|", "\\|") for cell in row] for row in rows]
     cleaned = [row for row in cleaned if any(row)]

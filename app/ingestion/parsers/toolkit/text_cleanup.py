@@ -1,4 +1,4 @@
-"""Cleaning: extracted characters → text that can be stored, searched and quoted."""
+"""Cleaning of extracted text, so that it can be stored, searched and quoted."""
 
 import re
 
@@ -12,7 +12,15 @@ _MANY_BREAKS = re.compile(r"\n{3,}")
 
 
 def clean_text(text: str) -> str:
-    """Prose: ``normalize_text``, runs of spaces become one, at most one empty line, nothing around the ends."""
+    """Clean prose of several lines.
+
+    Args:
+        text: Extracted text.
+
+    Returns:
+        The text in NFKC, without control characters, with single spaces, at most one empty line in a row, and no white
+        space at its ends.
+    """
     text = _SPACE_RUN.sub(" ", normalize_text(text))
     if "\n" in text:
         text = _MANY_BREAKS.sub("\n\n", _SPACE_AROUND_BREAK.sub("\n", text))
@@ -20,10 +28,24 @@ def clean_text(text: str) -> str:
 
 
 def clean_line(text: str) -> str:
-    """Prose on one line: ``clean_text`` with every white space a single space."""
+    """Clean prose and put it on one line.
+
+    Args:
+        text: Extracted text.
+
+    Returns:
+        The text as ``clean_text`` returns it, with a single space for each run of white space.
+    """
     return " ".join(normalize_text(text).split())
 
 
 def clean_code(text: str) -> str:
-    """Code: ``normalize_text`` with the indentation kept; no trailing spaces, no empty lines around it."""
+    """Clean source code and keep its indentation.
+
+    Args:
+        text: Extracted code.
+
+    Returns:
+        The code in NFKC, without control characters, trailing spaces, and empty lines at its ends.
+    """
     return _TRAILING_SPACES.sub("", normalize_text(text)).strip("\n")

@@ -1,0 +1,11 @@
+"""Interface of a reranker plugin: the protocol, its settings and its error.
+
+Type aliases:
+    RerankFailureReason: Why a reranker gives no scores, one of a fixed set of words; an attribute of
+        ``RerankUnavailable``.
+"""
+
+from app.inference.rerank import Reranker, RerankFailureReason, RerankUnavailable
+from app.settings.rerank import RerankSettings
+
+__all__ = ["RerankFailureReason", "RerankSettings", "RerankUnavailable", "Reranker"]

@@ -1,0 +1,22 @@
+"""Interface of a transformer plugin: the queries and the conversation it gets, the chat model, and its result."""
+
+from app.retrieval.search_run import SearchRun
+from app.retrieval.transformers.transformer import (
+    ConversationAnalysis,
+    NoTransformerOptions,
+    TransformContext,
+    Transformer,
+    TransformResult,
+)
+from app.retrieval.types import Message, Reformulation
+
+__all__ = [
+    "ConversationAnalysis",
+    "Message",
+    "NoTransformerOptions",
+    "Reformulation",
+    "SearchRun",
+    "TransformContext",
+    "TransformResult",
+    "Transformer",
+]
