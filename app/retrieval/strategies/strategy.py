@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress, count
 from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
 
@@ -146,19 +147,10 @@ class SearchContext:
             for target, target_vectors in zip(self.targets, vectors, strict=True)
         ]
         if not any(call.needs_search for call in calls):
-            if dense:
-                # No vector, and no word to look for: that nothing was found says nothing.
-                raise self.query_embedder.build_unsearchable_error(self.queries)
-            if self.queries and any(target.kb.languages for target in self.targets):  # without, nothing is there
-                self.search_run.add_notice(NO_QUERY_TERMS)
+            self._report_unsearchable(dense=dense)
             return []
-
-        extra_calls = frozenset(
-            number for number in range(len(calls)) if self.queries[number // len(self.targets)].is_extra
-        )
-        models = list(dict.fromkeys(target.model for target in self.targets))
-        model_numbers = [models.index(target.model) for target in self.targets]
-
+        is_extra = [query.is_extra for query in self.queries for _ in self.targets]
+        model_numbers = self._number_models()
         vector = calls[0].vector if limits_cosines else None
 
         def rank_lists(lists: Sequence[RetrieverHits]) -> Ranking:
@@ -166,7 +158,20 @@ class SearchContext:
             ranked = self.retriever.apply_weights(rank(results))
             return Ranking(results, ranked, is_fused=dense and lexical, vector=vector, model_query_vectors=comparisons)
 
-        return await self.retriever.retrieve(calls, rank_lists, extra_positions=extra_calls)
+        return await self.retriever.retrieve(calls, rank_lists, extra_positions=frozenset(compress(count(), is_extra)))
+
+    def _number_models(self) -> list[int]:
+        """Return the number of each target's embedding model, from 0."""
+        models = list(dict.fromkeys(target.model for target in self.targets))
+        return [models.index(target.model) for target in self.targets]
+
+    def _report_unsearchable(self, *, dense: bool) -> None:
+        """Add a notice that the queries have no terms; with ``dense``, raise the error of the embedder instead."""
+        if dense:
+            # No vector, and no word to look for: that nothing was found says nothing.
+            raise self.query_embedder.build_unsearchable_error(self.queries)
+        if self.queries and any(target.kb.languages for target in self.targets):  # without, nothing is there
+            self.search_run.add_notice(NO_QUERY_TERMS)
 
     async def _embed_queries(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
         """Return the vectors of the queries for each target. All models are called at the same time, each once.
