@@ -66,7 +66,7 @@ FIELDS = (
     "prompt",
     "number",
     "file",
-    "attached",
+    "vector_store_file",
     "batch",
     "webhook",
     "delivery",

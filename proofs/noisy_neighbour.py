@@ -169,7 +169,7 @@ class NoisyTenant:
     def _wait(self) -> None:
         end = time.monotonic() + 180
         while time.monotonic() < end:
-            reply = self.client.get("/v1/usage").json()["stored"]
+            reply = self.client.get("/v1/usage").json()["storage"]
             if reply["chunks"] >= CHUNKS + FULL_KNOWLEDGE_BASES:
                 return
             time.sleep(0.5)

@@ -16,8 +16,8 @@ from app.lexical.weights import K1, B
 
 PURGE_JOB = "purge_objects"
 BACKFILL_JOB = "restamp_knowledge_base"
-ERASE_JOB = "erase_knowledge_base"
-ROUTING_JOB = "make_routing_profile"
+ERASE_JOB = "purge_knowledge_base"
+ROUTING_JOB = "build_routing_profile"
 
 
 @dataclass(frozen=True, slots=True)

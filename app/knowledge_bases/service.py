@@ -39,8 +39,8 @@ from app.prompts.types import PromptOwner
 
 PURGE_JOB = "purge_objects"
 BACKFILL_JOB = "restamp_knowledge_base"
-ERASE_JOB = "erase_knowledge_base"
-ROUTING_JOB = "make_routing_profile"
+ERASE_JOB = "purge_knowledge_base"
+ROUTING_JOB = "build_routing_profile"
 
 
 async def create_default_knowledge_base(session: Session, tenant_id: UUID, settings: IndexSettings) -> None:

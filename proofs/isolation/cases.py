@@ -14,7 +14,7 @@ SECRET = "Quetzalcoatlus"
 PLACE = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in proofs/isolation/tenants.py.
 PATH_FIELDS = frozenset(
-    """kb document node chunk api_key tenant deletion n agent_id prompt number file attached batch
+    """kb document node chunk api_key tenant deletion n agent_id prompt number file vector_store_file batch
     webhook delivery""".split()  # noqa: SIM905
 )
 # Names in queries and bodies that name nothing that belongs to a tenant. `after` and `before` of files and vector
@@ -233,17 +233,17 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
     f"POST {STORE}": (Template(json={"name": "renamed"}), Template(json={"metadata": {"a": "b"}})),
     f"GET {STORE}/files": (
         Template(),
-        Template(query={"after": "<attached>", "filter": "completed"}),
+        Template(query={"after": "<vector_store_file>", "filter": "completed"}),
         Template(query={"before": "<document>"}),
     ),
     f"POST {STORE}/files": (Template(json={"file_id": "<file>"}),),
-    f"GET {STORE}/files/{{attached}}": (Template(),),
-    f"POST {STORE}/files/{{attached}}": (Template(json={"attributes": {"a": "b"}}),),
+    f"GET {STORE}/files/{{vector_store_file}}": (Template(),),
+    f"POST {STORE}/files/{{vector_store_file}}": (Template(json={"attributes": {"a": "b"}}),),
     f"POST {STORE}/file_batches": (
         Template(json={"file_ids": ["<file>"]}),
         Template(json={"files": [{"file_id": "<file>"}]}),
     ),
-    f"GET {STORE}/file_batches/{{batch}}/files": (Template(), Template(query={"after": "<attached>"})),
+    f"GET {STORE}/file_batches/{{batch}}/files": (Template(), Template(query={"after": "<vector_store_file>"})),
     f"POST {STORE}/file_batches/{{batch}}/cancel": (Template(),),
     f"POST {STORE}/search": (
         Template(json=ASK),

@@ -22,7 +22,7 @@ STANDS_IN = {
     "kb": "document", "document": "node", "node": "chunk", "chunk": "document", "api_key": "deletion",
     "deletion": "api_key", "tenant": "kb", "kb_name": "external_id", "taken": "document", "external_id": "user_id",
     "user_id": "chat_id", "chat_id": "agent_id", "agent_id": "user_id", "promoted_user": "chat_id",
-    "promoted_chat": "user_id", "file": "document", "attached": "chunk", "batch": "file",
+    "promoted_chat": "user_id", "file": "document", "vector_store_file": "chunk", "batch": "file",
 }  # fmt: skip
 # A number that all pictures of these tests have, and the words and numbers of prompts: there are no others to ask for.
 FIXED = {"n", "prompt", "number"}

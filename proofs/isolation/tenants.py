@@ -42,7 +42,7 @@ def invented(form: str) -> dict[str, str]:
         "chat_id": f"chat-{word}",
         "agent_id": f"agent-{word}",
         "file": encode_id("file", generate_id()),
-        "attached": encode_id("file", generate_id()),
+        "vector_store_file": encode_id("file", generate_id()),
         "batch": encode_id("vsfb", generate_id()),
         "promoted_user": f"promoted-user-{word}",
         "promoted_chat": f"promoted-chat-{word}",
@@ -116,20 +116,20 @@ def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
 
 def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
     """A file that is kept, and another that is attached, by itself or in a batch."""
-    for name in ("file", "attached"):
-        if name in wanted or (name == "attached" and "batch" in wanted):
+    for name in ("file", "vector_store_file"):
+        if name in wanted or (name == "vector_store_file" and "batch" in wanted):
             part = {"file": ("a.txt", f"{text} {name}".encode())}
             made = tenant.admin.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
             made.raise_for_status()
             ids[name] = made.json()["id"]
     store = f"/openai/v1/vector_stores/{kb}"
     if "batch" in wanted:
-        batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["attached"]]})
+        batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["vector_store_file"]]})
         batch.raise_for_status()
         ids["batch"] = batch.json()["id"]
         until_done(tenant.admin, f"{store}/file_batches/{ids['batch']}")
-    elif "attached" in wanted:
-        tenant.admin.post(f"{store}/files", json={"file_id": ids["attached"]}).raise_for_status()
+    elif "vector_store_file" in wanted:
+        tenant.admin.post(f"{store}/files", json={"file_id": ids["vector_store_file"]}).raise_for_status()
 
 
 def until_done(client: httpx2.Client, path: str) -> None:
@@ -155,7 +155,7 @@ EVERYTHING = (
     "n",
     "number",
     "file",
-    "attached",
+    "vector_store_file",
     "batch",
     "sql_view",
 )

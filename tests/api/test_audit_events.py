@@ -75,8 +75,8 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     f"POST {STORE}": (["knowledge_base.update"],),
     f"DELETE {STORE}": (["knowledge_base.delete"],),
     f"POST {STORE}/files": (["document.create"],),
-    f"POST {STORE}/files/{{attached}}": (["document.update"],),
-    f"DELETE {STORE}/files/{{attached}}": (["document.delete"],),
+    f"POST {STORE}/files/{{vector_store_file}}": (["document.update"],),
+    f"DELETE {STORE}/files/{{vector_store_file}}": (["document.delete"],),
     f"POST {STORE}/file_batches": (["file_batch.create", "document.create"],),
     f"POST {STORE}/file_batches/{{batch}}/cancel": (
         ["file_batch.cancel"],

@@ -335,18 +335,18 @@ def test_what_a_receipt_says(tenant: Tenant) -> None:
     bytes_kept = tenant.admin.get(f"{DOCUMENTS}/{document}").json()["bytes"]
     reply = tenant.admin.delete(f"{DOCUMENTS}/{document}")
     receipt = finished(tenant, reply.headers[HEADER])
-    remaining, kept = receipt.pop("remaining"), receipt.pop("kept")
+    remaining, retained = receipt.pop("remaining"), receipt.pop("retained")
     assert remaining["objects"] == 0
     assert {"document", "document_object", "node", "chunk", "chunk_embedding", "chunk_lexical", "job"} <= set(remaining)
     assert not any(remaining.values())
-    assert {"audit_event", "deletion", "embedding_usage"} <= set(kept)
-    assert not set(kept) & set(remaining)
+    assert {"audit_event", "deletion", "embedding_usage"} <= set(retained)
+    assert not set(retained) & set(remaining)
     times = [datetime.fromisoformat(receipt.pop(name)) for name in ("requested_at", "finished_at", "retention_until")]
     assert times == sorted(times)
     assert (times[2] - times[0]).days == 365
     assert receipt == {
         "id": reply.headers[HEADER], "kind": "document", "object": document, "documents": 1, "chunks": 1,
-        "bytes": bytes_kept, "kept_files": 0,
+        "bytes": bytes_kept, "retained_files": 0,
     }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def add(client: httpx2.Client, text: str, **fields: Any) -> httpx2.Response:
 
 
 def used(client: httpx2.Client) -> dict[str, int]:
-    found: dict[str, int] = client.get("/v1/me").raise_for_status().json()["used"]
+    found: dict[str, int] = client.get("/v1/me").raise_for_status().json()["usage"]
     return found
 
 
@@ -161,7 +161,7 @@ def test_the_tenant_s_quota_and_the_key_s(tenant: Tenant) -> None:
     assert {name: me["limits"][name] for name in ("documents", "stored_bytes", "chunks")} == {
         "documents": 2, "stored_bytes": 1000, "chunks": 100,
     }  # fmt: skip
-    assert me["used"] == {"documents": 1, "stored_bytes": len("The admin's.The key's."), "chunks": 2}
+    assert me["usage"] == {"documents": 1, "stored_bytes": len("The admin's.The key's."), "chunks": 2}
     assert used(tenant.admin) == {"documents": 2, "stored_bytes": len("The admin's.The key's."), "chunks": 2}
     assert "This tenant's quota" in refused(add(limited, "x" * 2000), 1000)["detail"]
     assert add(tenant.admin, "The admin's second.").status_code == 201

@@ -84,13 +84,13 @@ def test_quotas_are_set_changed_and_lifted(service: Service) -> None:
         "searches_per_second": 0.5,
         "upload_bytes": upload_bytes,
     }
-    assert me["used"] == {"documents": 0}
+    assert me["usage"] == {"documents": 0}
 
 
 def test_a_tenant_without_quotas_has_defaults(tenant: Tenant) -> None:
     assert tenant.service.operator.get(f"/v1/tenants/{tenant.id}").json()["quotas"] == NONE
     me = tenant.admin.get("/v1/me").json()
-    assert me["used"] == {}
+    assert me["usage"] == {}
     assert me["limits"] == {**DEFAULTS, "upload_bytes": tenant.service.settings.server.max_upload_bytes}
     assert tenant.admin.post("/v1/search", json={"query": "x"}).headers["RateLimit-Limit"] == "200"
 
@@ -169,7 +169,7 @@ def test_stored_bytes(tenant: Tenant) -> None:
     assert upload(tenant, "y" * 40, external_id="b").status_code == 202
     refused(upload(tenant, "z" * 61, external_id="a"), 100)
     assert upload(tenant, "z" * 50, external_id="a").status_code == 202
-    assert tenant.admin.get("/v1/me").json()["used"] == {"stored_bytes": 90}
+    assert tenant.admin.get("/v1/me").json()["usage"] == {"stored_bytes": 90}
 
 
 async def test_a_document_with_too_many_chunks_fails(service: Service, tenant: Tenant) -> None:
@@ -184,7 +184,7 @@ async def test_a_document_with_too_many_chunks_fails(service: Service, tenant: T
     again = tenant.add_text(long, external_id="a")
     assert (again["status"], again["version"], again["live_version"]) == ("failed", 2, 1)
     assert len(tenant.admin.post("/v1/search", json={"query": "heron"}).json()["results"]) == 1
-    assert tenant.admin.get("/v1/me").json()["used"] == {"chunks": 1}
+    assert tenant.admin.get("/v1/me").json()["usage"] == {"chunks": 1}
     set_quotas(tenant, chunks=6)
     assert tenant.admin.delete(f"{DOCUMENTS}/{again['id']}").is_success
     path = f"{DOCUMENTS}/{failed['id']}"
@@ -342,7 +342,7 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
     assert waiting["error"] is None
     assert f"until {tomorrow}T00:00:00Z" in waiting["warnings"][0]["message"]
     assert waiting["warnings"][0]["code"] == "processing_postponed"
-    assert tenant.admin.get("/v1/me").json()["used"]["embedding_tokens_per_day"] >= 1
+    assert tenant.admin.get("/v1/me").json()["usage"]["embedding_tokens_per_day"] >= 1
 
     # Queries whose vectors are not known are looked for by their words.
     query = {"query": "osprey today", "strategy": "hybrid"}

@@ -93,7 +93,7 @@ NEEDED = {
 FOREIGN = {"POST /dify/retrieval"}
 STORES = "/openai/v1/vector_stores"
 STORE = f"{STORES}/{{kb}}"
-ATTACHED = f"{STORE}/files/{{attached}}"
+ATTACHED = f"{STORE}/files/{{vector_store_file}}"
 BATCH = f"{STORE}/file_batches/{{batch}}"
 NEEDED |= {
     "POST /openai/v1/files": WRITER,
@@ -159,7 +159,7 @@ def test_a_route_takes_its_role_and_those_above(
         "webhook",
         "delivery",
         "file",
-        "attached",
+        "vector_store_file",
         "batch",
     ):
         path = path.replace(f"{{{field}}}", "nothing")

@@ -121,7 +121,7 @@ async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert (told["kind"], told["object"], told["documents"], told["chunks"]) == ("tenant", tenant.id, 1, 1)
-    assert before.keys() - told["remaining"].keys() <= set(told["kept"]) == {"audit_event", "deletion"}
+    assert before.keys() - told["remaining"].keys() <= set(told["retained"]) == {"audit_event", "deletion"}
     assert not any(told["remaining"].values())
     assert (await rows_of(service, own)).keys() <= {"audit_event", "deletion"}
     assert not folder.exists()

@@ -29,7 +29,7 @@ def test_a_tenant_that_has_done_nothing(tenant: Tenant, today: date) -> None:
     found = usage(tenant.admin)
     assert (found["to"], found["by"], found["items"]) == (str(today), "day", [])
     assert found["from"] == str(today - timedelta(days=29))
-    assert found["stored"] == {"documents": 0, "stored_bytes": 0, "chunks": 0}
+    assert found["storage"] == {"documents": 0, "stored_bytes": 0, "chunks": 0}
 
 
 def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant, today: date) -> None:
@@ -56,7 +56,7 @@ def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant, today
     assert by_key["first key"]["bytes"] == len("A second text.")
     assert all(item["embedding_tokens"] > 0 for item in by_key.values())
     assert sum(item["embedding_tokens"] for item in by_key.values()) == used["embedding_tokens"]
-    assert usage(tenant.admin)["stored"] == {"documents": 2, "stored_bytes": numbers["bytes"], "chunks": 2}
+    assert usage(tenant.admin)["storage"] == {"documents": 2, "stored_bytes": numbers["bytes"], "chunks": 2}
     (theirs,) = usage(stranger.admin)["items"]
     assert (theirs["uploads"], theirs["searches"]) == (1, 1)
 
@@ -65,7 +65,7 @@ def test_what_is_deleted_was_used_all_the_same(tenant: Tenant, today: date) -> N
     document = tenant.add_text("It comes, and it goes.")
     tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").raise_for_status()
     found = usage(tenant.admin, to=str(today))
-    assert found["stored"]["documents"] == 0
+    assert found["storage"]["documents"] == 0
     assert found["items"][0]["documents"] == 1
 
 

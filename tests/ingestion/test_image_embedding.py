@@ -195,7 +195,7 @@ async def test_a_preview_says_how_many(workshop: Workshop, services: TenantServi
         yield path.read_bytes() + b"\r\n--b--\r\n"
 
     made = await services.preview.preview_upload(body(), b"b", lambda _: PreviewOptions())
-    assert (made.quality.pictures, made.warnings) == (2, [])
+    assert (made.quality.images, made.warnings) == (2, [])
     assert [draft.text for draft in made.drafts if draft.text.startswith("Picture")] == ["Picture 1", "Picture 2"]
     assert sent(workshop) == []
 

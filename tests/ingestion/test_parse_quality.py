@@ -27,7 +27,7 @@ def test_pages_without_text() -> None:
 def test_a_picture_is_no_text() -> None:
     blocks = [paragraph("one", page=1), Block(BlockKind.IMAGE, "Picture 1", page=2, image_index=0)]
     quality = measure_quality(ParsedDocument(blocks, page_count=2), media_type=PDF)
-    assert (quality.pictures, quality.characters, quality.suspected_scans) == (1, 3, [2])
+    assert (quality.images, quality.characters, quality.suspected_scans) == (1, 3, [2])
 
 
 def test_an_empty_slide_is_no_scan() -> None:

@@ -116,7 +116,7 @@ async def test_documents_that_go_with_their_knowledge_base_are_not_told_one_by_o
     await listen(services)
     await services.knowledge_bases.delete("default")
     await workshop.owner.execute("delete from job where kind = 'ingest_document'")
-    await workshop.run_jobs("erase_knowledge_base", "purge_objects", "drop_search_index")
+    await workshop.run_jobs("purge_knowledge_base", "purge_objects", "drop_search_index")
     assert await events(workshop, services) == ["knowledge_base.deleted"]
 
 

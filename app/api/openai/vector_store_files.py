@@ -205,34 +205,36 @@ async def list_vector_store_files(
     )
 
 
-@router.get("/{attached}", response_model=VectorStoreFileOut)
+@router.get("/{vector_store_file}", response_model=VectorStoreFileOut)
 async def get_vector_store_file(
-    kb: str, attached: str, tenant: CurrentReader, response: Response
+    kb: str, vector_store_file: str, tenant: CurrentReader, response: Response
 ) -> VectorStoreFileOut:
     """One file with how far it is."""
-    document = await tenant.vector_store_files.get(kb, attached)
+    document = await tenant.vector_store_files.get(kb, vector_store_file)
     response.headers.update(POLL_HEADERS)
     return to_vector_store_file_out(document, await tenant.knowledge_bases.find(kb))
 
 
-@router.post("/{attached}", response_model=VectorStoreFileOut)
+@router.post("/{vector_store_file}", response_model=VectorStoreFileOut)
 async def update_vector_store_file(
-    kb: str, attached: str, body: VectorStoreFileUpdate, tenant: CurrentWriter
+    kb: str, vector_store_file: str, body: VectorStoreFileUpdate, tenant: CurrentWriter
 ) -> VectorStoreFileOut:
     """Change its attributes as a whole; searches see it at once."""
-    document = await tenant.vector_store_files.update(kb, attached, body.attributes or {})
+    document = await tenant.vector_store_files.update(kb, vector_store_file, body.attributes or {})
     return to_vector_store_file_out(document, await tenant.knowledge_bases.find(kb))
 
 
-@router.get("/{attached}/content", response_model=VectorStoreFileContentOut)
-async def get_vector_store_file_content(kb: str, attached: str, tenant: CurrentReader) -> VectorStoreFileContentOut:
+@router.get("/{vector_store_file}/content", response_model=VectorStoreFileContentOut)
+async def get_vector_store_file_content(
+    kb: str, vector_store_file: str, tenant: CurrentReader
+) -> VectorStoreFileContentOut:
     """The text that was read of it; nothing before it is ready."""
-    _, text = await tenant.vector_store_files.read_text(kb, attached)
+    _, text = await tenant.vector_store_files.read_text(kb, vector_store_file)
     return VectorStoreFileContentOut(data=[TextContentOut(text=text)] if text else [])
 
 
-@router.delete("/{attached}", response_model=OpenAiDeletedOut)
-async def delete_vector_store_file(kb: str, attached: str, tenant: CurrentWriter) -> OpenAiDeletedOut:
+@router.delete("/{vector_store_file}", response_model=OpenAiDeletedOut)
+async def delete_vector_store_file(kb: str, vector_store_file: str, tenant: CurrentWriter) -> OpenAiDeletedOut:
     """Take a file out of the vector store; one that was uploaded for itself is kept."""
-    await tenant.vector_store_files.detach(kb, attached)
-    return OpenAiDeletedOut(id=attached, object="vector_store.file.deleted")
+    await tenant.vector_store_files.detach(kb, vector_store_file)
+    return OpenAiDeletedOut(id=vector_store_file, object="vector_store.file.deleted")

@@ -22,7 +22,7 @@ class ParseQuality:
     """How well a file could be read; pages, or slides, count from 1.
 
     ``suspected_scans`` are pages of a PDF or a picture without any text: scans, unless they are blank.
-    ``garbled_ratio`` is the share of characters that are noise, spaces apart. ``pictures`` are those that a model would
+    ``garbled_ratio`` is the share of characters that are noise, spaces apart. ``images`` are those that a model would
     look at.
     """
 
@@ -31,7 +31,7 @@ class ParseQuality:
     suspected_scans: list[int]
     garbled_ratio: float
     tables: int
-    pictures: int
+    images: int
     characters: int
 
 
@@ -46,7 +46,7 @@ def measure_quality(parsed: ParsedDocument, *, media_type: str) -> ParseQuality:
         suspected_scans=empty_pages if media_type in _PAGED_MEDIA_TYPES else [],
         garbled_ratio=compute_garbled_ratio(block.text for block in texts),
         tables=sum(block.kind is BlockKind.TABLE for block in texts),
-        pictures=len(parsed.blocks) - len(texts),
+        images=len(parsed.blocks) - len(texts),
         characters=sum(len(block.text) for block in texts),
     )
 

@@ -282,4 +282,4 @@ class Me(TypedDict):
     tenant: dict[str, str]
     key: dict[str, Any]
     limits: dict[str, float]
-    used: dict[str, int]
+    usage: dict[str, int]

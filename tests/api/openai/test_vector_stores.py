@@ -297,7 +297,7 @@ def test_a_receipt_names_the_files_that_stay(tenant: Tenant) -> None:
     document = attach(tenant.admin, file)["document"]
     gone = tenant.admin.delete(f"/v1/knowledge-bases/default/documents/{document}")
     receipt = settled(tenant.admin, gone.headers["carrel-deletion-id"])
-    assert (receipt["kept_files"], "openai_file" in receipt["kept"]) == (1, True)
+    assert (receipt["retained_files"], "openai_file" in receipt["retained"]) == (1, True)
     assert tenant.admin.get(f"{FILES}/{file}/content").text == "Number 0."
     attach(tenant.admin, other)
     tenant.add_text("It is called so.", external_id=third)
@@ -305,12 +305,12 @@ def test_a_receipt_names_the_files_that_stay(tenant: Tenant) -> None:
         "/v1/knowledge-bases/default/documents", params={"filter": "{}", "confirm": "default"}
     ).json()
     assert many["deleted"] == 2
-    assert settled(tenant.admin, many["deletion"])["kept_files"] == 1
+    assert settled(tenant.admin, many["deletion"])["retained_files"] == 1
     store = tenant.admin.post(STORES, json={"name": "brief"}).json()["id"]
     for one in (file, other):
         attach(tenant.admin, one, f"{STORES}/{store}")
     withdrawn = tenant.admin.delete(f"/v1/knowledge-bases/{store}").headers["carrel-deletion-id"]
-    assert settled(tenant.admin, withdrawn)["kept_files"] == 2
+    assert settled(tenant.admin, withdrawn)["retained_files"] == 2
 
 
 def test_a_file_expires(service: Service, tenant: Tenant) -> None:

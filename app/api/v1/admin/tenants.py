@@ -105,12 +105,12 @@ class CallerKeyOut(BaseModel):
 
 
 class CallerOut(BaseModel):
-    """Who is calling; ``used`` says how much of those limits is gone that run out."""
+    """Who is calling; ``usage`` says how much of the limits that can run out is used."""
 
     tenant: dict[str, str]
     key: CallerKeyOut
     limits: dict[str, int | float]
-    used: dict[str, int]
+    usage: dict[str, int]
 
 
 def to_tenant_out(tenant: TenantRow | ListedTenant) -> dict[str, Any]:
@@ -205,5 +205,5 @@ async def get_caller(tenant: CurrentReader) -> dict[str, Any]:
             user_id=principal.user_id,
         ),
         "limits": tenant.quotas.get_limits(),
-        "used": await tenant.quotas.get_usage(),
+        "usage": await tenant.quotas.get_usage(),
     }

@@ -62,7 +62,7 @@ class UsageOut(BaseModel):
     end: date = Field(alias="to")
     by: Literal["day", "key"]
     items: list[DailyUsageOut] | list[KeyUsageOut]
-    stored: StorageUsageOut
+    storage: StorageUsageOut
 
 
 @router.get("", response_model=UsageOut)
@@ -88,7 +88,7 @@ async def get_usage(
         rows = await tenant.quotas.list_usage_by_key(begin, end)
         items = [{"key": _encode_key_id(key), "name": name, **asdict(counts)} for key, name, counts in rows]
     stored = await tenant.quotas.get_storage()
-    return {"from": begin, "to": end, "by": by, "items": items, "stored": asdict(stored)}
+    return {"from": begin, "to": end, "by": by, "items": items, "storage": asdict(stored)}
 
 
 def _encode_key_id(key_id: UUID) -> str | None:

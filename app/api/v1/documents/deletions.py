@@ -34,9 +34,9 @@ class DeletionOut(BaseModel):
     """A receipt; ``finished_at`` is null while something is still being removed. Searches saw nothing at once.
 
     ``object`` is what was deleted, or the knowledge base that documents were deleted from; null in receipts of old.
-    ``remaining`` says what was left when all was removed: rows by table, and objects; null before that. ``kept`` names
-    what is not among it, ``kept_files`` counts documents that were made of a file of OpenAI's door, which stays there.
-    The receipt itself is kept until ``retention_until``.
+    ``remaining`` says what was left when all was removed: rows by table, and objects; null before that. ``retained``
+    names what is not counted there. ``retained_files`` counts documents made from a file of the OpenAI API; the file
+    itself is retained. The receipt is retained until ``retention_until``.
     """
 
     id: str
@@ -48,8 +48,8 @@ class DeletionOut(BaseModel):
     requested_at: Time
     finished_at: Time | None
     remaining: dict[str, int] | None
-    kept: list[str]
-    kept_files: int
+    retained: list[str]
+    retained_files: int
     retention_until: Time
 
 
@@ -106,8 +106,8 @@ async def get_deletion(deletion: str, tenant: CurrentReader, resources: CurrentR
         requested_at=receipt.requested_at,
         finished_at=receipt.finished_at,
         remaining=receipt.remaining,
-        kept=sorted(RETAINED_BY_KIND[receipt.kind]),
-        kept_files=receipt.kept_files,
+        retained=sorted(RETAINED_BY_KIND[receipt.kind]),
+        retained_files=receipt.kept_files,
         retention_until=receipt.requested_at + timedelta(days=resources.settings.deletion.receipt_retention_days),
     )
 

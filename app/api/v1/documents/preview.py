@@ -77,7 +77,7 @@ class ParseQualityOut(BaseModel):
     """How well the file could be read; pages, or slides, count from 1.
 
     ``suspected_scans`` are pages of a PDF without any text; ``garbled_ratio`` is the share of noise in the text;
-    ``pictures`` are those that would be described or embedded, of which the text here says no more than a number.
+    ``images`` are those that would be described or embedded, of which the text here says no more than a number.
     """
 
     pages: int | None
@@ -85,7 +85,7 @@ class ParseQualityOut(BaseModel):
     suspected_scans: list[int]
     garbled_ratio: float
     tables: int
-    pictures: int
+    images: int
     characters: int
     tokens: int
 
