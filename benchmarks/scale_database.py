@@ -43,8 +43,8 @@ from harness.processes import FAST_CLIENT, ROOT, answer_of, environment_without_
 Filter = Mapping[str, Any] | None
 RETRIEVER_CANDIDATES = 100
 HYBRID = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100, $10)"
-DENSE = "select chunk_id, score from dense_search($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-LEXICAL = "select chunk_id, score from bm25_search($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+DENSE = "select chunk_id, score from hybrid_search($1, $2, $3, $4, '{}', '{}', $5, $6, $7, $8, 0, $9)"
+LEXICAL = "select chunk_id, score from hybrid_search($1, $2, null, null, $3, $4, $5, $6, $7, 0, $8, $9)"
 # Vacuum and statistics are made when a load is done: nothing is to run beside a measurement.
 QUIET = {"autovacuum": "off"}
 

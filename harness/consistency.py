@@ -4,8 +4,8 @@ import asyncpg
 
 # What is said of each term of an index, and what is so.
 GREATEST_WEIGHTS = """
-select b.index_id, b.key, a.top, b.weight
-  from (select index_id, key, max(top) top from lex_df group by 1, 2) a
+select b.index_id, b.key, a.max_weight, b.weight
+  from (select index_id, key, max(max_weight) max_weight from term_document_frequency group by 1, 2) a
   join (select l.index_id, k.key, max(w.weight[1]::real) weight
           from chunk_lexical l, unnest(l.keys) with ordinality k(key, n),
                regexp_matches(l.terms::text, ':([0-9.e+-]+)', 'g') with ordinality w(weight, n)
@@ -13,7 +13,7 @@ select b.index_id, b.key, a.top, b.weight
 CHECKS = {
     "document frequencies": """
         select coalesce(a.index_id, b.index_id), a.df, b.df
-          from (select index_id, key, sum(df) df from lex_df group by 1, 2 having sum(df) <> 0) a
+          from (select index_id, key, sum(df) df from term_document_frequency group by 1, 2 having sum(df) <> 0) a
           full join (select index_id, k as key, count(*) df from chunk_lexical, unnest(keys) k group by 1, 2) b
             on a.index_id = b.index_id and a.key = b.key
          where a.df is distinct from b.df""",
@@ -22,20 +22,20 @@ CHECKS = {
           select l.index_id, l.scope_key, k.key, count(*) n
             from chunk_lexical l cross join lateral (select unnest(l.keys) union all select null) k(key)
            where not is_open_level(l.scope_key) group by 1, 2, 3
-        ), wanted as (
+        ), expected as (
           select index_id, s.scope_key, key, sum(n) n
             from counted c cross join lateral (values (c.scope_key), (all_private_levels())) s(scope_key)
            group by 1, 2, 3
-        ), told as (
+        ), stored as (
           select index_id, scope_key, key, sum(chunks) n from private_frequency group by 1, 2, 3 having sum(chunks) <> 0
         )
-        select * from wanted w full join told t on t.index_id = w.index_id and t.scope_key = w.scope_key
+        select * from expected w full join stored t on t.index_id = w.index_id and t.scope_key = w.scope_key
            and t.key is not distinct from w.key
          where t.n is distinct from w.n""",
-    "greatest weights": f"{GREATEST_WEIGHTS} where b.weight > a.top",
+    "greatest weights": f"{GREATEST_WEIGHTS} where b.weight > a.max_weight",
     "totals": """
         select coalesce(a.index_id, b.index_id), a.chunks, b.chunks, a.tokens, b.tokens
-          from (select index_id, sum(chunks) chunks, sum(tokens) tokens from lex_totals group by 1
+          from (select index_id, sum(chunks) chunks, sum(tokens) tokens from index_totals group by 1
                 having sum(chunks) <> 0 or sum(tokens) <> 0) a
           full join (select index_id, count(*) chunks, sum(dl) tokens from chunk_lexical group by 1) b
             on a.index_id = b.index_id

@@ -142,7 +142,9 @@ class Loader:
         yield
         for _, definition in definitions:
             await owner.execute(definition)
-        await owner.execute("vacuum (analyze) document, chunk, chunk_embedding, chunk_lexical, lex_df, lex_totals")
+        await owner.execute(
+            "vacuum (analyze) document, chunk, chunk_embedding, chunk_lexical, term_document_frequency, index_totals"
+        )
         await owner.execute("checkpoint")
 
     async def fill(
@@ -162,10 +164,10 @@ class Loader:
             chunks += len(batch.texts)
         owner, scope = self.connections[0], (place.tenant_id, place.index_id)
         frequencies = [(*scope, int(keys[n]), int(counts[n]), float(tops[n])) for n in np.flatnonzero(counts)]
-        columns = ["tenant_id", "index_id", "key", "df", "top"]
-        await owner.copy_records_to_table("lex_df", records=frequencies, columns=columns)
+        columns = ["tenant_id", "index_id", "key", "df", "max_weight"]
+        await owner.copy_records_to_table("term_document_frequency", records=frequencies, columns=columns)
         await owner.execute(
-            "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $4)",
+            "insert into index_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $4)",
             *scope, chunks, tokens,
         )  # fmt: skip
         await owner.execute("update search_index set avgdl = $3 where tenant_id = $1 and id = $2", *scope, avgdl)

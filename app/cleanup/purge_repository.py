@@ -51,10 +51,10 @@ _LOCK_DOCUMENTS = parse_statement(
     "select id from document where tenant_id = :t and kb_id = :kb order by id limit :limit for update"
 )
 _REMOVE_DOCUMENTS = parse_statement("""
-with gone as (
+with deleted as (
   delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[]) returning external_id, sha256
 )
-select external_id, sha256 from gone where starts_with(external_id, 'file_')""")
+select external_id, sha256 from deleted where starts_with(external_id, 'file_')""")
 _LOCK_KNOWLEDGE_BASE = parse_statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
 _REMOVE_IF_EMPTY = parse_statement("""
 with removed as (

@@ -121,7 +121,7 @@ class DocumentRepository:
         }
         await self.session.fetch_rows(_MOVE_FREQUENCIES, params | {"scope": document.scope_key})
         for table in ("chunk_embedding", "chunk_lexical"):
-            await self.session.execute(text(_UPDATE_METADATA.format(lane=table)), values)
+            await self.session.execute(text(_UPDATE_METADATA.format(table=table)), values)
 
     async def update_search_expiry(self, document: DocumentRow) -> None:
         """Have the live version end when the document does, while the next is on its way; all else stays its own."""
@@ -133,7 +133,7 @@ class DocumentRepository:
         params = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "name": EXPIRY}
         for table in ("chunk_embedding", "chunk_lexical"):
             await self.session.execute(
-                text(_UPDATE_EXPIRY.format(lane=table)), {**params, "own": expiry, "dates": instants}
+                text(_UPDATE_EXPIRY.format(table=table)), {**params, "own": expiry, "dates": instants}
             )
 
 
@@ -180,7 +180,7 @@ _OWN_METADATA = """
 select distinct id, metadata from chunk
  where tenant_id = :t and kb_id = :kb and document_id = :d and metadata <> '{}'"""
 _UPDATE_METADATA = """
-update {lane} l
+update {table} l
    set scope_key = :scope,
        metadata = (coalesce(o.metadata, cast(:stamped as jsonb)) - cast(:kept as text[])) || coalesce(
          (select jsonb_object_agg(e.key, e.value) from jsonb_each(l.metadata) e where e.key = any(:kept)),
@@ -207,7 +207,7 @@ select :t::uuid, n.index_id, s.scope_key, n.key, n.chunks * l.sign
  cross join lateral (values (l.scope_key), (all_private_levels())) s(scope_key)
  where not is_open_level(l.scope_key)""")
 _UPDATE_EXPIRY = """
-update {lane} l
+update {table} l
    set metadata = jsonb_set((l.metadata - cast(:name as text)) || cast(:own as jsonb), array['$instants'],
                             (l.metadata -> '$instants') - cast(:name as text) || cast(:dates as jsonb))
   from chunk c

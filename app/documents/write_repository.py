@@ -104,7 +104,7 @@ _INSERT_OBJECT_AND_EVENT = f"""
 placed as (
   insert into document_object (tenant_id, document_id, version, key)
   select tenant_id, id, version, :key from written
-), told as (
+), event as (
   {build_insert_event_sql("tenant_id", "written", object_ids="array[id]", kb_id="kb_id")}
 )"""  # noqa: S608
 # The names are constants of this module; the values go as parameters.

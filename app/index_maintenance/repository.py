@@ -38,7 +38,7 @@ class IndexRepository:
     index_id: UUID
 
     async def lock_shared(self) -> bool:
-        """Keep others from maintaining it, though not from using it; False when it is gone. Raises IndexBusy."""
+        """Keep others from maintaining it, though not from using it; False if it is deleted. Raises IndexBusy."""
         if not await self._lock_knowledge_base():
             return False
         if await self.session.fetch_row(_LOCK_SHARED, self._params) is None:
@@ -61,7 +61,7 @@ class IndexRepository:
         return await self.session.fetch_row(_LOCK_KNOWLEDGE_BASE, self._params) is not None
 
     async def get_stats(self) -> IndexStats | None:
-        """What is known of it, with its chunks counted; None when it is gone."""
+        """What is known of it, with its chunks counted; None if it is deleted."""
         row = await self.session.fetch_row(_STATS, self._params)
         if row is None:
             return None
@@ -90,7 +90,7 @@ class IndexRepository:
         counted = await self.session.fetch_row(_COUNT_FREQUENCIES, self._params)
         if counted is not None and counted["rows"] > 2 * counted["keys"] + MIN_MERGE_ROWS:
             await self.session.fetch_rows(MERGE_FREQUENCIES, self._params)
-        crowded = await self.session.fetch_rows(_CROWDED_LEVELS, {**self._params, "least": MIN_MERGE_ROWS})
+        crowded = await self.session.fetch_rows(_CROWDED_LEVELS, {**self._params, "min_rows": MIN_MERGE_ROWS})
         if crowded:
             await self.session.fetch_rows(
                 _MERGE_PRIVATE, {**self._params, "levels": [row["scope_key"] for row in crowded]}
@@ -115,7 +115,7 @@ class IndexRepository:
             ids = [row["chunk_id"] for row in rows]
             await self.session.fetch_rows(_SET_TERMS, {**self._params, "ids": ids, "terms": terms})
             after = ids[-1]
-        await self.session.fetch_rows(_RAISE_TOPS, {**self._params, "longer": max(1.0, avgdl / stats.avgdl)})
+        await self.session.fetch_rows(_RAISE_MAX_WEIGHTS, {**self._params, "longer": max(1.0, avgdl / stats.avgdl)})
         await self.session.fetch_rows(_SET_AVGDL, {**self._params, "avgdl": avgdl})
 
     async def set_exact(self, reason: VectorIndexSkipReason | None, *, chunks: int | None = None) -> None:
@@ -128,7 +128,7 @@ class IndexRepository:
 
     async def set_built(self, *, chunks: int, rebuilt: bool = True) -> None:
         """From now on searches use the vector index, which was good with so many chunks; ``rebuilt`` has no dead."""
-        await self.session.fetch_rows(_SET_BUILT, {**self._params, "chunks": chunks, "anew": rebuilt})
+        await self.session.fetch_rows(_SET_BUILT, {**self._params, "chunks": chunks, "rebuilt": rebuilt})
 
     async def mark_for_deletion(self) -> tuple[UUID, bool] | None:
         """Nobody goes back to it from now on: its knowledge base, and whether it has partial indexes of its own.
@@ -185,40 +185,41 @@ _STATS = parse_statement("""
 select i.dim, i.state, i.avgdl, (i.identity ->> 'k1')::float8 as k1, (i.identity ->> 'b')::float8 as b, i.vector_index,
        i.held_back, i.built_chunks, i.deleted_chunks,
        coalesce(t.chunks, 0) as chunks, coalesce(t.tokens, 0) as tokens
-  from search_index i cross join (select sum(chunks) as chunks, sum(tokens) as tokens from lex_totals
+  from search_index i cross join (select sum(chunks) as chunks, sum(tokens) as tokens from index_totals
                                    where tenant_id = :tenant and index_id = :index) t
  where i.tenant_id = :tenant and i.id = :index""")
 _COUNT_FREQUENCIES = parse_statement("""
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
-  from (select count(*) as n from lex_df where tenant_id = :tenant and index_id = :index group by key) g""")
+  from (select count(*) as n from term_document_frequency
+         where tenant_id = :tenant and index_id = :index group by key) g""")
 # All of them, and no join: without statistics one that picked out the crowded keys took a minute for a few thousand.
 MERGE_FREQUENCIES = parse_statement("""
-with gone as (
-  delete from lex_df where tenant_id = :tenant and index_id = :index returning key, df, top
+with removed as (
+  delete from term_document_frequency where tenant_id = :tenant and index_id = :index returning key, df, max_weight
 )
-insert into lex_df (tenant_id, index_id, key, df, top)
-select :tenant, :index, key, sum(df), max(top) from gone group by key having sum(df) <> 0""")
+insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
+select :tenant, :index, key, sum(df), max(max_weight) from removed group by key having sum(df) <> 0""")
 _CROWDED_LEVELS = parse_statement("""
 select scope_key
   from (select scope_key, count(*) as n from private_frequency
          where tenant_id = :tenant and index_id = :index group by scope_key, key) g
- group by scope_key having sum(g.n) > 2 * count(*) + :least::int limit 1000""")
+ group by scope_key having sum(g.n) > 2 * count(*) + :min_rows::int limit 1000""")
 _MERGE_PRIVATE = parse_statement("""
-with gone as (
+with removed as (
   delete from private_frequency where tenant_id = :tenant and index_id = :index and scope_key = any(:levels::uuid[])
   returning scope_key, key, chunks
 )
 insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
-select :tenant, :index, scope_key, key, sum(chunks) from gone group by scope_key, key having sum(chunks) <> 0""")
+select :tenant, :index, scope_key, key, sum(chunks) from removed group by scope_key, key having sum(chunks) <> 0""")
 _MERGE_TOTALS = parse_statement("""
-with gone as (
-  delete from lex_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens, folded
-), folded as (
-  insert into lex_totals (tenant_id, index_id, chunks, tokens, folded)
-  select :tenant, :index, sum(chunks), sum(tokens), true from gone having sum(chunks) <> 0 or sum(tokens) <> 0
+with removed as (
+  delete from index_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens, merged
+), merged as (
+  insert into index_totals (tenant_id, index_id, chunks, tokens, merged)
+  select :tenant, :index, sum(chunks), sum(tokens), true from removed having sum(chunks) <> 0 or sum(tokens) <> 0
 )
 select coalesce(-sum(chunks) filter (where chunks < 0), 0)::bigint as deleted,
-       coalesce(sum(abs(chunks)) filter (where not gone.folded), 0)::bigint as changed from gone""")
+       coalesce(sum(abs(chunks)) filter (where not removed.merged), 0)::bigint as changed from removed""")
 _COUNT_DELETED = parse_statement("""
 update search_index set deleted_chunks = deleted_chunks + :deleted
  where tenant_id = :tenant and id = :index and vector_index <> 'exact'""")
@@ -237,9 +238,9 @@ _SET_TERMS = parse_statement("""
 update chunk_lexical l set terms = u.terms from unnest(:ids::uuid[], :terms::sparsevec[]) u(id, terms)
  where l.tenant_id = :tenant and l.index_id = :index and l.chunk_id = any(:ids::uuid[]) and l.chunk_id = u.id""")
 # A weight is 1 / (1 + K / tf), and K becomes `longer` times smaller at most; a hair more for what rounding does.
-_RAISE_TOPS = parse_statement("""
-update lex_df set top = least(1, 1.000001 / (1 + (1 / top - 1) / :longer::float8))
- where tenant_id = :tenant and index_id = :index and top > 0 and :longer::float8 > 1""")
+_RAISE_MAX_WEIGHTS = parse_statement("""
+update term_document_frequency set max_weight = least(1, 1.000001 / (1 + (1 / max_weight - 1) / :longer::float8))
+ where tenant_id = :tenant and index_id = :index and max_weight > 0 and :longer::float8 > 1""")
 _SET_AVGDL = parse_statement("update search_index set avgdl = :avgdl where tenant_id = :tenant and id = :index")
 _SET_EXACT = parse_statement("""
 update search_index
@@ -251,7 +252,7 @@ update search_index set vector_index = 'building', held_back = null, deleted_chu
 _SET_BUILT = parse_statement("""
 update search_index
    set vector_index = 'hnsw', built_chunks = :chunks::bigint,
-       deleted_chunks = case when :anew then 0 else deleted_chunks end
+       deleted_chunks = case when :rebuilt then 0 else deleted_chunks end
  where tenant_id = :tenant and id = :index""")
 _MARK_FOR_DELETION = parse_statement("""
 update search_index set retired_at = null
@@ -261,7 +262,9 @@ _REMOVE_CHUNKS = parse_statement("""
 delete from chunk where tenant_id = :tenant and index_id = :index
    and id = any(array(select id from chunk where tenant_id = :tenant and index_id = :index order by id limit :limit))
 returning 1""")
-_REMOVE_FREQUENCIES = parse_statement("delete from lex_df where tenant_id = :tenant and index_id = :index")
+_REMOVE_FREQUENCIES = parse_statement(
+    "delete from term_document_frequency where tenant_id = :tenant and index_id = :index"
+)
 _REMOVE_PRIVATE = parse_statement("delete from private_frequency where tenant_id = :tenant and index_id = :index")
-_REMOVE_TOTALS = parse_statement("delete from lex_totals where tenant_id = :tenant and index_id = :index")
+_REMOVE_TOTALS = parse_statement("delete from index_totals where tenant_id = :tenant and index_id = :index")
 _REMOVE = parse_statement("delete from search_index where tenant_id = :tenant and id = :index and state = 'retired'")

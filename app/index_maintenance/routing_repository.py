@@ -83,7 +83,7 @@ class RoutingProfileRepository:
 
 _FIND_INPUT = parse_statement("""
 select i.identity, i.dim, k.routing_texts, p.texts_id,
-       (select coalesce(sum(t.chunks), 0) from lex_totals t
+       (select coalesce(sum(t.chunks), 0) from index_totals t
          where t.tenant_id = i.tenant_id and t.index_id = i.id) as chunks,
        (select coalesce(sum(f.chunks), 0) from private_frequency f
          where f.tenant_id = i.tenant_id and f.index_id = i.id and f.scope_key = all_private_levels()

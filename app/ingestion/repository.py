@@ -266,7 +266,7 @@ def _to_frequency_params(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
     return {
         "df_keys": _format_array(distinct.tolist()),
         "df": _format_array(df.tolist()),
-        "df_tops": _format_array(max_weights.tolist()),
+        "max_weights": _format_array(max_weights.tolist()),
     }
 
 
@@ -330,10 +330,10 @@ with made as (
   insert into chunk_lexical (tenant_id, index_id, scope_key, chunk_id, metadata, dl, terms, keys)
   select :t::uuid, :i::uuid, :scope::uuid, id, seen, length, terms, keys::int4[] from made
 ), frequencies as (
-  insert into lex_df (tenant_id, index_id, key, df, top)
-  select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[], :df_tops::text::real[]) u
+  insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
+  select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[], :max_weights::text::real[]) u
 ){private}
-insert into lex_totals (tenant_id, index_id, chunks, tokens)
+insert into index_totals (tenant_id, index_id, chunks, tokens)
 select :t::uuid, :i::uuid, count(*), sum(length) from made"""
 _INSERT_PRIVATE_FREQUENCIES = """, private as (
   insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)

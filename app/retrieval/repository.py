@@ -235,11 +235,11 @@ def _build_search_statement(call_count: int) -> Statement:
     return parse_statement(" union all ".join(_SEARCH.replace("{n}", str(number)) for number in range(call_count)))
 
 
-# A row for each lane: two hundred of them cost more to take apart than the database needs to put them together.
+# One row for each retriever: decoding two hundred rows takes longer than building arrays in the database.
 _SEARCH = """
-select {n} as call, h.lane, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
+select {n} as call, h.retriever, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
-                     :l{n}, :o{n}, :h{n}, :n{n}, :a{n}) h group by h.lane"""
+                     :l{n}, :o{n}, :h{n}, :n{n}, :a{n}) h group by h.retriever"""
 # The chunk's columns stand in the order of HitChunk. What is told of the document is what a lane was stamped with,
 # and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
 # stamp, so that one of them can be out of reach.
@@ -253,7 +253,7 @@ select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk c
                       where c.tenant_id = k.tenant_id and c.index_id = k.index_id and c.id = k.id offset 0) c
- cross join lateral (select l.metadata from {lane} l
+ cross join lateral (select l.metadata from {table} l
                       where l.tenant_id = k.tenant_id and l.index_id = k.index_id and l.chunk_id = k.id offset 0) l
  cross join lateral (select d.chunk_count, case when c.metadata <> '{}' then d.metadata end as metadata
                        from document d where d.tenant_id = k.tenant_id and d.id = c.document_id
@@ -274,7 +274,7 @@ _PLAN = parse_statement("""
 select p.chunks, p.share, p.dense, p.lexical from search_plan(:t, :i, :s, :c, :p, :size, :l, :terms) p""")
 _READ_CHUNKS, _READ_CHUNKS_WITH_COSINES = (
     {
-        retriever: parse_statement(_CHUNKS.replace("{lane}", table).replace("{cosine}", cosine))
+        retriever: parse_statement(_CHUNKS.replace("{table}", table).replace("{cosine}", cosine))
         for retriever, table in RETRIEVER_TABLES.items()
     }
     for cosine in ("null::real", _COSINE)

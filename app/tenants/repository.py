@@ -87,7 +87,7 @@ class TenantRepository:
                 text(f"select from {table} where tenant_id = :id for update"),
                 {"id": tenant_id},
             )
-        for table in ("lex_df", "lex_totals", "private_frequency"):
+        for table in ("term_document_frequency", "index_totals", "private_frequency"):
             await self.session.execute(text(f"delete from {table} where tenant_id = :id"), {"id": tenant_id})  # noqa: S608
         await self.session.execute(delete(TenantRow).where(TenantRow.id == tenant_id))
 

@@ -42,13 +42,13 @@ grant select on notification_secret to carrel_app, carrel_control;
 -- USING (true): a condition would keep && and @>, which are not leakproof, off the GIN indexes.
 create policy search on chunk_embedding for select to carrel_search using (true);
 create policy search on chunk_lexical for select to carrel_search using (true);
-create policy search on lex_df for select to carrel_search using (true);
-create policy search on lex_totals for select to carrel_search using (true);
+create policy search on term_document_frequency for select to carrel_search using (true);
+create policy search on index_totals for select to carrel_search using (true);
 create policy search on private_frequency for select to carrel_search using (true);
 create policy search on search_index for select to carrel_search using (
   tenant_id = (select current_tenant())
   or tenant_id = system_tenant() and (select current_tenant()) is not null);
-grant select on chunk_embedding, chunk_lexical, lex_df, lex_totals, private_frequency, search_index to carrel_search;
+grant select on chunk_embedding, chunk_lexical, term_document_frequency, index_totals, private_frequency, search_index to carrel_search;
 
 -- carrel_control: the queue, the operator, maintenance and webhooks look at all tenants
 create policy control on tenant to carrel_control using (true) with check (true);
@@ -68,7 +68,7 @@ grant update (status, progress, error, updated_at) on document to carrel_control
 create policy control on worker_heartbeat for select to carrel_control using (true);
 create policy control on knowledge_base for select to carrel_control using (true);
 create policy control on search_index for select to carrel_control using (true);
-create policy control on lex_totals for select to carrel_control using (true);
+create policy control on index_totals for select to carrel_control using (true);
 create policy control on routing_profile for select to carrel_control using (true);
 create policy control on tenant_usage for select to carrel_control using (true);
 create policy control on usage_day for select to carrel_control using (true);
@@ -76,7 +76,7 @@ create policy control on webhook for select to carrel_control using (true);
 grant select on worker_heartbeat to carrel_control;
 grant select (tenant_id, id, name, pending_filter, deleted_at) on knowledge_base to carrel_control;
 grant select (tenant_id, kb_id, id, state, avgdl, retired_at) on search_index to carrel_control;
-grant select (tenant_id, index_id, chunks, tokens, folded) on lex_totals to carrel_control;
+grant select (tenant_id, index_id, chunks, tokens, merged) on index_totals to carrel_control;
 grant select (tenant_id, index_id, chunks, changed_chunks) on routing_profile to carrel_control;
 grant select (tenant_id, documents, stored_bytes, chunks) on tenant_usage to carrel_control;
 grant select (tenant_id, day, embedding_tokens, query_tokens) on usage_day to carrel_control;

@@ -438,26 +438,26 @@ create index chunk_lexical_keys on chunk_lexical using gin (keys) with (fastupda
 create statistics chunk_lexical_index (ndistinct, dependencies) on tenant_id, index_id from chunk_lexical;
 
 -- How many chunks have a key. Rows are changes, which maintenance adds up; so they are in the next two tables.
-create table lex_df (
+create table term_document_frequency (
   tenant_id uuid not null,
   index_id uuid not null,
   key int not null,
   df int not null,
-  top real not null default 1
+  max_weight real not null default 1
 );
-create index lex_df_key on lex_df (tenant_id, index_id, key) include (df, top);
+create index term_document_frequency_key on term_document_frequency (tenant_id, index_id, key) include (df, max_weight);
 
 -- How many chunks and tokens a search index has.
-create table lex_totals (
+create table index_totals (
   tenant_id uuid not null,
   index_id uuid not null,
   chunks bigint not null,
   tokens bigint not null,
-  folded boolean not null default false
+  merged boolean not null default false
 );
-create index lex_totals_changed_idx on lex_totals (tenant_id, index_id)
-  where not folded;
-create index lex_totals_index on lex_totals (tenant_id, index_id) include (chunks, tokens);
+create index index_totals_changed_idx on index_totals (tenant_id, index_id)
+  where not merged;
+create index index_totals_idx on index_totals (tenant_id, index_id) include (chunks, tokens);
 
 -- How many chunks have a key, by private level. Under all_private_levels(): in all private levels together. A null key
 -- stands for the number of chunks.

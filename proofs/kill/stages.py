@@ -22,8 +22,16 @@ from proofs.kill.service import ServiceProcesses
 PATIENCE_SECONDS = 8.0
 POLL_SECONDS = 0.01
 RECENT_SECONDS = PATIENCE_SECONDS + 5.0
-REPLACE_TABLES = ("node", "document_text", "chunk", "chunk_lexical", "chunk_embedding", "lex_df", "lex_totals")
-DELETE_TABLES = ("chunk", "lex_df", "lex_totals", "document", "deletion", "deletion")
+REPLACE_TABLES = (
+    "node",
+    "document_text",
+    "chunk",
+    "chunk_lexical",
+    "chunk_embedding",
+    "term_document_frequency",
+    "index_totals",
+)
+DELETE_TABLES = ("chunk", "term_document_frequency", "index_totals", "document", "deletion", "deletion")
 BLOCKED = """
 select pid, client_port, lower(ltrim(query, E' \\n')) query from pg_stat_activity
  where state = 'active' and wait_event_type = 'Lock' and application_name = 'carrel'"""

@@ -369,7 +369,7 @@ def test_a_knowledge_base_has_a_receipt_and_leaves_its_name(service: Service, te
     receipt = finished(tenant, reply.headers[HEADER])
     assert (receipt["kind"], receipt["object"]) == ("knowledge_base", made["id"])
     assert (receipt["documents"], receipt["chunks"]) == (1, 1)
-    assert {"knowledge_base", "search_index", "lex_df", "document"} <= set(receipt["remaining"])
+    assert {"knowledge_base", "search_index", "term_document_frequency", "document"} <= set(receipt["remaining"])
     assert not any(receipt["remaining"].values())
     assert len(objects(service, tenant)) == 2
     problem(narrowed.get(f"/v1/deletions/{reply.headers[HEADER]}"), 404, "deletion_not_found")

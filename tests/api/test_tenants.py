@@ -102,7 +102,7 @@ async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
         "document",
         "chunk",
         "chunk_embedding",
-        "lex_df",
+        "term_document_frequency",
     } <= set(before)
     assert list(folder.glob("*/*"))
 

@@ -16,8 +16,6 @@ APP, SEARCH, CONTROL, PUBLICATION = "carrel_app", "carrel_search", "carrel_contr
 CALLABLE = {
     "current_tenant",
     "system_tenant",
-    "bm25_search",
-    "dense_search",
     "hybrid_search",
     "find_key",
     "list_tenants",
@@ -123,7 +121,7 @@ async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
 
 async def test_every_table_of_tenants_has_its_walls(owner: asyncpg.Connection) -> None:
     names = {row["relname"] for row in await owner.fetch(TABLES)}
-    assert {"tenant", "document", "chunk", "chunk_embedding_384", "lex_df", "job"} <= names
+    assert {"tenant", "document", "chunk", "chunk_embedding_384", "term_document_frequency", "job"} <= names
     assert await tables_without_walls(owner) == set()
 
 
@@ -134,7 +132,7 @@ async def test_every_table_of_tenants_has_its_walls(owner: asyncpg.Connection) -
         ("alter table document no force row level security", "document"),
         ("alter table job disable row level security", "job"),
         ("drop policy change on chunk", "chunk"),
-        ("drop policy owner on lex_df", "lex_df"),
+        ("drop policy owner on term_document_frequency", "term_document_frequency"),
         ("alter policy read on node using (true)", "node"),
         ("alter policy add on tenant with check (true)", "tenant"),
         ("create policy leak on api_key to public using (true)", "api_key"),
@@ -157,8 +155,8 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
             for table in (
                 "chunk_embedding",
                 "chunk_lexical",
-                "lex_df",
-                "lex_totals",
+                "term_document_frequency",
+                "index_totals",
                 "private_frequency",
                 "search_index",
             )
@@ -166,7 +164,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
         *(
             (CONTROL, table)
             for table in (
-                *("tenant", "api_key", "job", "tenant_queue", "document", "provider_rate_limit", "lex_totals"),
+                *("tenant", "api_key", "job", "tenant_queue", "document", "provider_rate_limit", "index_totals"),
                 *("search_index", "audit_event", "deletion", "knowledge_base"),
                 *("webhook", "webhook_delivery", "tenant_usage", "usage_day", "routing_profile", "quota_lock"),
                 "worker_heartbeat",
@@ -201,8 +199,8 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
             for table in (
                 "chunk_embedding",
                 "chunk_lexical",
-                "lex_df",
-                "lex_totals",
+                "term_document_frequency",
+                "index_totals",
                 "private_frequency",
                 "search_index",
             )
@@ -230,7 +228,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
             for name in ("tenant_id", "id", "version", "status", "kb_id", "expires_at", "error")
         ),
         *(("document", name, "UPDATE") for name in ("status", "error", "progress", "updated_at")),
-        *(("lex_totals", name, "SELECT") for name in ("tenant_id", "index_id", "folded", "chunks", "tokens")),
+        *(("index_totals", name, "SELECT") for name in ("tenant_id", "index_id", "merged", "chunks", "tokens")),
         *(("audit_event", name, "SELECT") for name in ("tenant_id", "created_at", "id")),
         *(("deletion", name, "SELECT") for name in ("tenant_id", "id", "requested_at", "finished_at")),
         *(("knowledge_base", name, "SELECT") for name in ("tenant_id", "id", "deleted_at", "name")),

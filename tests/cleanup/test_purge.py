@@ -50,7 +50,7 @@ with vectors as (
   insert into picture_description (tenant_id, identity, sha256, document_id, content)
   select tenant_id, $3::uuid, '\\x00', id, 'A heron.' from document where kb_id = $1
 ), totals as (
-  insert into lex_totals (tenant_id, index_id, chunks, tokens)
+  insert into index_totals (tenant_id, index_id, chunks, tokens)
   select tenant_id, $2::uuid, 5, 5 from knowledge_base where id = $1
 )
 insert into job (tenant_id, id, kind, payload, run_at)
@@ -144,7 +144,13 @@ async def test_a_knowledge_base_is_out_of_reach_at_once_and_gone_after_its_jobs(
     receipt = await services.deletions.get_receipt(deletion)
     assert is_proof(receipt)
     assert receipt.remaining is not None
-    assert {"knowledge_base", "search_index", "lex_df", "lex_totals", "api_key"} <= receipt.remaining.keys()
+    assert {
+        "knowledge_base",
+        "search_index",
+        "term_document_frequency",
+        "index_totals",
+        "api_key",
+    } <= receipt.remaining.keys()
     assert not await workshop.owner.fetchval("select count(*) from knowledge_base where id = $1", kb_id)
     assert await objects(workshop, tenant_id) == originals - 2 + 1
     assert (await services.knowledge_bases.find("herons")).row.id == again.row.id
@@ -231,7 +237,7 @@ async def test_a_tenant_leaves_receipts_and_events_alone(workshop: Workshop, ser
     earlier = await services.deletions.delete("default", await add(workshop, services, "default", "Soon gone."))
     await workshop.drop_jobs()
     before = await rows(workshop, tenant_id)
-    assert {"knowledge_base", "document", "chunk", "lex_df", "embedding_checkpoint"} <= before.keys()
+    assert {"knowledge_base", "document", "chunk", "term_document_frequency", "embedding_checkpoint"} <= before.keys()
 
     deletion = await tenants.delete(tenant_id)
     assert await tenants.delete(tenant_id) == deletion

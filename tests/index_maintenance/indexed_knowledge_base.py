@@ -43,8 +43,10 @@ class IndexedKnowledgeBase:
     async def crowd(self) -> None:
         """Changes that come to nothing, so many that they are worth folding."""
         await self.workshop.owner.execute(
-            "insert into lex_df select tenant_id, index_id, key, sign, 0 from lex_df, (values (1), (-1)) s(sign),"
-            " generate_series(1, 1 + 1200 / (select greatest(1, count(*)) from lex_df where index_id = $1))"
+            "insert into term_document_frequency"
+            " select tenant_id, index_id, key, sign, 0 from term_document_frequency, (values (1), (-1)) s(sign),"
+            " generate_series(1, 1 + 1200 / (select greatest(1, count(*)) from term_document_frequency"
+            "                                 where index_id = $1))"
             " where index_id = $1",
             self.index,
         )
@@ -61,9 +63,9 @@ class IndexedKnowledgeBase:
                 "select array_agg(distinct scope_key) from document where tenant_id = $1", self.tenant
             )
             rows = await session._driver.fetch(
-                "select c.document_id, b.score from bm25_search($1, $2, $3, $4, $5, null, null, 1000)"
-                " with ordinality b(chunk_id, score, place)"
-                " join chunk c on c.tenant_id = $1 and c.index_id = $2 and c.id = b.chunk_id order by b.place",
+                "select c.document_id, b.score"
+                "  from hybrid_search($1, $2, null, null, $3, $4, $5, null, null, 0, 1000) b"
+                " join chunk c on c.tenant_id = $1 and c.index_id = $2 and c.id = b.chunk_id order by b.rank",
                 self.tenant, self.index, terms, keys, scopes,
             )  # fmt: skip
         return {row[0]: row[1] for row in rows}

@@ -36,14 +36,14 @@ with texts as (
   insert into chunk_lexical (tenant_id, index_id, chunk_id, dl, scope_key, metadata, terms, keys)
   select $1, $3, id, 1, $8, metadata, '{1:0.5}/1000000000', '{1}' from texts
 ), totals as (
-  insert into lex_totals (tenant_id, index_id, chunks, tokens) select $1, $3, count(*), count(*) from texts
+  insert into index_totals (tenant_id, index_id, chunks, tokens) select $1, $3, count(*), count(*) from texts
 )
 insert into chunk_embedding (tenant_id, index_id, chunk_id, dim, scope_key, metadata, embedding)
 select $1, $3, id, vector_dims(embedding), $8, metadata, embedding from texts"""
 REMOVE = """
-with gone as (
+with deleted as (
   delete from chunk where tenant_id = $1 and index_id = $2 and id = any($3) returning 1
-) insert into lex_totals (tenant_id, index_id, chunks, tokens) select $1, $2, -count(*), -count(*) from gone"""
+) insert into index_totals (tenant_id, index_id, chunks, tokens) select $1, $2, -count(*), -count(*) from deleted"""
 
 
 @dataclass
@@ -114,7 +114,8 @@ class FilledIndex:
         async with self.world.maintenance.database.transaction(self.tenant) as session:
             driver = session._driver
             rows = await driver.fetch(
-                "select * from dense_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8, $9::jsonb)",
+                "select * from hybrid_search($1, $2, $3, $4, '{}', '{}', $5, $6::jsonb, $7::jsonpath,"
+                "                            $8, 0, $9::jsonb)",
                 self.tenant, self.id, HalfVector(query), self.dim, [SCOPE], contains, path, k, lookups,
             )  # fmt: skip
         return [(row["chunk_id"], row["score"]) for row in rows]

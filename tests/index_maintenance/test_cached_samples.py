@@ -17,15 +17,18 @@ from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, Main
 
 DIM, ROWS = 24, 3000
 PLAN = "select p.share from search_plan($1, $2, $3, $4::jsonb, $5::jsonpath, 10, $6::jsonb) p"
-DENSE = "select d.chunk_id from dense_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, 10, $8::jsonb) d"
-LEXICAL = "select b.chunk_id from bm25_search($1, $2, '{0}', '{1}', $3, $4::jsonb, $5::jsonpath, 10, $6::jsonb) b"
+DENSE = """
+select d.chunk_id from hybrid_search($1, $2, $3, $4, '{}', '{}', $5, $6::jsonb, $7::jsonpath, 10, 0, $8::jsonb) d"""
+LEXICAL = """
+select b.chunk_id
+  from hybrid_search($1, $2, null, null, '{0}', '{1}', $3, $4::jsonb, $5::jsonpath, 0, 10, $6::jsonb) b"""
 PASSING = """
 select chunk_id from chunk_embedding where index_id = $1 and {filter}
  order by (embedding <=> $2) + 0.0, chunk_id limit 10"""
 SLOTS = """
 select s, current_setting('carrel.sample_' || s, true) from generate_series(0, 31) s
  where current_setting('carrel.sample_' || s, true) <> ''"""
-LANES = ("chunk_embedding", "chunk_lexical")
+TABLES = ("chunk_embedding", "chunk_lexical")
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +91,9 @@ async def found_by_words(session: asyncpg.Connection, index: FilledIndex, filter
 
 async def become(index: FilledIndex, metadata: str) -> None:
     """All rows get this metadata: as many chunks are there as before."""
-    for lane in LANES:
+    for table in TABLES:
         await index.world.owner.execute(
-            f"update {lane} set metadata = {metadata} where tenant_id = $1 and index_id = $2",
+            f"update {table} set metadata = {metadata} where tenant_id = $1 and index_id = $2",
             index.tenant, index.id,
         )  # fmt: skip
 
@@ -153,9 +156,11 @@ async def test_whatever_it_said_the_same_rows_are_found(
     session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any], first: str, then: str, lookup: int
 ) -> None:
     """Of so many, by the counts, that ranges are looked up, and that an HNSW is worth it where all pass."""
-    counts = "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, 19000, 19000)"
+    counts = "insert into index_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, 19000, 19000)"
     await index.world.owner.execute(counts, index.tenant, index.id)
-    words = "insert into lex_df (tenant_id, index_id, key, df, top) values ($1, $2, 1, 3000, 0.5)"
+    words = (
+        "insert into term_document_frequency (tenant_id, index_id, key, df, max_weight) values ($1, $2, 1, 3000, 0.5)"
+    )
     await index.world.owner.execute(words, index.tenant, index.id)
     rng, passing = np.random.default_rng(5), "metadata @@ '$.x < 600'"
     passing += " and metadata @> '{\"odd\": true}'" if "odd" in filter else ""

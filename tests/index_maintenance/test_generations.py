@@ -110,7 +110,7 @@ async def test_it_is_dropped_with_all_that_is_its_own(world: MaintainedDatabase)
         assert await world.owner.fetchval(f"select count(*) from {table} where index_id = $1", index.id) == 0
     await ours.remove(index.tenant, index.id)
     assert await index.row() is None
-    assert await world.owner.fetchval("select count(*) from lex_totals where index_id = $1", index.id) == 0
+    assert await world.owner.fetchval("select count(*) from index_totals where index_id = $1", index.id) == 0
 
 
 async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world: MaintainedDatabase) -> None:

@@ -125,7 +125,7 @@ async def test_of_many_the_nearest_alone_are_asked(index: FilledIndex, filter: d
     """By the counts they are many; of the values near 5 most are found and do not pass."""
     owner, counts = (
         index.world.owner,
-        "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)",
+        "insert into index_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)",
     )
     await owner.execute(counts, index.tenant, index.id, 19_000)
     try:
@@ -136,7 +136,7 @@ async def test_of_many_the_nearest_alone_are_asked(index: FilledIndex, filter: d
             assert found == await by_looking_at_all(index, query, filter, k)
         assert await terms(index, filter, str(DIM)) is not None
     finally:
-        await owner.execute("delete from lex_totals where index_id = $1 and chunks = 19000", index.id)
+        await owner.execute("delete from index_totals where index_id = $1 and chunks = 19000", index.id)
 
 
 async def test_the_index_is_what_finds_them(index: FilledIndex) -> None:

@@ -169,14 +169,14 @@ async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: MaintainedData
     broken = "create function stop() returns trigger language plpgsql as $$ begin raise 'stopped'; end $$"
     await world.owner.execute(broken)
     await world.owner.execute(
-        "create trigger stop before delete on lex_totals for each row when (old.index_id = "
+        "create trigger stop before delete on index_totals for each row when (old.index_id = "
         f"'{index.id}') execute function stop()"
     )
     try:
         with pytest.raises(DBAPIError, match="stopped"):
             await world.maintenance.scan()
     finally:
-        await world.owner.execute("drop trigger stop on lex_totals; drop function stop()")
+        await world.owner.execute("drop trigger stop on index_totals; drop function stop()")
     jobs = await world.owner.fetch("select payload from job where kind = $1", MAINTAIN_INDEX_JOB)
     assert {json.loads(job["payload"])["index"] for job in jobs} == {str(index.id), str(other.id)}
-    assert await world.owner.fetchval("select bool_and(folded) from lex_totals where index_id = $1", other.id)
+    assert await world.owner.fetchval("select bool_and(merged) from index_totals where index_id = $1", other.id)

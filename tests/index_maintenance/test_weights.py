@@ -89,7 +89,7 @@ async def is_embedding(workshop: Workshop, document: UUID) -> bool:
 async def test_many_changes_become_one_row_a_key(library: IndexedKnowledgeBase) -> None:
     await library.put("a text", " ".join(WORDS))
     await library.crowd()
-    count = "select count(*) from lex_df where index_id = $1"
+    count = "select count(*) from term_document_frequency where index_id = $1"
     assert await library.workshop.owner.fetchval(count, library.index) > 1200
     await library.workshop.maintenance.maintain(library.tenant, library.index)
     assert await library.workshop.owner.fetchval(count, library.index) == len(set(ANALYZER.tokenize(" ".join(WORDS))))
@@ -101,7 +101,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: IndexedKnowledgeBa
 
     async def greatest() -> dict[int, tuple[float, float]]:
         found = await library.workshop.owner.fetch(f"{GREATEST_WEIGHTS} where a.index_id = $1", library.index)
-        return {row["key"]: (row["top"], row["weight"]) for row in found}
+        return {row["key"]: (row["max_weight"], row["weight"]) for row in found}
 
     await library.put("short", " ".join(WORDS[:5]))
     await library.put("long", " ".join(WORDS * 2))
@@ -145,7 +145,7 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: IndexedK
     await library.workshop.maintenance.maintain(library.tenant, library.index)
     await library.workshop.maintenance.scan()
     await library.workshop.run_jobs(ERASE_JOB)
-    for table in ("lex_df", "lex_totals"):
+    for table in ("term_document_frequency", "index_totals"):
         left = f"select count(*) from {table} where index_id = $1"
         assert await library.workshop.owner.fetchval(left, library.index) == 0
 
@@ -155,5 +155,5 @@ async def test_folding_compares_no_row_with_another(library: IndexedKnowledgeBas
     explain = Statement(f"explain {MERGE_FREQUENCIES.sql}", MERGE_FREQUENCIES.parameter_names)
     async with library.services.content.db.transaction() as session:
         plan = [row[0] for row in await session.fetch_rows(explain, {"tenant": library.tenant, "index": library.index})]
-    assert any("Delete on lex_df" in line for line in plan)
+    assert any("Delete on term_document_frequency" in line for line in plan)
     assert not any(word in line for line in plan for word in ("Join", "Nested Loop"))

@@ -444,7 +444,10 @@ async def test_cancelled(desk: Desk) -> None:
     await desk.handle(DROP_JOB, building["id"])
     assert await desk.index("retired") is None
     assert await desk.texts(building["id"]) == {}
-    assert await desk.owner.fetchval("select count(*) from lex_df where index_id = $1", building["id"]) == 0
+    assert (
+        await desk.owner.fetchval("select count(*) from term_document_frequency where index_id = $1", building["id"])
+        == 0
+    )
     assert await desk.owner.fetchval("select count(*) from node where tenant_id = $1", desk.tenant) == nodes
     await desk.handle(DROP_JOB, building["id"])
     await desk.handle(DROP_JOB, live)
@@ -619,8 +622,8 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
     await desk.workshop.run_jobs(ERASE_JOB)
     for table in ("chunk", "chunk_embedding", "chunk_lexical", "node", "document_text"):
         assert await desk.owner.fetchval(f"select count(*) from {table} where tenant_id = $1", desk.tenant) == 0, table
-    for table in ("lex_df", "lex_totals"):
-        key = "df" if table == "lex_df" else "chunks"
+    for table in ("term_document_frequency", "index_totals"):
+        key = "df" if table == "term_document_frequency" else "chunks"
         assert not await desk.owner.fetchval(f"select sum({key}) from {table} where tenant_id = $1", desk.tenant), table
     if what != "documents":
         assert await desk.owner.fetchval("select count(*) from search_index where tenant_id = $1", desk.tenant) == 0

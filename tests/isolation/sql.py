@@ -17,7 +17,8 @@ TABLES = """select c.relname from pg_class c where c.relnamespace = 'public'::re
 CLOSED, READ_ONLY = ("alembic_version", "claim_lock", "index_build_lock"), "notification_secret"
 REFUSED = asyncpg.InsufficientPrivilegeError
 tried: Counter[str] = Counter()
-SEARCHES = ("hybrid_search", "dense_search", "bm25_search")
+# Calls of hybrid_search with both retrievers and with one of them.
+SEARCHES = ("hybrid", "dense", "lexical")
 
 
 @dataclass(frozen=True)
@@ -72,15 +73,15 @@ def key(table: str) -> str:
     return "id" if table == "tenant" else "tenant_id"
 
 
-def call(function: str) -> str:
+def call(search: str) -> str:
     query = "array_fill(0.5::real, array[384])::halfvec"
-    arguments = {
-        "hybrid_search": f"$1, $2, {query}, 384, '{{1}}', '{{1}}', $3, null, null, 100, 100",
-        "dense_search": f"$1, $2, {query}, 384, $3, null, null, 100",
-        "bm25_search": "$1, $2, array[1], array[1], $3, null, null, 100",
-        "search_plan": "$1, $2, $3, null, null, 100",
+    calls = {
+        "hybrid": f"hybrid_search($1, $2, {query}, 384, '{{1}}', '{{1}}', $3, null, null, 100, 100)",
+        "dense": f"hybrid_search($1, $2, {query}, 384, '{{}}', '{{}}', $3, null, null, 100, 0)",
+        "lexical": "hybrid_search($1, $2, null, null, '{1}', '{1}', $3, null, null, 0, 100)",
+        "plan": "search_plan($1, $2, $3, null, null, 100)",
     }
-    return f"select * from {function}({arguments[function]})"
+    return f"select * from {calls[search]}"
 
 
 async def scopes_of(walls: Walls) -> list[uuid.UUID]:

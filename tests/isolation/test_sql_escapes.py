@@ -52,9 +52,9 @@ async def seen_under(b: asyncpg.Connection, walls: Walls, name: str, value: str)
             == "SELECT 1"
         ):
             seen.append(table)
-    for function in SEARCHES:
-        if not isinstance(await attempt(b, call(function), walls.a, walls.index, [walls.a]), Exception):
-            seen.append(function)
+    for search in SEARCHES:
+        if not isinstance(await attempt(b, call(search), walls.a, walls.index, [walls.a]), Exception):
+            seen.append(search)
     return True, seen
 
 
@@ -101,18 +101,20 @@ async def test_switching_row_security_off_raises(walls: Walls) -> None:
         await b.execute("set local row_security = off")
         for table in await tables(b):
             assert isinstance(await attempt(b, f"select * from {table}"), REFUSED), table
-        for function in SEARCHES:
-            assert isinstance(await attempt(b, call(function), walls.b, walls.index, [walls.a]), REFUSED)
+        for search in SEARCHES:
+            assert isinstance(await attempt(b, call(search), walls.b, walls.index, [walls.a]), REFUSED)
 
 
 @pytest.mark.parametrize(
     "path", ["pg_temp, public", "", '"$user"', "public, pg_catalog", "information_schema", "pg_temp"]
 )
-@pytest.mark.parametrize("function", SEARCHES)
-async def test_search_path_leads_no_function_astray(walls: Walls, function: str, path: str) -> None:
+@pytest.mark.parametrize("search", SEARCHES)
+async def test_search_path_leads_no_function_astray(walls: Walls, search: str, path: str) -> None:
     async with acting(walls.url, walls.b) as b:
         await b.execute("select set_config('search_path', $1, true)", path)
-        qualified = call(function).replace(function, f"public.{function}").replace("::halfvec", "::public.halfvec")
+        qualified = (
+            call(search).replace("hybrid_search", "public.hybrid_search").replace("::halfvec", "::public.halfvec")
+        )
         assert isinstance(await attempt(b, qualified, walls.a, walls.index, [walls.a]), REFUSED)
 
 

@@ -31,7 +31,7 @@ from tests.isolation.sql import (
 # What a tenant reads of the system tenant: what a search finds, and what is told of a document.
 SHARED = {
     "knowledge_base", "search_index", "document", "document_object", "document_text", "document_page",
-    "document_media", "node", "chunk", "chunk_embedding", "chunk_lexical", "lex_df", "lex_totals",
+    "document_media", "node", "chunk", "chunk_embedding", "chunk_lexical", "term_document_frequency", "index_totals",
     "routing_profile", "routing_vector",
 }  # fmt: skip
 
@@ -90,32 +90,32 @@ async def test_partitions_and_alembics_table_are_closed(walls: Walls) -> None:
             assert isinstance(await attempt(b, statement.format(READ_ONLY)), REFUSED), statement
 
 
-@pytest.mark.parametrize("function", SEARCHES)
-async def test_searches_refuse_another_tenant(walls: Walls, function: str) -> None:
+@pytest.mark.parametrize("search", SEARCHES)
+async def test_searches_refuse_another_tenant(walls: Walls, search: str) -> None:
     scopes = await scopes_of(walls)
     async with acting(walls.url, walls.a) as a:
-        if function != "bm25_search":
-            assert len(await a.fetch(call(function), walls.a, walls.index, scopes)) > 0
+        if search != "lexical":
+            assert len(await a.fetch(call(search), walls.a, walls.index, scopes)) > 0
     for tenant in (walls.b, None):
         async with acting(walls.url, tenant) as b:
             for named in (walls.a, None, uuid.uuid4()):
-                assert isinstance(await attempt(b, call(function), named, walls.index, scopes), REFUSED)
+                assert isinstance(await attempt(b, call(search), named, walls.index, scopes), REFUSED)
     async with acting(walls.url, walls.b) as b:
         for named in (walls.b, SYSTEM):
-            assert await b.fetch(call(function), named, walls.index, scopes) == []
+            assert await b.fetch(call(search), named, walls.index, scopes) == []
 
 
 async def test_a_plan_tells_nothing_of_another_tenant(walls: Walls) -> None:
     scopes = await scopes_of(walls)
     async with acting(walls.url, walls.a) as a:
-        assert (await a.fetchrow(call("search_plan"), walls.a, walls.index, scopes))["chunks"] > 0
+        assert (await a.fetchrow(call("plan"), walls.a, walls.index, scopes))["chunks"] > 0
     for tenant in (walls.b, None):
         async with acting(walls.url, tenant) as b:
             for named in (walls.a, None, uuid.uuid4()):
-                assert isinstance(await attempt(b, call("search_plan"), named, walls.index, scopes), REFUSED)
+                assert isinstance(await attempt(b, call("plan"), named, walls.index, scopes), REFUSED)
     async with acting(walls.url, walls.b) as b:
         for named in (walls.b, SYSTEM):
-            row = await b.fetchrow(call("search_plan"), named, walls.index, scopes)
+            row = await b.fetchrow(call("plan"), named, walls.index, scopes)
             assert tuple(row) == (0, 1.0, "exact", "all")
 
 
@@ -128,7 +128,7 @@ async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> N
             outcome = await attempt(b, f"select * from {name}({arguments})")
             if "return type trigger" in str(outcome):  # nobody can call it
                 continue
-            if name in CALLABLE - {*SEARCHES, "search_plan"}:
+            if name in CALLABLE - {"hybrid_search", "search_plan"}:
                 assert isinstance(outcome, str), (name, outcome)
             else:
                 assert isinstance(outcome, REFUSED), (name, outcome)
@@ -163,7 +163,9 @@ async def test_copy_goes_through_the_walls(walls: Walls) -> None:
     async with acting(walls.url, walls.b) as b:
         with pytest.raises(asyncpg.FeatureNotSupportedError):
             await b.copy_records_to_table(
-                "lex_df", records=[(walls.a, walls.index, 1, 1)], columns=["tenant_id", "index_id", "key", "df"]
+                "term_document_frequency",
+                records=[(walls.a, walls.index, 1, 1)],
+                columns=["tenant_id", "index_id", "key", "df"],
             )
 
 

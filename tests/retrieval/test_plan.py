@@ -20,8 +20,8 @@ async def pretend(service: Service, tenant_id: UUID, chunks: int, vector_index: 
     try:
         (index,) = await owner.fetch("select id from search_index where tenant_id = $1", tenant_id)
         await owner.execute("update search_index set vector_index = $2 where tenant_id = $1", tenant_id, vector_index)
-        await owner.execute("delete from lex_totals where tenant_id = $1", tenant_id)
-        totals = "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)"
+        await owner.execute("delete from index_totals where tenant_id = $1", tenant_id)
+        totals = "insert into index_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)"
         await owner.execute(totals, tenant_id, index["id"], chunks)
     finally:
         await owner.close()

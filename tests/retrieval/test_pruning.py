@@ -31,7 +31,7 @@ with lexical as (
                      token_count, node_path)
   select $1, $2, $3, id, $4, 1, n, '', 0, 0, 1, '{}' from lexical
 ), frequencies as (
-  insert into lex_df (tenant_id, index_id, key, df, top)
+  insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
   select $1, $3, u.* from unnest($11::int[], $12::int[], $13::real[]) u
 )
 insert into chunk_lexical (tenant_id, index_id, chunk_id, dl, scope_key, metadata, terms, keys)
@@ -96,8 +96,8 @@ class Lane:
 
     async def pretend(self, chunks: int, vector_index: str) -> None:
         owner = self.index.world.owner
-        await owner.execute("delete from lex_totals")
-        totals = "insert into lex_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)"
+        await owner.execute("delete from index_totals")
+        totals = "insert into index_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)"
         await owner.execute(totals, self.index.tenant, self.index.id, chunks)
         await owner.execute("update search_index set vector_index = $2 where id = $1", self.index.id, vector_index)
 
@@ -105,7 +105,8 @@ class Lane:
         ids, keys = compute_query_terms(terms, compute_salt(self.index.id))
         async with self.index.world.maintenance.database.transaction(self.index.tenant) as session:
             rows: list[asyncpg.Record] = await session._driver.fetch(
-                "select * from bm25_search($1, $2, $3, $4, $5, $6::jsonb, $7::jsonpath, $8, $9::jsonb)",
+                "select * from hybrid_search($1, $2, null, null, $3, $4, $5, $6::jsonb, $7::jsonpath,"
+                "                            0, $8, $9::jsonb)",
                 self.index.tenant, self.index.id, ids, keys, asked.scopes, asked.contains, asked.path, k,
                 asked.lookup if looks_up else None,
             )  # fmt: skip

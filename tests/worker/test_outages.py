@@ -19,7 +19,8 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
     async with open_workshop(database, tmp_path_factory.mktemp("data"), max_attempts=2) as opened:
         yield opened
         await opened.owner.execute(
-            "delete from tenant where id <> system_tenant(); delete from lex_df; delete from lex_totals"
+            "delete from tenant where id <> system_tenant();"
+            " delete from term_document_frequency; delete from index_totals"
         )
 
 

@@ -64,28 +64,28 @@ class ChunkLexical(TenantOwnedMixin, Base):
     keys: Mapped[list[int]] = mapped_column(ARRAY(Integer))
 
 
-# Append-only deltas, folded by a job: no hot row, hence no primary key and no mapped class.
-lex_df = Table(
-    "lex_df",
+# Append-only deltas, merged by a job: no hot row, hence no primary key and no mapped class.
+term_document_frequency = Table(
+    "term_document_frequency",
     Base.metadata,
     Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
     Column("index_id", PG_UUID(as_uuid=True), nullable=False),
     Column("key", Integer, nullable=False),
     Column("df", Integer, nullable=False),
     # No weight of the key in the rows that this one counts is greater.
-    Column("top", REAL, nullable=False, server_default=text("1")),
-    Index("lex_df_key", "tenant_id", "index_id", "key", postgresql_include=["df", "top"]),
+    Column("max_weight", REAL, nullable=False, server_default=text("1")),
+    Index("term_document_frequency_key", "tenant_id", "index_id", "key", postgresql_include=["df", "max_weight"]),
 )
-lex_totals = Table(
-    "lex_totals",
+index_totals = Table(
+    "index_totals",
     Base.metadata,
     Column("tenant_id", PG_UUID(as_uuid=True), nullable=False),
     Column("index_id", PG_UUID(as_uuid=True), nullable=False),
     Column("chunks", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False),
-    Column("folded", Boolean, nullable=False, server_default=text("false")),
-    Index("lex_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not folded")),
-    Index("lex_totals_index", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
+    Column("merged", Boolean, nullable=False, server_default=text("false")),
+    Index("index_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not merged")),
+    Index("index_totals_idx", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
 )
 # Of the chunks that not every key sees: in how many the key is, by level, and at ``ALL_PRIVATE`` of all those levels
 # together; without a key, how many chunks there are. Deltas as well: what a key narrowed to a user sees is the index's

@@ -129,37 +129,38 @@ async def count_stored_files(
 
 # The document frequencies and totals of what is about to go, kept by key, so that the rows themselves say them.
 NEGATIVE_DELTAS = parse_statement("""
-with gone as (
+with deleted as (
   select l.index_id, l.scope_key, l.keys, l.dl from chunk c
     join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
    where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])
 ), totals as (
-  insert into lex_totals select :t::uuid, index_id, -count(*), -sum(dl) from gone group by index_id
-), apart as (
+  insert into index_totals select :t::uuid, index_id, -count(*), -sum(dl) from deleted group by index_id
+), private_counts as (
   select g.index_id, g.scope_key, k.key, -count(*) as chunks
-    from gone g cross join lateral (select unnest(g.keys) union all select null) k(key)
+    from deleted g cross join lateral (select unnest(g.keys) union all select null) k(key)
    where not is_open_level(g.scope_key) group by g.index_id, g.scope_key, k.key
 ), private as (
   insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
   select :t::uuid, a.index_id, s.scope_key, a.key, a.chunks
-    from apart a cross join lateral (values (a.scope_key), (all_private_levels())) s(scope_key)
+    from private_counts a cross join lateral (values (a.scope_key), (all_private_levels())) s(scope_key)
 )
-insert into lex_df select :t::uuid, index_id, k, -count(*), 0 from gone, unnest(keys) k group by index_id, k""")
+insert into term_document_frequency
+select :t::uuid, index_id, k, -count(*), 0 from deleted, unnest(keys) k group by index_id, k""")
 _REMOVE_CHUNKS = parse_statement("""
-with gone as (
+with deleted as (
   delete from chunk where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) returning index_id
 )
-select count(*) as chunks from gone
+select count(*) as chunks from deleted
  where index_id = (select id from search_index where tenant_id = :t and kb_id = :kb and state = 'live')""")
 _REMOVE_DOCUMENTS = parse_statement("""
-with gone as (
+with deleted as (
   delete from document where tenant_id = :t and kb_id = :kb and id = any(:ds::uuid[])
   returning bytes, external_id, sha256
 )
 select count(*) as documents, coalesce(sum(bytes), 0)::bigint as bytes,
        array_agg(external_id) filter (where starts_with(external_id, 'file_')) as names,
        array_agg(sha256) filter (where starts_with(external_id, 'file_')) as digests
-  from gone""")
+  from deleted""")
 _STORED_FILES = parse_statement("""
 select id, sha256 from openai_file
  where tenant_id = :t and id = any(:ids::uuid[]) and (expires_at is null or expires_at > now())""")

@@ -17,7 +17,7 @@ RETAINED_LOGS = frozenset({"audit_event", "deletion"})
 # Numbers of a tenant or of a knowledge base that hold no content, and whose a chat is: that keeps it from others.
 RETAINED_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"})
 # Sums over a knowledge base, from which what is deleted was subtracted.
-RETAINED_SUMS = frozenset({"lex_df", "lex_totals", "private_frequency"})
+RETAINED_SUMS = frozenset({"term_document_frequency", "index_totals", "private_frequency"})
 # What webhooks were told, for a month: ids, statuses, names of knowledge bases.
 RETAINED_DELIVERIES = frozenset({"webhook_delivery"})
 # Files that were uploaded for themselves: documents are made of them, and they stay. The receipt counts these.

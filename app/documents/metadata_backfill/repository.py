@@ -117,12 +117,12 @@ update chunk set metadata = metadata - :gone::text[]
  where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) and metadata ?| :gone::text[]""")
 _UPDATE_SEARCH_ROWS = [
     parse_statement(f"""
-update {lane} l set metadata = {_FILTER_METADATA}
+update {table} l set metadata = {_FILTER_METADATA}
   from (select r.index_id, r.chunk_id, r.metadata from chunk c
-          join {lane} r on (r.tenant_id, r.index_id, r.chunk_id) = (c.tenant_id, c.index_id, c.id)
+          join {table} r on (r.tenant_id, r.index_id, r.chunk_id) = (c.tenant_id, c.index_id, c.id)
          where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])) row, {_DATES}
  where l.tenant_id = :t and l.index_id = row.index_id and l.chunk_id = row.chunk_id""")  # noqa: S608
-    for lane in ("chunk_embedding", "chunk_lexical")
+    for table in ("chunk_embedding", "chunk_lexical")
 ]
 # Dead letters of what is done now.
 _DELETE_DEAD_JOBS = parse_statement("""

@@ -17,7 +17,7 @@ language sql stable security definer set search_path = pg_catalog, public, pg_te
                                      else p.changed_chunks > least(p_max_changed_share * p.chunks, p_max_changed_chunks - 1) end as unrouted
       from search_index i
       join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id and k.deleted_at is null
-      left join (select l.tenant_id, l.index_id, sum(l.chunks) as chunks, sum(l.tokens) as tokens from lex_totals l group by 1, 2) t
+      left join (select l.tenant_id, l.index_id, sum(l.chunks) as chunks, sum(l.tokens) as tokens from index_totals l group by 1, 2) t
         on t.tenant_id = i.tenant_id and t.index_id = i.id
       left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
   ), outdated as (

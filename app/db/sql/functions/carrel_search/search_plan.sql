@@ -3,14 +3,14 @@ create or replace function search_plan(p_tenant uuid, p_index uuid, p_scopes uui
                             p_lookups jsonb default null, p_terms int default 0)
 returns table(chunks bigint, share float8, dense text, lexical text) language plpgsql stable security definer rows 1
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto set work_mem = '32MB' as $f$
-declare way text;
+declare method text;
 begin
   perform check_tenant(p_tenant);
-  select i.vector_index into way from search_index i where i.tenant_id = p_tenant and i.id = p_index;
+  select i.vector_index into method from search_index i where i.tenant_id = p_tenant and i.id = p_index;
   return query select s.total, s.share,
-    case when way = 'hnsw' and prefers_hnsw(s.total, s.share, s.reach, p_k) then 'index' else 'exact' end,
-    -- What is told comes of a sample always; the lane has one where it would, and else takes every row for one that passes.
-    case when s.total <= 5000 or p_terms > 100 or ((s.total > 20000 or way = 'hnsw') and s.reach * s.total <= 5000) then 'all' else 'pruned' end
+    case when method = 'hnsw' and prefers_hnsw(s.total, s.share, s.reach, p_k) then 'index' else 'exact' end,
+    -- The figures always come from a sample. lexical_search gets none for few chunks, and then expects every row to pass.
+    case when s.total <= 5000 or p_terms > 100 or ((s.total > 20000 or method = 'hnsw') and s.reach * s.total <= 5000) then 'all' else 'pruned' end
     from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookups, 0) s;
 end $f$;
 

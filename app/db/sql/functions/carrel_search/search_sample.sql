@@ -1,40 +1,41 @@
 -- Estimate the share of chunks that passes scopes and filter, and the share that an index would find (1 without such an
 -- index). With p_lookups, choose the lookup that finds the fewest rows and return its terms. The sample is the first 500
--- rows in key order, which is random because chunk ids are hashes. Up to p_least chunks are not sampled unless there is an
--- HNSW index. With p_dim the sample is of chunk_embedding, otherwise of chunk_lexical. The session keeps results for a minute.
+-- rows in key order, which is random because chunk ids are hashes. A search index with up to p_min_chunks chunks is not
+-- sampled unless it has an HNSW index. With p_dim the sample is of chunk_embedding, otherwise of chunk_lexical.
+-- The session caches results for a minute.
 create or replace function search_sample(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_lookups jsonb,
-                              p_least bigint default 20000, p_dim int default null)
+                                         p_min_chunks bigint default 20000, p_dim int default null)
 returns table(total bigint, share float8, reach float8, terms int4[]) language plpgsql stable rows 1
 set search_path = pg_catalog, public, pg_temp as $f$
--- A guess: what else stands in the path may be in an `or` with the equality, and then no index finds it. All that hangs on it is time.
+-- equality is an estimate: the path may have an `or` beside its equality, and then no index finds the rows. A wrong estimate costs time only.
 declare indexed bool; equality bool := p_path::text ~ '==' and p_path::text !~ '[!<>]|like_regex|starts with|exists *\([^?)]*\)';
-  rows jsonb[]; way text[]; low jsonb; high jsonb; hit float8; lookup int; key bigint; slot text; kept text[]; now_s float8;
+  rows jsonb[]; value_path text[]; low jsonb; high jsonb; hit float8; lookup int; key bigint; slot text; cached text[]; now_s float8;
 begin
-  select coalesce(sum(t.chunks), 0) into total from lex_totals t where t.tenant_id = p_tenant and t.index_id = p_index;
+  select coalesce(sum(t.chunks), 0) into total from index_totals t where t.tenant_id = p_tenant and t.index_id = p_index;
   select i.vector_index = 'hnsw' into indexed from search_index i where i.tenant_id = p_tenant and i.id = p_index;
   share := 1;
   reach := 1;
-  if total <= p_least and not coalesce(indexed, false) then return next; return; end if;
-  -- Until the worker has built both indexes of filter terms there are no lookups: terms would be computed for every row.
-  if p_lookups is not null and (not indexed or 2 > (select count(*) from unnest(array['filter', 'filterl']) lane
-      join pg_index x on x.indexrelid = to_regclass('public.' || lane || '_' || replace(p_index::text, '-', '')) and x.indisvalid)) then
+  if total <= p_min_chunks and not coalesce(indexed, false) then return next; return; end if;
+  -- Without both indexes of filter terms, which the worker builds, a lookup would compute the terms of every row.
+  if p_lookups is not null and (not indexed or 2 > (select count(*) from unnest(array['filter', 'filterl']) prefix
+      join pg_index x on x.indexrelid = to_regclass('public.' || prefix || '_' || replace(p_index::text, '-', '')) and x.indisvalid)) then
     p_lookups := null;
   end if;
-  -- To take a sample is dear beside what it saves the next search: what it said is kept by the session, of the last filters for a minute, while
-  -- as many chunks are there. Whatever it says, the exact ways find the same rows, and an HNSW nearly those.
+  -- A sample costs more than one search saves by it, so the session caches the results of its last filters: for a minute, and until the number of
+  -- chunks changes. A cached result changes only the method: exact scans find the same rows, and HNSW nearly the same.
   key := hashtextextended(concat_ws(' ', p_index, total, indexed, p_scopes, p_contains, p_path, p_lookups), 0);
   slot := 'carrel.sample_' || (key & 31);
   now_s := extract(epoch from clock_timestamp());
-  kept := string_to_array(current_setting(slot, true), ' ');
-  if kept[1] = key::text and kept[5]::float8 > now_s and kept[4]::int < coalesce(jsonb_array_length(p_lookups), 0) then
-    share := kept[2];
-    reach := kept[3];
-    lookup := kept[4];
+  cached := string_to_array(current_setting(slot, true), ' ');
+  if cached[1] = key::text and cached[5]::float8 > now_s and cached[4]::int < coalesce(jsonb_array_length(p_lookups), 0) then
+    share := cached[2];
+    reach := cached[3];
+    lookup := cached[4];
     if lookup >= 0 then terms := lookup_terms(p_lookups -> lookup); end if;
     return next;
     return;
   end if;
-  -- The rows are only kept where something is to be looked up in them.
+  -- The sampled rows are returned only if a lookup is to be tried on them.
   if p_dim is null then
     select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1),
            array_agg(s.metadata) filter (where p_lookups is not null) into share, reach, rows
@@ -53,11 +54,11 @@ begin
     declare before float8 := reach;
     begin
       for n in 0 .. jsonb_array_length(p_lookups) - 1 loop
-        way := array(select jsonb_array_elements_text(p_lookups #> array[n::text, 'path']));
-        -- As jsonb orders them null is below and an object above all scalars.
+        value_path := array(select jsonb_array_elements_text(p_lookups #> array[n::text, 'path']));
+        -- In the order of jsonb, null is below and an object is above all scalars.
         low := coalesce(p_lookups #> array[n::text, 'equal'], p_lookups #> array[n::text, 'low'], 'null');
         high := coalesce(p_lookups #> array[n::text, 'equal'], p_lookups #> array[n::text, 'high'], '{}');
-        select avg(coalesce((m #> way) between low and high, false)::int) into hit from unnest(rows) m;
+        select avg(coalesce((m #> value_path) between low and high, false)::int) into hit from unnest(rows) m;
         if hit <= least(reach, 0.3) then
           lookup := n;
           reach := hit;
@@ -65,8 +66,8 @@ begin
       end loop;
       if lookup >= 0 then
         terms := lookup_terms(p_lookups -> lookup);
-        -- Values that share a key, and rows with very many of them, are found by more than what they are: what finds most rows is no use, and the
-        -- planner would rather make every row's terms than look up so many. To make a row's terms is dear: mostly four rows are enough to say.
+        -- A lookup also finds rows whose values share a key with the looked-up value, and rows with very many values. A lookup that finds most rows is
+        -- useless, and the planner would compute every row's terms instead. Computing terms is expensive: four rows are enough in most cases.
         select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:4]) m;
         if hit >= 0.25 then select avg((filter_terms(m) && terms)::int) into hit from unnest(rows[1:16]) m; end if;
         if hit > 0.5 then

@@ -1,7 +1,9 @@
--- Return the p_k chunks with the highest BM25 scores among those whose cosine with the query or with one of p_others is
--- at least p_least. A chunk without an embedding passes.
-create or replace function lexical_near(p_tenant uuid, p_index uuid, p_query halfvec, p_others halfvec[], p_dim int, p_least float8, p_terms int4[], p_keys int4[],
-                             p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int, p_total bigint, p_seen bigint)
+-- Return the p_k chunks with the highest BM25 scores among those whose cosine with the query or with one of p_other_queries is
+-- at least p_min_similarity. A chunk without an embedding passes. similarity is the cosine with the query.
+-- p_terms, p_keys and p_visible_chunks are those of lexical_search.
+create or replace function lexical_search_within(p_tenant uuid, p_index uuid, p_query halfvec, p_other_queries halfvec[], p_dim int,
+                                                 p_min_similarity float8, p_terms int4[], p_keys int4[], p_scopes uuid[], p_contains jsonb,
+                                                 p_path jsonpath, p_k int, p_total bigint, p_visible_chunks bigint)
 returns table(chunk_id uuid, score real, similarity real) language plpgsql stable rows 100
 set search_path = pg_catalog, public, pg_temp as $f$
 declare q sparsevec; nearest text;
@@ -10,18 +12,18 @@ begin
     raise invalid_parameter_value using message = 'scopes, 1 <= k <= 1000, as many keys as terms';
   end if;
   select ('{' || string_agg((x.term + 1) || ':' || x.idf, ',' order by x.term) || '}/1000000000')::sparsevec into q
-    from (select t.term, ln(1 + (greatest(coalesce(p_seen, p_total), s.df) - s.df + 0.5) / (s.df + 0.5))::float8 as idf
+    from (select t.term, ln(1 + (greatest(coalesce(p_visible_chunks, p_total), s.df) - s.df + 0.5) / (s.df + 0.5))::float8 as idf
           from (select distinct u.term, u.k from unnest(p_terms, p_keys) u(term, k)) t
-          cross join lateral (select sum(d.df)::int df from lex_df d where d.tenant_id = p_tenant and d.index_id = p_index and d.key = t.k) f
-          cross join lateral (select case when p_seen is null then f.df else greatest(0, f.df + (
+          cross join lateral (select sum(d.df)::int df from term_document_frequency d where d.tenant_id = p_tenant and d.index_id = p_index and d.key = t.k) f
+          cross join lateral (select case when p_visible_chunks is null then f.df else greatest(0, f.df + (
               select coalesce(sum(case when x.scope_key = all_private_levels() then -x.chunks else x.chunks end), 0)::int from private_frequency x
                where x.tenant_id = p_tenant and x.index_id = p_index and x.scope_key = any(p_scopes || all_private_levels()) and x.key = t.k)) end as df
             offset 0) s
           where f.df > 0) x;
   if q is null then return; end if;
-  nearest := case when cardinality(p_others) > 0 then '(select max(1 - cosine_distance(e.embedding, o)) from unnest($12) o)'
+  nearest := case when cardinality(p_other_queries) > 0 then '(select max(1 - cosine_distance(e.embedding, o)) from unnest($12) o)'
                   else '1 - cosine_distance(e.embedding, $2)' end;
-  -- `offset 0` keeps the look-ups by key: a planner whose statistics know nothing of the index would compare every row with every other.
+  -- `offset 0` keeps the look-ups by key: without statistics of the search index, the planner would compare every row with every other.
   return query execute 'select x.chunk_id, (-x.d)::real, (1 - cosine_distance(x.embedding, $2))::real from (
       select l.chunk_id, (l.terms <#> $1) + 0.0 as d, e.embedding
         from chunk_lexical l
@@ -30,7 +32,7 @@ begin
        where l.tenant_id = $3 and l.index_id = $4 and l.keys && $7 and l.scope_key = any($8)
          and ($9 is null or l.metadata @> $9) and ($10 is null or l.metadata @@ $10) and (e.s is null or e.s >= $6)
        order by d, l.chunk_id limit $11) x where x.d < 0'
-    using q, p_query, p_tenant, p_index, p_dim, p_least, p_keys, p_scopes, p_contains, p_path, p_k, p_others;
+    using q, p_query, p_tenant, p_index, p_dim, p_min_similarity, p_keys, p_scopes, p_contains, p_path, p_k, p_other_queries;
 end $f$;
 
-revoke all on function lexical_near from public;
+revoke all on function lexical_search_within from public;
