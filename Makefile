@@ -44,7 +44,7 @@ help:
 
 # Installed anew when the lock or the project file changes; a half-made environment has no stamp. The lock names all that
 # is needed: where pip resolves as well, older ones refuse what they find once something locked has a newer release.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml carrel/__init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
