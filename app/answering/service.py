@@ -48,7 +48,9 @@ class AnsweringService:
     timeout_seconds: float
 
     async def answer(self, request: AnswerRequest) -> AsyncGenerator[AnswerEvent]:
-        """Asked, SourcesFound, the TextDeltas, Cited, Finished. No model is asked where nothing relevant was found.
+        """Yield QueryResolved, SourcesFound, TextDelta events, CitationsFound and AnswerFinished.
+
+        The model is not called if nothing relevant was found.
 
         Before the first event it raises ChatNotConfigured, InvalidInputError, and as ``RetrievalService.search``; after
         it ChatUnavailable, and InvalidInputError where no compressed source has room.

@@ -36,7 +36,7 @@ async def find_unexpired_document(
     external_id: str | None,
     sha256: bytes,
 ) -> ExistingDocument | None:
-    """The document of this identity, ``name`` its external id. One that has expired goes now, and makes room."""
+    """The document of this identity, ``external_id`` its external id. One that has expired goes now, and makes room."""
     repository = UploadRepository(session, tenant_id)
     document = await repository.find_by_identity(kb_id, scope_key, external_id=external_id, sha256=sha256)
     if document is None or not document.expired:

@@ -37,7 +37,10 @@ class IngestionProgress:
     _is_superseded: bool = False
 
     def report(self, stage: str, **counts: int | str) -> None:
-        """The stage, and ``done``, ``total``, ``unit`` and the like; raises Superseded when it is wanted no more."""
+        """Report the stage, and counts such as ``done``, ``total`` and ``unit``.
+
+        Raises VersionSuperseded if a newer version of the document replaced this one.
+        """
         self.stage, self.counts = stage, counts or None
         if self._is_superseded:
             raise VersionSuperseded

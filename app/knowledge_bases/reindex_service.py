@@ -30,7 +30,7 @@ REINDEX_JOB = "reindex_knowledge_base"
 
 @dataclass(frozen=True, slots=True)
 class ReindexService:
-    """Reindex, cancel and roll back; ``rollback_period`` is how long the former index of a knowledge base is kept."""
+    """Reindex, cancel and roll back; ``rollback_window`` is how long the former index of a knowledge base is kept."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService

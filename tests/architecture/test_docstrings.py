@@ -1,15 +1,16 @@
-"""Docstrings of ``app``: the exceptions that they name exist."""
+"""Docstrings of ``app`` and ``carrel``: the exceptions and the names in code style that they mention exist."""
 
 import ast
 import builtins
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = sorted((ROOT / "app").rglob("*.py"))
+MODULES = sorted(path for package in ("app", "carrel") for path in (ROOT / package).rglob("*.py"))
 CLIENT_ERRORS = ROOT / "clients/python/carrel_client/errors.py"
 # Exceptions of libraries that are not called errors, or that no module imports.
 LIBRARY_EXCEPTIONS = {"Abort", "ClientDisconnect", "UsageError"}
@@ -20,6 +21,10 @@ FIRST_NAMES = re.compile(rf"(?:{NAME}(?:,\s+and\s+|,\s+or\s+|,\s+|\s+and\s+|\s+o
 COMPOUND_NAME = re.compile(r"(?<![`\w.])[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+(?![`\w.])(?!'s)")
 GOOGLE_SECTION = re.compile(r"^Raises:\n((?:[ ]+.*(?:\n|$))+)", re.MULTILINE)
 GOOGLE_ENTRY = re.compile(rf"^ {{4}}(?:\w+\.)*({NAME}):", re.MULTILINE)
+# A name in code style, with or without a path before it and arguments behind it.
+CODE_NAME = re.compile(r"``([A-Za-z_][\w.]*)(?:\(.*\))?``")
+# Names of other programs and libraries, and an example of an id.
+OTHER_NAMES = {"doc_01h455vb4pex5vsknk084sn02q", "ru_maxrss", "setpriv", "to_string"}
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +98,46 @@ def test_docstrings_after_raises_name_exceptions_that_exist(trees: dict[Path, as
 )
 def test_raised_names_docstring_returns_names(docstring: str, names: list[str]) -> None:
     assert list(dict.fromkeys(raised_names(docstring))) == names
+
+
+def all_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the docstrings of a module, also those of its variables."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for statement in body if isinstance(body, list) else []:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                yield statement.value
+
+
+def names_in_code(tree: ast.Module) -> Iterator[str]:
+    """Yield the identifiers of a module, and the words of its strings: columns, keys and options."""
+    skipped = {id(docstring) for docstring in all_docstrings(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.arg | ast.keyword):
+            yield node.arg or ""
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield from (*node.name.split("."), node.asname or "")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield from re.findall(r"\w+", node.value)
+
+
+def test_docstrings_names_in_code_style_exist(trees: dict[Path, ast.Module]) -> None:
+    known = {name for tree in trees.values() for name in names_in_code(tree)} | OTHER_NAMES
+    known |= {part for module in MODULES for part in module.relative_to(ROOT).with_suffix("").parts}
+    known |= {word for file in (ROOT / "app/db/sql").rglob("*.sql") for word in re.findall(r"\w+", file.read_text())}
+    known |= {*dir(builtins), *sys.stdlib_module_names}
+    mentioned = [
+        (f"{module.relative_to(ROOT)}:{docstring.lineno}", part)
+        for module, tree in trees.items()
+        for docstring in all_docstrings(tree)
+        for name in CODE_NAME.findall(str(docstring.value))
+        for part in name.removeprefix("CARREL_").split(".")
+    ]
+    assert len(mentioned) > 500
+    assert [(place, part) for place, part in mentioned if part and part not in known] == []

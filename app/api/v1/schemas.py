@@ -56,7 +56,7 @@ class StrictRequestModel(RequestModel):
 
 
 class LargeRequestModel(BaseModel):
-    """The same for bodies of any size, which ``streamed.checked`` reads from their bytes."""
+    """The same for bodies of any size, which ``read_json_body`` reads from their bytes."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -8,7 +8,7 @@ from app.documents.upload.ole import SIGNATURE, read_entry_names
 from app.documents.upload.text_detection import sniff_text_type
 
 HEAD_BYTES = 8192
-"""How many bytes of the file ``sniff`` wants to see; fewer will do for a shorter file."""
+"""Number of bytes at the start of a file that ``sniff_media_type`` needs; a shorter file has fewer."""
 
 OCTET_STREAM = "application/octet-stream"
 ZIP = "application/zip"

@@ -191,7 +191,7 @@ def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen:
 
 
 def _compute_scores(candidates: Candidates, similarities: Numbers) -> Numbers:
-    """Of each profile: of both, or where only one of them is known of that alone; scaled as `sources.counted` does."""
+    """Of each profile: of both, or where only one of them is known of that alone; scaled as ``apply_weight`` does."""
     centroids, texts = similarities
     mixed = (1 - candidates.description_weights) * centroids + candidates.description_weights * texts
     mixed = np.where(np.isnan(texts), centroids, np.where(np.isnan(centroids), texts, mixed))

@@ -1,7 +1,7 @@
 """What service and parser child say to each other: JSON lines, never pickle, and nothing believed unchecked.
 
-The service sends one ``Setup``, the child answers ``ready``; then, for every request line, the child answers any number
-of ``pages`` lines (how many are read, of how many), any number of ``blocks`` lines, ``image`` lines, and one
+The service sends the setup once, the child answers ``ready``; then, for every request line, the child answers any
+number of ``pages`` lines (how many are read, of how many), any number of ``blocks`` lines, ``image`` lines, and one
 ``done`` or ``failed`` line. Blocks and pictures travel in small lines so that the service's event loop never decodes a
 whole book at once.
 """
