@@ -1,4 +1,4 @@
-"""``make bench-memory``: how soon an agent finds what it has noted, with the embedded model, on a service of its own.
+"""``make bench NAME=agent-memory``: measure when a search finds the note of an agent.
 
 A note, or what a tool has answered, is POSTed as an agent does it in the middle of a conversation: dynamic, in its
 chat, with an expiry. From the 202 on the agent's search is asked again and again until its reply has the text. Last,

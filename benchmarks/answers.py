@@ -1,4 +1,4 @@
-"""``make bench-answers``: what an answer's first token takes beyond retrieval and the bare model.
+"""``make bench NAME=answers``: measure the first token of an answer beyond retrieval and the bare model.
 
 The model is the tests' protocol server, which thinks for a moment and then writes a word at a time. Bare, it is given
 the very request that the service has made of the same question. Both take turns.

@@ -1,4 +1,4 @@
-"""``make bench-checkouts``: the speed of this checkout beside another one's, in turns, in one run.
+"""``make bench NAME=checkouts``: compare the speed of this checkout and another one, in turns, in one run.
 
 Both services run at the same time, each with its own Postgres and with a cheap embedding endpoint. One of them works at
 a time: a round of searches here, a round there, then the other order; small documents likewise. The other one, given
@@ -77,7 +77,7 @@ def show(sides: Sequence[Side]) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Fill both services with the same made-up texts, and measure them in turns."""
-    parser = argparse.ArgumentParser(prog="make bench-checkouts", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench NAME=checkouts", description=__doc__)
     parser.add_argument("--other", required=True, type=Path, help="folder of the other checkout, with its .venv")
     parser.add_argument(
         "--other-settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the other one"

@@ -1,4 +1,4 @@
-"""``make bench-deletion``: a tenant of 500,000 chunks is deleted while another one searches.
+"""``make bench NAME=deletion``: measure the searches of one tenant while a tenant of 500,000 chunks is deleted.
 
 The tables are filled by COPY, in a database of the benchmark's own. The searches go over HTTP to an API that is a
 process of its own; the deletion runs here, as in a worker.
@@ -111,7 +111,7 @@ async def run(
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="make bench-deletion", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench NAME=deletion", description=__doc__)
     parser.add_argument("--chunks", type=int, default=GOING, metavar="N", help=f"of the tenant (default: {GOING})")
     parser.add_argument("--promoted", action="store_true", help="with a vector index of its own")
     given = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""``make bench-load``: small texts, uploads of any size, books, and what a search feels of four PDFs going in.
+"""``make bench NAME=load``: measure small texts, large uploads, books, and searches during ingestion.
 
 The PDFs are made from real text by a seeded script: pages of the evaluation set chroma-dev (``CARREL_EVAL_DATA``).
 """

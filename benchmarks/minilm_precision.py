@@ -1,4 +1,4 @@
-"""What int8 costs and gains beside fp32 in the embedded model: CPU time, memory and ranking quality on SciFact.
+"""``make bench NAME=minilm-precision``: compare CPU, memory and quality of fp32 and int8 in the embedded model.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. Speed is the median of rounds in which the two take turns,
 so that whatever else the machine does falls on both; memory is that of a process of its own.

@@ -1,4 +1,4 @@
-"""A 100-page PDF through the whole service with fp32 and with int8: time and CPU to searchable, and what searches find.
+"""``make bench NAME=pdf-precision``: compare fp32 and int8 on a 100-page PDF: time, CPU and search results.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. Both services run one after the other, twice, in turn;
 figures are medians. Quality: every section title of the document is a query; "own section" is the share whose top five

@@ -1,4 +1,4 @@
-"""``make bench-planner``: server CPU of a search that is none of embedding, SQL, HTTP and fusion.
+"""``make bench NAME=planner``: measure the CPU of a search outside embedding, SQL, HTTP and fusion.
 
 Searches run one by one in this process, by the real parts on a real database and the event loop of the service. The
 CPU time of the thread inside a transaction (SQL, and the fusion of what it answers) is taken out; the queries' vectors

@@ -1,4 +1,4 @@
-"""``make quality``: retrieval quality of the service with the embedded model, over its HTTP API.
+"""``make bench NAME=quality``: measure retrieval quality over the HTTP API, with the embedded model.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets; each is judged by the ``evaluate.py`` in it. Sets may be
 named: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``. ``--table`` ends

@@ -1,4 +1,4 @@
-"""What a rewritten question is worth: turns that depend on their history, without a chat model and with one.
+"""``make bench NAME=rewriting``: measure query rewriting on conversations, with and without a chat model.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The model is a protocol server that answers each of these
 turns with the question of ``rewrites/mtrag-un.json``, which was written from the conversation alone; the service, its

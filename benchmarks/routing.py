@@ -1,4 +1,4 @@
-"""``make bench-routing``: what it costs to choose among 1,000 knowledge bases, and what a search over them costs.
+"""``make bench NAME=routing``: measure the choice among 1,000 knowledge bases, and a search over all of them.
 
 Each has one made-up chunk and a full set of centroids, put there by COPY in a database of the benchmark's own.
 """
@@ -169,7 +169,7 @@ async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int])
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="make bench-routing", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench NAME=routing", description=__doc__)
     parser.add_argument("counts", type=int, nargs="*", default=[10, 100, KNOWLEDGE_BASES], metavar="N")
     given = parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""``make bench``: ingestion and search of a real service, each figure beside a baseline taken in the same run.
+"""``make bench NAME=run``: measure ingestion and search, each figure with a baseline of the same run.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The embedding model is a process of its own that costs next
 to nothing, and what its client, here that of a plug-in, costs the service is metered: that is model time, which is told

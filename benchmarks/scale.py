@@ -1,4 +1,4 @@
-"""``make bench-scale``: search in knowledge bases of 1,000 to 1,000,000 chunks, on a Postgres of the benchmark's own.
+"""``make bench NAME=scale``: measure search in knowledge bases of 1,000 to 1,000,000 chunks.
 
 The tables are filled by COPY; figures and drawing go into ``docs/``. Questions bring their vectors, so that no model is
 asked. Recall is measured with real passages and the embedded model's vectors where ``CARREL_EVAL_DATA`` names the
@@ -49,7 +49,7 @@ THRESHOLD = 20_000
 # The last is no lane: a table of nothing but vectors, as the least that Postgres can do.
 LANE_REACHES = ("4x", "10x", "")
 LEAST_RECALL = 0.98
-FIGURES = "<!-- What follows is written by make bench-scale. -->"
+FIGURES = "<!-- What follows is written by make bench NAME=scale. -->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ def _is(sets: npt.NDArray[np.str_], name: str, documents: npt.NDArray[np.int64])
 
 
 def read_options(arguments: Sequence[str]) -> Options:
-    parser = argparse.ArgumentParser(prog="make bench-scale", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench NAME=scale", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="100,000 chunks at most; nothing is written")
     parser.add_argument("--queries", type=int, default=40, metavar="N", help="of each kind (default: 40)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is made up is made from it")

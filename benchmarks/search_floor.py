@@ -1,4 +1,4 @@
-"""``make bench-floor``: the least that a search by HTTP can take here, beside the bare SQL of its lanes.
+"""``make bench NAME=search-floor``: measure the fastest possible search over HTTP and the bare SQL of its retrievers.
 
 The least is the framework, one connection, the statement of both lanes, the fusion, the statement that reads the best
 five texts, and JSON, in one transaction whose end is not waited for; no key, no plan, no limits, no log. Beside it the

@@ -1,4 +1,4 @@
-"""``make bench-steps``: where the time of a search goes inside the service, beside the bare SQL of its lanes.
+"""``make bench NAME=search-steps``: measure the steps of a search in the service and the bare SQL of its retrievers.
 
 All in this process, on the event loop that the service has, one search after the other; vectors are given, so that no
 model is asked. What the lanes and reading take the service tells itself.

@@ -1,4 +1,4 @@
-"""``make bench-transfer``: a knowledge base of 100,000 chunks is exported and imported elsewhere, and compared.
+"""``make bench NAME=transfer``: export and import a knowledge base of 100,000 chunks, and compare the two.
 
 The first one's tables are filled by COPY, in a database of the benchmark's own; what COPY leaves out, originals, trees
 and stored texts, is added. Export and import are the commands that a user gives, over HTTP.
@@ -135,7 +135,7 @@ def command(client: httpx2.Client, *arguments: str) -> dict[str, Any]:
 
 def main(arguments: Sequence[str]) -> int:
     """Returns 1 where a search finds something else."""
-    parser = argparse.ArgumentParser(prog="make bench-transfer", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench NAME=transfer", description=__doc__)
     parser.add_argument("--chunks", type=int, default=CHUNKS, metavar="N", help=f"(default: {CHUNKS})")
     chunks: int = parser.parse_args(arguments).chunks
     made = MadeUp(1)

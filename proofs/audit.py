@@ -1,4 +1,4 @@
-"""``make audit``: whether requirements are broken, what advisories are known about what is locked, what is newer.
+"""``make prove NAME=audit``: check requirements, known advisories and newer releases of the locked packages.
 
 It ends with 1 where requirements are broken or an advisory is known, else with 0. Where advisories cannot be reached it
 says so in its last line; with ``--strict`` that is 1 too. Newer releases are told either way: that is how fixes come.

@@ -1,4 +1,4 @@
-"""``make deadline-test``: agents' searches while what they lean on is slow, broken or gone.
+"""``make prove NAME=deadline``: search as agents do while models, database or sources are slow or broken.
 
 In every case two waves of searches side by side: in the first nobody knows yet what is broken, in the second the
 circuit breakers may. Exit code 1 where the slowest of a hundred took more than 0.9 of the budget, or an answer was
@@ -43,44 +43,44 @@ def _nothing(_world: DeadlineServices, _stack: ExitStack) -> None:
 
 
 def _late(seconds: float) -> Breaking:
-    return lambda world, _: setattr(world.chat, "late_seconds", seconds)
+    return lambda services, _: setattr(services.chat, "late_seconds", seconds)
 
 
-def _never(world: DeadlineServices, _stack: ExitStack) -> None:
-    world.chat.fail("slow", times=10_000)
+def _never(services: DeadlineServices, _stack: ExitStack) -> None:
+    services.chat.fail("slow", times=10_000)
 
 
 def _embedder(how: Any) -> Breaking:
-    return lambda world, _: world.embedding.fail(how, times=None, seconds=30)
+    return lambda services, _: services.embedding.fail(how, times=None, seconds=30)
 
 
 def _reranker(how: Any) -> Breaking:
-    return lambda world, _: world.reranker.fail(how, times=10_000)
+    return lambda services, _: services.reranker.fail(how, times=10_000)
 
 
 def _site(how: Any) -> Breaking:
-    return lambda world, _: world.site.fail(how, times=10_000)
+    return lambda services, _: services.site.fail(how, times=10_000)
 
 
 def _delayed(seconds: float) -> Breaking:
-    return lambda world, _: setattr(world.link, "delay_seconds", seconds)
+    return lambda services, _: setattr(services.link, "delay_seconds", seconds)
 
 
-def _stalled(world: DeadlineServices, _stack: ExitStack) -> None:
-    world.link.stall()
+def _stalled(services: DeadlineServices, _stack: ExitStack) -> None:
+    services.link.stall()
 
 
 def _locked(table: str) -> Breaking:
-    def lock(world: DeadlineServices, stack: ExitStack) -> None:
-        stack.enter_context(world.locked(table))
+    def lock(services: DeadlineServices, stack: ExitStack) -> None:
+        stack.enter_context(services.locked(table))
 
     return lock
 
 
 def _all(*all_of_them: Breaking) -> Breaking:
-    def break_all(world: DeadlineServices, stack: ExitStack) -> None:
+    def break_all(services: DeadlineServices, stack: ExitStack) -> None:
         for one in all_of_them:
-            one(world, stack)
+            one(services, stack)
 
     return break_all
 
@@ -191,11 +191,11 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def measure(world: DeadlineServices, case: OutageCase, budget: float, *, number: int) -> OutageOutcome:
+def measure(services: DeadlineServices, case: OutageCase, budget: float, *, number: int) -> OutageOutcome:
     """So many side by side, and once more when the breakers know."""
-    with ExitStack() as stack, ThreadPoolExecutor(number) as threads, world.client() as client:
+    with ExitStack() as stack, ThreadPoolExecutor(number) as threads, services.client() as client:
         list(threads.map(lambda _: ask(client, CASES[0], budget), range(number)))  # a full pool, keys, plans
-        case.breaks(world, stack)
+        case.breaks(services, stack)
         waves = [
             list(threads.map(lambda place: after(place, client, case, budget), range(number))) for _ in range(WAVES)
         ]
@@ -208,15 +208,15 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cases whose names hold this")
     given = parser.parse_args()
     missed = []
-    with DeadlineServices.open() as world:
-        world.fill()
+    with DeadlineServices.open() as services:
+        services.fill()
         print(f"{given.number} searches side by side, twice; seconds")
         print("| what is broken | budget | p50, first wave | p50, second wave | p99 | answers | degraded |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         wanted = [(case, budget) for case in CASES for budget in BUDGETS if given.only in case.name]
         for case, budget in wanted:
-            world.heal()
-            outcome = measure(world, case, budget, number=given.number)
+            services.heal()
+            outcome = measure(services, case, budget, number=given.number)
             print(outcome.row(), flush=True)
             missed += [f"{case.name}, {budget:g} s: {outcome.missed}"] if outcome.missed else []
     for one in missed:

@@ -1,4 +1,4 @@
-"""What the deadline test breaks: a service, and everything that it leans on."""
+"""A service and everything that it depends on, for the deadline proof to break."""
 
 import asyncio
 import itertools
@@ -47,7 +47,7 @@ def understands(talk: Talk) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineServices:
-    """The service, and everything that it leans on."""
+    """The service, and everything that it depends on."""
 
     url: str
     key: str

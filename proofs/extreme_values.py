@@ -70,7 +70,7 @@ _KNOWN = {"purpose": "assistants", "file_id": "{file}", "knowledge_id": "{kb}", 
 
 
 @dataclass(frozen=True, slots=True)
-class Poison:
+class ExtremeRequest:
     """One request with one value in one place."""
 
     method: str
@@ -96,9 +96,9 @@ class Poison:
         return client.request(self.method, path, params=query, content=content, headers=headers)
 
 
-def poisons(
+def list_extreme_requests(
     description: Mapping[str, Any], ids: Mapping[str, str], *, values: Sequence[Any] = VALUES
-) -> Iterator[Poison]:
+) -> Iterator[ExtremeRequest]:
     """Yield each value in each field, parameter and name of each operation, among values that fit.
 
     Args:
@@ -148,7 +148,7 @@ def _of_operation(
     operation: Mapping[str, Any],
     ids: Mapping[str, str],
     values: Sequence[Any],
-) -> Iterator[Poison]:
+) -> Iterator[ExtremeRequest]:
     address = _filled(path, ids)
     if "{" in address or address.endswith("/events"):
         return
@@ -157,29 +157,29 @@ def _of_operation(
     if "application/json" in content:
         schema = content["application/json"].get("schema", {})
         for body, place, value in _bodies(description, schema, ids, values):
-            yield Poison(method, address, place, value, body=body)
+            yield ExtremeRequest(method, address, place, value, body=body)
     if "multipart/form-data" in content:
         schema = _resolved(description, content["multipart/form-data"].get("schema", {}))
         needed = {name: _KNOWN.get(name, "text") for name in schema.get("required", ()) if name != "file"}
         for name, value in product(schema.get("properties", {}), values):
             if name != "file":
                 text = value if isinstance(value, str) else json.dumps(value)
-                yield Poison(method, address, f"form {name}", value, form={**needed, name: text})
+                yield ExtremeRequest(method, address, f"form {name}", value, form={**needed, name: text})
 
 
 def _of_parameters(
     method: str, path: str, operation: Mapping[str, Any], ids: Mapping[str, str], values: Sequence[Any]
-) -> Iterator[Poison]:
+) -> Iterator[ExtremeRequest]:
     address = _filled(path, ids)
     for parameter in operation.get("parameters", ()):
         name = parameter["name"]
         for value in values:
             if parameter["in"] == "query":
                 text = value if isinstance(value, str) else json.dumps(value)
-                yield Poison(method, address, f"?{name}", value, query={name: _encodable(text)})
+                yield ExtremeRequest(method, address, f"?{name}", value, query={name: _encodable(text)})
             elif parameter["in"] == "path" and isinstance(value, str) and 0 < len(value) < 1000:
                 at = _filled(path, {**ids, name: quote(_encodable(value), safe="")})
-                yield Poison(method, at, name, value)
+                yield ExtremeRequest(method, at, name, value)
 
 
 def _bodies(

@@ -1,4 +1,4 @@
-"""``make fairness-test``: one tenant with 10,000 waiting documents, and how long another's single one waits.
+"""``make prove NAME=fairness``: upload a document while another tenant has 10,000 waiting documents.
 
 A real service with its worker. The large tenant's documents are written by SQL and ingested for real as far as it gets;
 the small tenant uploads one document after another by HTTP. Between the commit of its upload and the claim of its job

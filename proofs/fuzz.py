@@ -1,12 +1,12 @@
-"""``make api-fuzz``: Schemathesis over every operation of the OpenAPI description, with every role.
+"""``make prove NAME=fuzz``: call every operation of the OpenAPI description with every role (Schemathesis).
 
 A running service with a tenant for each role, which has one of everything, so that made-up values and real ids come
 together. No reply may be a server error (but 503, which is documented), have an undocumented status, media type or
 header, or a body that its schema does not describe. What ends things, the asking key among them, comes after the rest,
 so that there is something left to ask for.
 
-Before that, every field of every operation gets the zero values and extremes of other languages (`benchmarks/poison`),
-and all roles read lists and searches back: no value may break them.
+Before that, every field of every operation gets the zero values and extremes of other languages
+(`proofs/extreme_values.py`), and all roles read lists and searches back: no value may break them.
 
 A run that asked nothing in its time, as on a busy machine, has proven nothing: it is done again with another seed and
 twice the time, at most three times, and says so.
@@ -29,7 +29,7 @@ import httpx2
 
 from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
 from harness.protocol_servers.chat import ChatServer
-from proofs.extreme_values import Poison, poisons, read_back
+from proofs.extreme_values import ExtremeRequest, list_extreme_requests, read_back
 from proofs.isolation.grid import real
 from proofs.isolation.run import talking, visited
 from proofs.isolation.tenants import Ids, operators
@@ -50,7 +50,7 @@ GROUPS = (
 SHARE_OF_REAL = 0.7
 REPETITIONS = 3
 # As much time again, in all roles together, for values that are sent one by one.
-POISON_SHARE = 0.5
+EXTREME_VALUES_SHARE = 0.5
 SEEDS_APART = 1000
 TESTED, GENERATED = r"Tested: (\d+)", r"(\d+) generated"
 FIELDS = (
@@ -137,15 +137,15 @@ def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed:
     return done.returncode == 0, done.stdout + done.stderr
 
 
-def poison(running: RunningService, everybody: Sequence[Caller], *, seconds: float) -> int:
-    """Send every poison value with every role that is not the operator's; returns for how many something broke."""
+def send_extreme_values(running: RunningService, everybody: Sequence[Caller], *, seconds: float) -> int:
+    """Send every extreme value with every role that is not the operator's; returns for how many something broke."""
     failures = 0
     for caller in everybody:
         headers = {"Authorization": f"Bearer {caller.key}"}
         with httpx2.Client(base_url=running.url, headers=headers, timeout=60) as client:
             description = client.get("/openapi.json").raise_for_status().json()
             until, sent, broken = time.monotonic() + seconds / len(everybody), 0, []
-            every = [one for one in poisons(description, caller.ids) if not _is_ending(one, caller)]
+            every = [one for one in list_extreme_requests(description, caller.ids) if not _is_ending(one, caller)]
             random.Random(1).shuffle(every)
             for one in every:
                 if time.monotonic() > until:
@@ -155,12 +155,15 @@ def poison(running: RunningService, everybody: Sequence[Caller], *, seconds: flo
                     broken.append(str(one))
             broken += read_back(client, description, caller.ids)
         failures += bool(broken)
-        print(f"{caller.role}, poison: {sent} of {len(every)} values: {'FOUND' if broken else 'clean'}", flush=True)
+        print(
+            f"{caller.role}, extreme values: {sent} of {len(every)} values: {'FOUND' if broken else 'clean'}",
+            flush=True,
+        )
         print("\n".join(broken[:50]), end="\n" if broken else "")
     return failures
 
 
-def _is_ending(one: Poison, caller: Caller) -> bool:
+def _is_ending(one: ExtremeRequest, caller: Caller) -> bool:
     """Whether it would end what is still asked for: a key, a tenant, a knowledge base."""
     return one.method == "delete" or "/rotate" in one.path or (caller.role == "operator" and one.path == "/v1/tenants")
 
@@ -168,7 +171,7 @@ def _is_ending(one: Poison, caller: Caller) -> bool:
 def run(running: RunningService, *, seconds: int, seed: int) -> int:
     """Fuzz with every role; returns in how many runs something was found."""
     everybody = list(callers(running))
-    failures = poison(running, everybody, seconds=seconds * POISON_SHARE)
+    failures = send_extreme_values(running, everybody, seconds=seconds * EXTREME_VALUES_SHARE)
     for caller in everybody:
         for name, share, chosen in GROUPS:
             budget = max(8, round(seconds * share / len(everybody)))

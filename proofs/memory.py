@@ -1,4 +1,4 @@
-"""``make prove NAME=memory``: small hostile inputs at every entry, and the memory of API and worker meanwhile.
+"""``make prove NAME=memory``: send small hostile inputs to every entry and watch the memory of API and worker.
 
 The real service is started; each input is sent, most of them more than once at a time. The resident memory of the API
 and of the worker is sampled every 50 ms, and the proportional memory of their parser processes, which have a limit of

@@ -1,4 +1,4 @@
-"""Attacks of one tenant on the others, each in a process of its own; used by ``make prove NAME=noisy-neighbour``."""
+"""Attacks of one tenant on the others, each in a process of its own, for ``proofs.noisy_neighbour``."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""``make prove NAME=noisy-neighbour``: what one tenant feels while another one attacks the service.
+"""``make prove NAME=noisy-neighbour``: measure the searches of one tenant while another one attacks the service.
 
 A real service with its worker. Tenant V searches its own tiny knowledge base every 50 ms and uploads a document of
 three lines; tenant A attacks with valid keys, or with connections that have none. During each attack V's searches may

@@ -1,4 +1,4 @@
-"""``make torture``: the torture set against its manifest, then files that mean harm, through a running service.
+"""``make prove NAME=torture``: upload the torture set and 3,000 hostile files to a running service.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. Everything goes in by HTTP, with the limits that are the
 defaults; meanwhile another tenant uploads a small text every second, and a socket waits for whoever follows a link.
@@ -142,7 +142,7 @@ def judge(seen: Attack, connections: int, folder: Path | None) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="make torture", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make prove NAME=torture", description=__doc__)
     parser.add_argument("--mutations", type=int, default=MUTATIONS, metavar="N", help="mutated copies of real files")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what they are made from")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_MUTATIONS} mutated copies")

@@ -1,4 +1,4 @@
-"""``make upgrade-test``: a rolling upgrade from an earlier commit, while clients write, delete and search.
+"""``make prove NAME=upgrade``: upgrade from the first commit of the baseline while clients write, delete and search.
 
 The service of the earlier commit runs on a Postgres of the test's own; its schema is migrated under it while a changed
 ``metadata_filter`` waits, then a process of this checkout joins, and the earlier worker leaves. Every request has to be
@@ -261,7 +261,7 @@ def checked_out(revision: str | None, folder: Path) -> Iterator[Path]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print what was answered, and what was wrong."""
-    parser = argparse.ArgumentParser(prog="make upgrade-test", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make prove NAME=upgrade", description=__doc__)
     parser.add_argument("--from", dest="revision", metavar="COMMIT", help="the earlier commit")
     given = parser.parse_args(arguments)
     with ExitStack() as stack:

@@ -269,7 +269,7 @@ def test_sbom_lists_what_the_image_installs(tmp_path: Path) -> None:
     made = tmp_path / "sbom.json"
     command = [sys.executable, str(ROOT / "scripts/build_sbom.py"), str(made)]
     subprocess.run(command, check=True, timeout=60)
-    assert made.read_text() == (ROOT / "sbom.cdx.json").read_text(), "run `make sbom`"
+    assert made.read_text() == (ROOT / "sbom.cdx.json").read_text(), "run `python -m scripts.build_sbom`"
     listed = json.loads(made.read_text())
     assert (listed["bomFormat"], listed["specVersion"]) == ("CycloneDX", "1.6")
     pinned = {entry.partition(" ;")[0] for entry in locked("requirements-runtime.lock")}

@@ -1,6 +1,6 @@
 """What is sent to each endpoint: where ids stand, and which names are no ids.
 
-An endpoint that is added must find its words here, or the walls' test fails and says which are missing.
+An endpoint that is added must find its words here, or the isolation test fails and names the missing ones.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""``make walls``: another's ids and ids of nothing, in every place of every operation, with every kind of key.
+"""Send ids of other tenants and unknown ids in every place of every operation, with every kind of key.
 
 The service runs as a user starts it. Each combination of ``proofs.isolation.grid`` is sent twice, and the two replies
 may differ in nothing but the request's id; afterwards the owners still have what they had. How long the replies took is
-told beside it: a difference there is a finding, not a failure.
+printed too: a difference there is a finding, not a failure.
 """
 
 import argparse
@@ -172,7 +172,7 @@ def talking(chat: ChatServer) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--share", type=float, default=1.0, help="of the combinations, chosen at random")
+    parser.add_argument("--share", type=float, default=0.5, help="of the combinations, chosen at random")
     share = parser.parse_args().share
     begun = time.monotonic()
     local = {

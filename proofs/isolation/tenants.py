@@ -236,7 +236,7 @@ def both(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
     return {"name": {**ids, "kb": known["name"]}, "id": {**ids, "kb": known["id"]}}
 
 
-def make_isolation_tenants(service: Service, secret: str) -> IsolationTenants:
+def create_isolation_tenants(service: Service, secret: str) -> IsolationTenants:
     """Everything the cases need."""
     a, b = service.new_tenant("a"), service.new_tenant("b")
     shared = both(own(a, f"The {secret} flies.", fields=EVERYTHING, form="name"), a)
@@ -257,7 +257,7 @@ def operators(service: Service) -> Tenant:
 
 
 def _share(service: Service, name: str) -> None:
-    """The operator has a knowledge base of that name too: it is no way round a wall."""
+    """Give the operator a knowledge base of the same name: it must not weaken isolation."""
     operator = operators(service)
     operator.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
     operator.add_text("What everybody may read.", kb=name)

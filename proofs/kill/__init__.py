@@ -1,1 +1,1 @@
-"""``make kill-test``: kill -9 of API, workers and Postgres in every stage of ingestion, and a checker that searches."""
+"""Kill API, workers and Postgres in every stage of ingestion, while a checker searches (``make prove NAME=kill``)."""

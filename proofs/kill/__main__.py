@@ -1,4 +1,4 @@
-"""``make kill-test``: kill -9 in every stage of ingestion, while clients write and a checker searches."""
+"""``make prove NAME=kill``: kill -9 processes in every stage of ingestion while clients write and search."""
 
 import argparse
 import asyncio

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
-from proofs.extreme_values import TIMES, Poison, poisons, read_back
+from proofs.extreme_values import TIMES, ExtremeRequest, list_extreme_requests, read_back
 from proofs.isolation.grid import real
 
 TEXT = "A text that is asked for."
@@ -20,7 +20,7 @@ FEW: tuple[Any, ...] = (
 
 @pytest.fixture(scope="module")
 def tenant(service: Service) -> Tenant:
-    return service.new_tenant("poisoned")
+    return service.new_tenant("extreme values")
 
 
 @pytest.fixture(scope="module")
@@ -34,24 +34,24 @@ def ids(tenant: Tenant) -> dict[str, str]:
     return {**real(tenant, TEXT)}
 
 
-def is_ending(one: Poison) -> bool:
+def is_ending(one: ExtremeRequest) -> bool:
     return one.method == "delete" or "/rotate" in one.path
 
 
-def sent(client: httpx2.Client, every: Iterator[Poison]) -> list[str]:
+def sent(client: httpx2.Client, every: Iterator[ExtremeRequest]) -> list[str]:
     return [str(one) for one in every if not is_ending(one) and one.send(client).status_code in (500, 502)]
 
 
-def test_every_field_takes_poison_without_a_server_error(
+def test_every_field_takes_extreme_values_without_a_server_error(
     tenant: Tenant, description: dict[str, Any], ids: dict[str, str]
 ) -> None:
-    assert sent(tenant.admin, poisons(description, ids, values=FEW)) == []
+    assert sent(tenant.admin, list_extreme_requests(description, ids, values=FEW)) == []
     for client in (tenant.admin, tenant.client("reader"), tenant.client("writer")):
         assert read_back(client, description, ids) == []
 
 
 def test_every_time_is_refused_or_shown(tenant: Tenant, description: dict[str, Any], ids: dict[str, str]) -> None:
-    timely = [one for one in poisons(description, ids, values=TIMES) if has_time(one)]
+    timely = [one for one in list_extreme_requests(description, ids, values=TIMES) if has_time(one)]
     assert {one.place for one in timely} >= {
         "source_created_at", "expires_at", "form source_created_at", "form expires_at", "?from", "?to", "?cursor",
     }  # fmt: skip
@@ -59,7 +59,7 @@ def test_every_time_is_refused_or_shown(tenant: Tenant, description: dict[str, A
     assert read_back(tenant.client("reader"), description, ids) == []
 
 
-def has_time(one: Poison) -> bool:
+def has_time(one: ExtremeRequest) -> bool:
     name = one.place.rpartition(" ")[2].rpartition(".")[2].lstrip("?")
     return name.endswith("_at") or name in ("from", "to", "cursor", "after", "before", "gte", "expires_after")
 

@@ -1,4 +1,4 @@
-"""What ``make quality`` says of figures that miss their aim, and how it ends."""
+"""What ``make bench NAME=quality`` says of figures that miss their aim, and how it ends."""
 
 from pathlib import Path
 

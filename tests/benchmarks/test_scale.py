@@ -1,4 +1,4 @@
-"""What ``make bench-scale`` fills is what ingestion would have written, and its drawing holds every point."""
+"""What ``make bench NAME=scale`` fills is what ingestion would have written, and its drawing holds every point."""
 
 import asyncio
 from itertools import pairwise

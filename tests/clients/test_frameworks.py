@@ -14,8 +14,8 @@ from harness.protocol_servers.site_search import PAGES, SiteSearchServer, bound_
 from harness.running_service import Tenant, run_service, settings_for
 
 ROOT = Path(__file__).parents[2]
-ENVIRONMENTS = os.environ.get("DOOR_ENVIRONMENTS")
-pytestmark = pytest.mark.skipif(ENVIRONMENTS is None, reason="make door-tests makes the environments")
+ENVIRONMENTS = os.environ.get("CLIENT_ENVIRONMENTS")
+pytestmark = pytest.mark.skipif(ENVIRONMENTS is None, reason="make prove NAME=clients creates the environments")
 
 
 def run(name: str, *arguments: str) -> dict[str, Any]:

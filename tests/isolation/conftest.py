@@ -1,4 +1,4 @@
-"""A service that answers too, and the tenants whose walls are tested in SQL."""
+"""A service with a chat model, and two tenants for the tests of row-level security."""
 
 import asyncio
 import uuid
@@ -13,7 +13,7 @@ from harness.databases import MakeDatabase
 from harness.protocol_servers.chat import ChatServer
 from harness.running_service import Service, run_service, settings_for
 from proofs.isolation.tenants import operators
-from tests.isolation.sql import SECRET, SYSTEM, Walls, tried
+from tests.isolation.sql import SECRET, SYSTEM, TenantPair, tried
 
 # Rows of tables that ordinary use empties again, or fills only now and then.
 PASSING = (
@@ -68,7 +68,7 @@ def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
     """The embedded default with a chat model, which says the same to everything."""
     with ChatServer(reply=lambda _: "I do not know.") as chat:
         models = {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
-        settings = settings_for(tmp_path_factory.mktemp("walls"), models=models, sql_views={"CARREL_SQL_VIEWS": True})
+        settings = settings_for(tmp_path_factory.mktemp("data"), models=models, sql_views={"CARREL_SQL_VIEWS": True})
         with run_service(settings, make_database()) as running:
             yield running
 
@@ -88,7 +88,7 @@ async def _filled(connection: asyncpg.Connection, own: uuid.UUID, job: uuid.UUID
 
 
 @pytest.fixture(scope="module")
-def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls]:
+def pair(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[TenantPair]:
     a, b = service.new_tenant("a"), service.new_tenant("b")
     for tenant, word in ((a, SECRET), (b, "ordinary")):
         made = tenant.add_text(f"# About\n\nThe {word} is what this text is about.\n", user_id=f"user of {word}")
@@ -100,7 +100,7 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
     assert shared.add_text("What everybody may read.", kb=f"shared-{a.id[-10:]}")["status"] == "ready"
     name = service.urls.app.rpartition("/")[2]
 
-    async def prepare() -> Walls:
+    async def prepare() -> TenantPair:
         own, other = decode_id("ten", a.id), decode_id("ten", b.id)
         assert own is not None
         assert other is not None
@@ -110,9 +110,9 @@ def walls(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Walls
             row = await _filled(connection, own, job)
         finally:
             await connection.close()
-        return Walls(service.urls.app, postgres_server.build_url(name), own, other, row["id"], row["kb_id"], job)
+        return TenantPair(service.urls.app, postgres_server.build_url(name), own, other, row["id"], row["kb_id"], job)
 
-    async def clear(made: Walls) -> None:
+    async def clear(made: TenantPair) -> None:
         connection = await asyncpg.connect(made.superuser)
         await connection.execute("delete from job where id = $1", made.job)
         # What the next module's rows would meet again under the operator's own tenant; children came last.

@@ -1,4 +1,4 @@
-"""SQL as the service's own role in the name of one tenant, for the tests of the walls in the database."""
+"""SQL as the service's own role in the name of one tenant, for the tests of row-level security."""
 
 import uuid
 from collections import Counter
@@ -22,7 +22,7 @@ SEARCHES = ("hybrid", "dense", "lexical")
 
 
 @dataclass(frozen=True)
-class Walls:
+class TenantPair:
     """Tenants A and B of the running service, and the search index of A's knowledge base."""
 
     url: str
@@ -84,8 +84,6 @@ def call(search: str) -> str:
     return f"select * from {calls[search]}"
 
 
-async def scopes_of(walls: Walls) -> list[uuid.UUID]:
-    async with acting(walls.url, walls.a) as a:
-        return [
-            row[0] for row in await a.fetch("select distinct scope_key from document where tenant_id = $1", walls.a)
-        ]
+async def scopes_of(pair: TenantPair) -> list[uuid.UUID]:
+    async with acting(pair.url, pair.a) as a:
+        return [row[0] for row in await a.fetch("select distinct scope_key from document where tenant_id = $1", pair.a)]

@@ -1,4 +1,4 @@
-"""The grid of ``make walls``: that it is as large as it should be, and a share of it against the tests' service."""
+"""The grid of ``make prove NAME=isolation``: its size, and a share of it against the tests' service."""
 
 import random
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ from harness.running_service import Service
 from proofs.isolation.cases import SECRET, TEMPLATES, EndpointCase, Template, cases_of, unknown_words
 from proofs.isolation.comparison import outcome, send, succeeded, tried
 from proofs.isolation.routes import Endpoint, endpoints
-from proofs.isolation.tenants import Attacker, Ids, IsolationTenants, invented, make_isolation_tenants, operators, own
+from proofs.isolation.tenants import Attacker, Ids, IsolationTenants, create_isolation_tenants, invented, operators, own
 
 
 def unopened() -> AbstractAsyncContextManager[Resources]:
@@ -34,8 +34,8 @@ SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
 
 
 @pytest.fixture(scope="module")
-def world(service: Service) -> Iterator[IsolationTenants]:
-    yield make_isolation_tenants(service, SECRET)
+def tenants(service: Service) -> Iterator[IsolationTenants]:
+    yield create_isolation_tenants(service, SECRET)
     print(
         f"\n{len(ENDPOINTS)} endpoints, {len(CASES)} cases, {tried['pairs']} comparisons, {tried['requests']} requests"
     )
@@ -73,12 +73,12 @@ def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> N
         if form == "name" or "kb" in case.fields
     ],
 )
-def test_what_is_anothers_is_not_there(world: IsolationTenants, case: EndpointCase, form: str) -> None:
-    owner = world.owner(operators=case.operators)
+def test_what_is_anothers_is_not_there(tenants: IsolationTenants, case: EndpointCase, form: str) -> None:
+    owner = tenants.owner(operators=case.operators)
 
     def things() -> Ids:
         fields = (*case.fields, *case.template.needs)
-        return world.shared[form] if case.reads else own(world.a, f"The {SECRET} flies.", fields=fields, form=form)
+        return tenants.shared[form] if case.reads else own(tenants.a, f"The {SECRET} flies.", fields=fields, form=form)
 
     def owners(ids: Ids) -> Ids:
         return {**ids, "taken": invented(form)["taken"]}  # a name that is to be given is free
@@ -86,7 +86,7 @@ def test_what_is_anothers_is_not_there(world: IsolationTenants, case: EndpointCa
     first = send(owner, case, owners(things()))
     assert succeeded(first), f"{case}: {first.status_code} {first.text}"
     theirs = things()
-    for attacker in world.attackers:
+    for attacker in tenants.attackers:
         compare(case, attacker, theirs, form)
     again = send(owner, case, owners(theirs))
     assert succeeded(again), f"{case}: {again.text}"
@@ -99,11 +99,13 @@ def test_what_is_anothers_is_not_there(world: IsolationTenants, case: EndpointCa
     "case", [case for case in CASES if {"document"} <= set(case.fields) <= SHAREABLE], ids=lambda case: str(case)
 )
 @pytest.mark.parametrize("form", ["name", "id"])
-def test_what_is_shared_under_another_name_is_not_there(world: IsolationTenants, case: EndpointCase, form: str) -> None:
+def test_shared_document_under_another_name_is_not_there(
+    tenants: IsolationTenants, case: EndpointCase, form: str
+) -> None:
     """What the operator has in a knowledge base whose name the tenant has not given to one of its own."""
-    operator = operators(world.a.service)
+    operator = operators(tenants.a.service)
     theirs = own(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
-    compare(case, world.attackers[0], theirs, form)
+    compare(case, tenants.attackers[0], theirs, form)
     assert succeeded(send(operator.admin, case, theirs))
     operator.admin.delete(f"/v1/knowledge-bases/{theirs['kb']}").raise_for_status()
 
@@ -131,15 +133,15 @@ def test_a_new_endpoint_is_noticed() -> None:
     assert found["DELETE /deep/{leaf}"] == ["path: leaf"]
 
 
-def test_the_comparison_can_tell(world: IsolationTenants) -> None:
+def test_the_comparison_can_tell(tenants: IsolationTenants) -> None:
     """The owner asking for what is there and for what is not: the difference that no one else may see."""
     case = EndpointCase(Endpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), Template(), 0)
     for form in ("name", "id"):
-        mine = world.shared[form]
-        there, nothing = (outcome(send(world.a.admin, case, ids), ids) for ids in (mine, invented(form)))
+        mine = tenants.shared[form]
+        there, nothing = (outcome(send(tenants.a.admin, case, ids), ids) for ids in (mine, invented(form)))
         assert there[0] == 200
         assert nothing[0] == 404
-        owner = Attacker("the owner", world.a.admin, {form: mine})
+        owner = Attacker("the owner", tenants.a.admin, {form: mine})
         with pytest.raises(AssertionError, match="apart"):
             compare(case, owner, mine, form)
 

@@ -1,4 +1,4 @@
-"""What the MCP door offers is walked by the walls' test: each tool, each argument of it, and each kind of resource."""
+"""The isolation of the MCP API: each tool, each of its arguments, and each kind of resource."""
 
 import re
 

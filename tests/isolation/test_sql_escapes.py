@@ -1,15 +1,15 @@
-"""Ways around the walls for one who runs SQL as the service's own role: other roles, settings, names, privileges."""
+"""Ways around row-level security with SQL as the service's own role: other roles, settings, names, privileges."""
 
 from typing import Any
 
 import asyncpg
 import pytest
 
-from tests.isolation.sql import REFUSED, SEARCHES, Walls, acting, attempt, call, tables
+from tests.isolation.sql import REFUSED, SEARCHES, TenantPair, acting, attempt, call, tables
 
 
-async def test_no_other_role_can_be_taken_on(walls: Walls) -> None:
-    async with acting(walls.url, walls.b) as b:
+async def test_no_other_role_can_be_taken_on(pair: TenantPair) -> None:
+    async with acting(pair.url, pair.b) as b:
         roles = dict(await b.fetch("select rolname, quote_ident(rolname) from pg_roles"))
         assert {"carrel_owner", "carrel_search", "carrel_control", "pg_read_all_data"} < roles.keys()
         taken = set()
@@ -22,10 +22,10 @@ async def test_no_other_role_can_be_taken_on(walls: Walls) -> None:
     assert taken == {"carrel_runtime", "carrel_app"}
 
 
-async def test_the_role_that_can_be_taken_on_sees_no_more(walls: Walls) -> None:
-    async with acting(walls.url, walls.b) as b:
+async def test_the_role_that_can_be_taken_on_sees_no_more(pair: TenantPair) -> None:
+    async with acting(pair.url, pair.b) as b:
         await b.execute("set local role carrel_app")
-        assert await b.fetchval("select count(*) from document where tenant_id = $1", walls.a) == 0
+        assert await b.fetchval("select count(*) from document where tenant_id = $1", pair.a) == 0
 
 
 def candidates(setting: Any) -> list[str]:
@@ -41,19 +41,19 @@ def candidates(setting: Any) -> list[str]:
     return extremes if "timeout" in setting["name"] else [setting["min_val"], *extremes]
 
 
-async def seen_under(b: asyncpg.Connection, walls: Walls, name: str, value: str) -> tuple[bool, list[str]]:
+async def seen_under(b: asyncpg.Connection, pair: TenantPair, name: str, value: str) -> tuple[bool, list[str]]:
     """Whether the setting could be made, and what of A's could be seen under it."""
     if isinstance(await attempt_in(b, "select set_config($1, $2, true)", name, value), Exception):
         return False, []
     seen = []
     for table in ("document", "chunk", "api_key"):
         if (
-            await attempt(b, f"select count(*) from {table} where tenant_id = $1 having count(*) > 0", walls.a)
+            await attempt(b, f"select count(*) from {table} where tenant_id = $1 having count(*) > 0", pair.a)
             == "SELECT 1"
         ):
             seen.append(table)
     for search in SEARCHES:
-        if not isinstance(await attempt(b, call(search), walls.a, walls.index, [walls.a]), Exception):
+        if not isinstance(await attempt(b, call(search), pair.a, pair.index, [pair.a]), Exception):
             seen.append(search)
     return True, seen
 
@@ -66,22 +66,22 @@ async def attempt_in(connection: asyncpg.Connection, sql: str, *values: object) 
         return exc
 
 
-async def test_no_setting_opens_a_wall(walls: Walls) -> None:
+async def test_no_setting_shows_another_tenant(pair: TenantPair) -> None:
     """Every one of pg_settings, with every value of its kind; app.tenant_id is not among them."""
-    async with acting(walls.url, walls.a) as a:
+    async with acting(pair.url, pair.a) as a:
         settings = await a.fetch("select * from pg_settings")
-        assert await seen_under(a, walls, "jit", "off") == (True, ["document", "chunk", "api_key", *SEARCHES])
+        assert await seen_under(a, pair, "jit", "off") == (True, ["document", "chunk", "api_key", *SEARCHES])
     accepted, opened = 0, {}
-    connection = await asyncpg.connect(walls.url)
+    connection = await asyncpg.connect(pair.url)
     for setting in settings:
         for value in candidates(setting):
             if connection.is_closed():
-                connection = await asyncpg.connect(walls.url)
+                connection = await asyncpg.connect(pair.url)
             transaction = connection.transaction()
             await transaction.start()
-            await connection.execute("select set_config('app.tenant_id', $1, true)", str(walls.b))
+            await connection.execute("select set_config('app.tenant_id', $1, true)", str(pair.b))
             try:
-                made, seen = await seen_under(connection, walls, setting["name"], value)
+                made, seen = await seen_under(connection, pair, setting["name"], value)
             except (asyncpg.InterfaceError, OSError, UnicodeError):
                 connection.terminate()  # a setting that the client cannot live with shows nothing either
                 continue
@@ -96,26 +96,26 @@ async def test_no_setting_opens_a_wall(walls: Walls) -> None:
     assert accepted > 200
 
 
-async def test_switching_row_security_off_raises(walls: Walls) -> None:
-    async with acting(walls.url, walls.b) as b:
+async def test_switching_row_security_off_raises(pair: TenantPair) -> None:
+    async with acting(pair.url, pair.b) as b:
         await b.execute("set local row_security = off")
         for table in await tables(b):
             assert isinstance(await attempt(b, f"select * from {table}"), REFUSED), table
         for search in SEARCHES:
-            assert isinstance(await attempt(b, call(search), walls.b, walls.index, [walls.a]), REFUSED)
+            assert isinstance(await attempt(b, call(search), pair.b, pair.index, [pair.a]), REFUSED)
 
 
 @pytest.mark.parametrize(
     "path", ["pg_temp, public", "", '"$user"', "public, pg_catalog", "information_schema", "pg_temp"]
 )
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_search_path_leads_no_function_astray(walls: Walls, search: str, path: str) -> None:
-    async with acting(walls.url, walls.b) as b:
+async def test_search_path_leads_no_function_astray(pair: TenantPair, search: str, path: str) -> None:
+    async with acting(pair.url, pair.b) as b:
         await b.execute("select set_config('search_path', $1, true)", path)
         qualified = (
             call(search).replace("hybrid_search", "public.hybrid_search").replace("::halfvec", "::public.halfvec")
         )
-        assert isinstance(await attempt(b, qualified, walls.a, walls.index, [walls.a]), REFUSED)
+        assert isinstance(await attempt(b, qualified, pair.a, pair.index, [pair.a]), REFUSED)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ async def test_search_path_leads_no_function_astray(walls: Walls, search: str, p
         "select pg_logical_slot_get_changes('x', null, null)",
     ],
 )
-async def test_what_could_lead_around_a_wall_is_refused(walls: Walls, statement: str) -> None:
-    async with acting(walls.url, walls.b) as b:
+async def test_statements_that_could_bypass_isolation_are_refused(pair: TenantPair, statement: str) -> None:
+    async with acting(pair.url, pair.b) as b:
         refusal = await attempt(b, statement)
     assert isinstance(refusal, Exception), f"{statement} went through: {refusal}"
     gone = (

@@ -19,7 +19,7 @@ from tests.isolation.sql import (
     SEARCHES,
     SECRET,
     SYSTEM,
-    Walls,
+    TenantPair,
     acting,
     attempt,
     call,
@@ -43,21 +43,21 @@ def nothing_done(table: str, changed: object, removed: object) -> bool:
     return (changed, removed) == ("UPDATE 0", "DELETE 0")
 
 
-async def test_every_table_with_every_statement(walls: Walls) -> None:
+async def test_every_table_with_every_statement(pair: TenantPair) -> None:
     cases = 0
-    async with acting(walls.url, walls.a) as a, acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.a) as a, acting(pair.url, pair.b) as b:
         for table in await tables(b):
-            row = await a.fetchval(f"select t::text from {table} t where {key(table)} = $1 limit 1", walls.a)
+            row = await a.fetchval(f"select t::text from {table} t where {key(table)} = $1 limit 1", pair.a)
             assert row is not None, f"{table}: tenant A has nothing there, so nothing would be proven"
-            assert await b.fetchval(f"select count(*) from {table} where {key(table)} = $1", walls.a) == 0
+            assert await b.fetchval(f"select count(*) from {table} where {key(table)} = $1", pair.a) == 0
             assert (
-                await b.fetchval(f"select count(*) from {table} where {key(table)} not in ($1, $2)", walls.b, SYSTEM)
+                await b.fetchval(f"select count(*) from {table} where {key(table)} not in ($1, $2)", pair.b, SYSTEM)
                 == 0
             )
             changed = await attempt(
-                b, f"update {table} set {key(table)} = {key(table)} where {key(table)} = $1", walls.a
+                b, f"update {table} set {key(table)} = {key(table)} where {key(table)} = $1", pair.a
             )
-            removed = await attempt(b, f"delete from {table} where {key(table)} = $1", walls.a)
+            removed = await attempt(b, f"delete from {table} where {key(table)} = $1", pair.a)
             assert nothing_done(table, changed, removed)
             for statement in (
                 f"insert into {table} select ($1::text::{table}).*",
@@ -65,7 +65,7 @@ async def test_every_table_with_every_statement(walls: Walls) -> None:
             ):
                 outcome = await attempt(b, statement, row)
                 assert isinstance(outcome, REFUSED), (table, statement, outcome)
-            moved = await attempt(b, f"update {table} set {key(table)} = $1", walls.a)
+            moved = await attempt(b, f"update {table} set {key(table)} = $1", pair.a)
             assert isinstance(moved, REFUSED) or moved == "UPDATE 0", (table, moved)
             assert isinstance(await attempt(b, f"truncate {table}"), REFUSED)
             cases += 8
@@ -73,8 +73,8 @@ async def test_every_table_with_every_statement(walls: Walls) -> None:
     assert cases >= 8 * 14
 
 
-async def test_partitions_and_alembics_table_are_closed(walls: Walls) -> None:
-    async with acting(walls.url, walls.b) as b:
+async def test_partitions_and_alembics_table_are_closed(pair: TenantPair) -> None:
+    async with acting(pair.url, pair.b) as b:
         names = await tables(b, partitions=True)
         assert len(names) >= 8
         for table in [*names, *CLOSED]:
@@ -91,37 +91,37 @@ async def test_partitions_and_alembics_table_are_closed(walls: Walls) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_searches_refuse_another_tenant(walls: Walls, search: str) -> None:
-    scopes = await scopes_of(walls)
-    async with acting(walls.url, walls.a) as a:
+async def test_searches_refuse_another_tenant(pair: TenantPair, search: str) -> None:
+    scopes = await scopes_of(pair)
+    async with acting(pair.url, pair.a) as a:
         if search != "lexical":
-            assert len(await a.fetch(call(search), walls.a, walls.index, scopes)) > 0
-    for tenant in (walls.b, None):
-        async with acting(walls.url, tenant) as b:
-            for named in (walls.a, None, uuid.uuid4()):
-                assert isinstance(await attempt(b, call(search), named, walls.index, scopes), REFUSED)
-    async with acting(walls.url, walls.b) as b:
-        for named in (walls.b, SYSTEM):
-            assert await b.fetch(call(search), named, walls.index, scopes) == []
+            assert len(await a.fetch(call(search), pair.a, pair.index, scopes)) > 0
+    for tenant in (pair.b, None):
+        async with acting(pair.url, tenant) as b:
+            for named in (pair.a, None, uuid.uuid4()):
+                assert isinstance(await attempt(b, call(search), named, pair.index, scopes), REFUSED)
+    async with acting(pair.url, pair.b) as b:
+        for named in (pair.b, SYSTEM):
+            assert await b.fetch(call(search), named, pair.index, scopes) == []
 
 
-async def test_a_plan_tells_nothing_of_another_tenant(walls: Walls) -> None:
-    scopes = await scopes_of(walls)
-    async with acting(walls.url, walls.a) as a:
-        assert (await a.fetchrow(call("plan"), walls.a, walls.index, scopes))["chunks"] > 0
-    for tenant in (walls.b, None):
-        async with acting(walls.url, tenant) as b:
-            for named in (walls.a, None, uuid.uuid4()):
-                assert isinstance(await attempt(b, call("plan"), named, walls.index, scopes), REFUSED)
-    async with acting(walls.url, walls.b) as b:
-        for named in (walls.b, SYSTEM):
-            row = await b.fetchrow(call("plan"), named, walls.index, scopes)
+async def test_a_plan_tells_nothing_of_another_tenant(pair: TenantPair) -> None:
+    scopes = await scopes_of(pair)
+    async with acting(pair.url, pair.a) as a:
+        assert (await a.fetchrow(call("plan"), pair.a, pair.index, scopes))["chunks"] > 0
+    for tenant in (pair.b, None):
+        async with acting(pair.url, tenant) as b:
+            for named in (pair.a, None, uuid.uuid4()):
+                assert isinstance(await attempt(b, call("plan"), named, pair.index, scopes), REFUSED)
+    async with acting(pair.url, pair.b) as b:
+        for named in (pair.b, SYSTEM):
+            row = await b.fetchrow(call("plan"), named, pair.index, scopes)
             assert tuple(row) == (0, 1.0, "exact", "all")
 
 
-async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> None:
+async def test_every_function_is_known_and_helpers_are_closed(pair: TenantPair) -> None:
     """A function that is added is closed, or is one of those whose callers are told here."""
-    async with acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.b) as b:
         for function in await b.fetch(OURS):
             name, types = function["proname"], function["types"]
             arguments = ", ".join(f"null::{kind}" for kind in types)
@@ -134,85 +134,83 @@ async def test_every_function_is_known_and_helpers_are_closed(walls: Walls) -> N
                 assert isinstance(outcome, REFUSED), (name, outcome)
 
 
-async def test_what_crosses_tenants_shows_no_content(walls: Walls) -> None:
+async def test_what_crosses_tenants_shows_no_content(pair: TenantPair) -> None:
     """The control functions answer about keys, tenants and jobs; A's text, titles and user ids are in none of it."""
-    async with acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.b) as b:
         assert await b.fetch("select * from find_key($1)", bytes(32)) == []
         listed = await b.fetch("select * from list_tenants(null, null, 200)")
         assert {column for row in listed for column in row.keys()} == {"id", "name", "created_at", "deleted_at"}  # noqa: SIM118  # a Record iterates over its values
         assert SECRET not in str(listed)
 
 
-async def test_copy_goes_through_the_walls(walls: Walls) -> None:
-    async with acting(walls.url, walls.b) as b:
+async def test_copy_obeys_row_level_security(pair: TenantPair) -> None:
+    async with acting(pair.url, pair.b) as b:
         for table in await tables(b):
             if table == "chunk_embedding":  # COPY reads no partitioned table, only a query over it
                 continue
             out = io.BytesIO()
             await b.copy_from_query(f"select * from {table}", output=out)
             await b.copy_from_table(table, output=out)
-            assert str(walls.a) not in out.getvalue().decode()
+            assert str(pair.a) not in out.getvalue().decode()
             assert SECRET not in out.getvalue().decode()
     for statement in (
         "copy document to '/tmp/stolen'",
         "copy document to program 'cat'",
         "copy document from '/etc/passwd'",
     ):
-        async with acting(walls.url, walls.b) as b:
+        async with acting(pair.url, pair.b) as b:
             assert isinstance(await attempt(b, statement), REFUSED), statement
-    async with acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.b) as b:
         with pytest.raises(asyncpg.FeatureNotSupportedError):
             await b.copy_records_to_table(
                 "term_document_frequency",
-                records=[(walls.a, walls.index, 1, 1)],
+                records=[(pair.a, pair.index, 1, 1)],
                 columns=["tenant_id", "index_id", "key", "df"],
             )
 
 
-async def test_query_functions_go_through_the_walls(walls: Walls) -> None:
+async def test_query_functions_obey_row_level_security(pair: TenantPair) -> None:
     """Functions of Postgres that run a text, and blocks of code, run it as the caller."""
-    async with acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.b) as b:
         words = await b.fetch("select word from ts_stat('select to_tsvector(''simple'', content) from chunk')")
         assert "ordinary" in {row[0] for row in words}
         assert SECRET.lower() not in {row[0] for row in words}
-        block = (
-            f"do $$ begin if exists (select from chunk where tenant_id = '{walls.a}') then raise 'seen'; end if; end $$"
-        )
-        await b.execute(block)
+        exists = f"exists (select from chunk where tenant_id = '{pair.a}')"
+        await b.execute(f"do $$ begin if {exists} then raise 'seen'; end if; end $$")
 
 
-async def test_statistics_show_no_values(walls: Walls) -> None:
-    superuser = await asyncpg.connect(walls.superuser)
+async def test_statistics_show_no_values(pair: TenantPair) -> None:
+    superuser = await asyncpg.connect(pair.superuser)
     await superuser.execute("analyze document, chunk, node")
     values = "select count(*) from pg_stats where schemaname = 'public' and tablename in ('document', 'chunk', 'node')"
     assert await superuser.fetchval(values) > 10
     await superuser.close()
-    async with acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.b) as b:
         assert await b.fetchval(values) == 0
         assert await b.fetchval("select count(*) from pg_stats_ext where schemaname = 'public'") == 0
-        plan = await b.fetch("explain (analyze, verbose) select * from document where tenant_id = $1", walls.a)
+        plan = await b.fetch("explain (analyze, verbose) select * from document where tenant_id = $1", pair.a)
         assert "rows=0" in str(plan).replace(".00", "")
         assert SECRET not in str(plan)
 
 
-async def test_errors_quote_no_row_of_another(walls: Walls) -> None:
+async def test_errors_quote_no_row_of_another(pair: TenantPair) -> None:
     """Functions that are not leakproof are called after the policy, never before it."""
-    async with acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.b) as b:
         for statement in (
             "select * from chunk where content::int = 1 and tenant_id = $1",
             "select * from document where (title || source || coalesce(user_id, ''))::int = 1 and tenant_id = $1",
             "select count(*) from chunk where 1 / (length(content) * 0) = 1 and tenant_id = $1",
         ):
-            outcome = await attempt(b, statement, walls.a)
+            outcome = await attempt(b, statement, pair.a)
             assert isinstance(outcome, str), outcome
-    async with acting(walls.url, walls.b) as b:
+    async with acting(pair.url, pair.b) as b:
         outcome = await attempt(b, "select * from chunk where content::int = 1")
         assert SECRET not in str(outcome)
 
 
-async def test_the_shared_level_is_read_and_not_written(walls: Walls) -> None:
+async def test_the_shared_level_is_read_and_not_written(pair: TenantPair) -> None:
     """What the system tenant has beside it (keys, jobs, usage, receipts) is as far away as any tenant's."""
-    async with acting(walls.url, SYSTEM) as system, acting(walls.url, walls.b) as b:
+    async with acting(pair.url, SYSTEM) as system, acting(pair.url, pair.b) as b:
         for table in await tables(b):
             row = await system.fetchval(f"select t::text from {table} t where {key(table)} = $1 limit 1", SYSTEM)
             assert row is not None, f"{table}: the system tenant has nothing there, so nothing would be proven"
@@ -224,6 +222,6 @@ async def test_the_shared_level_is_read_and_not_written(walls: Walls) -> None:
             assert isinstance(await attempt(b, f"insert into {table} select ($1::text::{table}).*", row), REFUSED)
             moved = await attempt(b, f"update {table} set {key(table)} = $1", SYSTEM)
             assert isinstance(moved, REFUSED) or moved == "UPDATE 0", (table, moved)
-    async with acting(walls.url, None) as nobody:
+    async with acting(pair.url, None) as nobody:
         for table in await tables(nobody):
             assert await nobody.fetchval(f"select count(*) from {table}") == 0, table

@@ -1,4 +1,4 @@
-"""What ``make audit`` makes of what pip and pip-audit say."""
+"""What ``make prove NAME=audit`` makes of what pip and pip-audit say."""
 
 import json
 from pathlib import Path

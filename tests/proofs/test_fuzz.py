@@ -1,4 +1,4 @@
-"""What ``make api-fuzz`` asks: every operation there is, in one of its groups, and with real ids."""
+"""What ``make prove NAME=fuzz`` asks: every operation there is, in one of its groups, and with real ids."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""The statistics of ``make walls``, against values that are known."""
+"""The statistics of ``make prove NAME=isolation``, against values that are known."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The checker of ``make kill-test`` sees what is planted, and nothing else."""
+"""The checker of ``make prove NAME=kill`` sees what is planted, and nothing else."""
 
 import random
 from dataclasses import replace

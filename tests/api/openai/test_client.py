@@ -10,8 +10,9 @@ import pytest
 from harness.running_service import Tenant
 
 SCRIPT = Path(__file__).with_name("drive.py")
-# `make door-tests` names the interpreters of environments with other versions of the client.
-OTHERS = [python for python in os.environ.get("DOOR_PYTHONS", "").split(os.pathsep) if python]
+# `make prove NAME=clients` names the folder of environments with other versions of the client.
+ENVIRONMENTS = os.environ.get("CLIENT_ENVIRONMENTS")
+OTHERS = sorted(map(str, Path(ENVIRONMENTS).glob("openai-*/bin/python"))) if ENVIRONMENTS else []
 
 
 @pytest.mark.parametrize("python", [sys.executable, *OTHERS], ids=["installed", *map(str, range(len(OTHERS)))])

@@ -1,4 +1,4 @@
-"""A quick selection of ``make torture``: hostile files through sniffing and a real parser process."""
+"""A quick selection of ``make prove NAME=torture``: hostile files through sniffing and a real parser process."""
 
 import zipfile
 from io import BytesIO

@@ -1,0 +1,47 @@
+"""``make prove NAME=clients``: run released clients and frameworks, each in its own environment.
+
+The environments are below ``.clients`` and stay there. Each is created once for the packages that it names here.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+
+from harness.processes import ROOT, end_as_usual
+
+FOLDER = ROOT / ".clients"
+PACKAGES = {
+    "langchain": "langchain-core>=1,<2",
+    "llama-index": "llama-index-core>=0.14,<0.15",
+    "openai-1": "openai==1.*",
+    "openai-2": "openai==2.*",
+}
+TESTS = ("tests/clients/test_frameworks.py", "tests/api/openai/test_client.py")
+
+
+def create_environment(name: str, package: str) -> None:
+    """Create the environment of this name, unless it is there with these packages."""
+    packages = ["httpx2", package]
+    folder = FOLDER / name
+    stamp = folder / ".installed"
+    if stamp.exists() and stamp.read_text() == " ".join(packages):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True, symlinks=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, *packages], check=True)
+    stamp.write_text(" ".join(packages))
+
+
+def main() -> int:
+    for name, package in PACKAGES.items():
+        create_environment(name, package)
+    command = [sys.executable, "-m", "pytest", "-q", *TESTS, *sys.argv[1:]]
+    return subprocess.run(command, env={**os.environ, "CLIENT_ENVIRONMENTS": str(FOLDER)}, check=False).returncode
+
+
+if __name__ == "__main__":
+    end_as_usual()
+    sys.exit(main())

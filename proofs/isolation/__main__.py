@@ -1,0 +1,15 @@
+"""``make prove NAME=isolation``: use ids of other tenants at every operation and in every table.
+
+The tests of ``tests/isolation`` run first. ``--share 1`` tries all combinations of ``proofs.isolation.grid``.
+"""
+
+import subprocess
+import sys
+
+from harness.processes import end_as_usual
+from proofs.isolation.run import main
+
+if __name__ == "__main__":
+    end_as_usual()
+    tests = subprocess.run([sys.executable, "-m", "pytest", "-q", "tests/isolation"], check=False)
+    sys.exit(tests.returncode or main())
