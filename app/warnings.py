@@ -55,6 +55,72 @@ class WarningCode(StrEnum):
     SECTION_TITLES_OMITTED = "section_titles_omitted", "Chunks repeat only their innermost section titles."
     TITLE_SHORTENED = "title_shortened", "The title was too long; its rest became a paragraph."
 
+    # Searches: queries and their vectors.
+    EMBEDDING_QUOTA_EXCEEDED = "embedding_quota_exceeded", "The day's embedding tokens are used up."
+    EMBEDDING_UNAVAILABLE = "embedding_unavailable", "The embedding model did not embed the queries in time."
+    EXTRA_QUERIES_SKIPPED = "extra_queries_skipped", "No time was left for the queries that transformers added."
+    IMAGE_QUERIES_SKIPPED = "image_queries_skipped", "The strategy or the embedding model takes no images."
+    QUERY_DIMENSIONS_MISMATCH = (
+        "query_dimensions_mismatch",
+        "A given query vector does not have the dimensions of an index.",
+    )
+    QUERY_NOT_EMBEDDED = "query_not_embedded", "The embedding model refused a query; only words find its results."
+    QUERY_TERMS_MISSING = "query_terms_missing", "The queries have no words to look for."
+    QUERY_TERMS_TRUNCATED = "query_terms_truncated", "The queries have too many words; the last of each were used."
+    QUERY_TRUNCATED = "query_truncated", "A query is too long; its last characters were used."
+    QUESTION_MISSING = "question_missing", "The messages hold no question, so nothing was searched."
+    TEXTLESS_QUERIES_SKIPPED = "textless_queries_skipped", "The strategy searches by words, and a query has none."
+
+    # Searches: strategies and transformers.
+    CHAT_MODEL_NOT_CONFIGURED = "chat_model_not_configured", "A transformer needs a chat model, and none is configured."
+    CHAT_MODEL_SKIPPED = "chat_model_skipped", "No time was left to ask the chat model of a transformer."
+    CHAT_MODEL_UNAVAILABLE = "chat_model_unavailable", "The chat model did not answer a transformer."
+    QUERY_LIMIT_REACHED = "query_limit_reached", "A transformer made fewer queries, because their number is limited."
+    REWRITE_PROMPT_MISSING = "rewrite_prompt_missing", "`prompt_rewrite` found no single `rewrite_prompt`."
+    STRATEGY_FAILED = "strategy_failed", "A plugin's strategy failed, and the default strategy searched."
+    STRATEGY_NOT_IMPLEMENTED = "strategy_not_implemented", "The strategy is not implemented; the default searched."
+    STRATEGY_OPTIONS_IGNORED = "strategy_options_ignored", "The stored options do not fit the strategy any more."
+    STRATEGY_UNAVAILABLE = "strategy_unavailable", "The stored strategy is not installed; the default searched."
+    TRANSFORMER_FAILED = "transformer_failed", "A plugin's transformer failed and was skipped."
+    TRANSFORMER_SKIPPED = "transformer_skipped", "A transformer needs a first search, which was not ready in time."
+    TRANSFORMER_UNAVAILABLE = "transformer_unavailable", "A stored transformer is not installed and was skipped."
+    TRANSLATION_SKIPPED = "translation_skipped", "The searched documents are not in one language."
+
+    # Searches: knowledge bases, routing and HTTP sources.
+    ANALYZER_MISMATCH = "analyzer_mismatch", "Another analyzer made the words of an index; reindex it."
+    EMBEDDING_MODEL_MISMATCH = "embedding_model_mismatch", "No configured embedding model fits an index; reindex it."
+    HTTP_SOURCE_LIMIT_REACHED = "http_source_limit_reached", "The search names more HTTP sources than it may query."
+    HTTP_SOURCE_NEEDS_TEXT = "http_source_needs_text", "An HTTP source takes only text, and the queries have none."
+    HTTP_SOURCE_NOT_FILTERABLE = "http_source_not_filterable", "A filter excludes HTTP sources."
+    HTTP_SOURCE_UNAVAILABLE = "http_source_unavailable", "An HTTP source did not answer."
+    KNOWLEDGE_BASE_LIMIT_REACHED = "knowledge_base_limit_reached", "Only some of the knowledge bases were searched."
+    ROUTING_LIMIT_REACHED = "routing_limit_reached", "Routing considered only some of the knowledge bases."
+    ROUTING_SKIPPED = "routing_skipped", "Routing was not possible, so all knowledge bases were searched."
+    STORED_DOCUMENTS_SKIPPED = "stored_documents_skipped", "Only HTTP sources answered; documents were not searched."
+
+    # Searches: results.
+    RERANKER_NOT_CONFIGURED = "reranker_not_configured", "No reranker is configured, so the order did not change."
+    RERANKER_UNAVAILABLE = "reranker_unavailable", "The reranker did not answer, so the order did not change."
+    RERANKING_NEEDS_TEXT = "reranking_needs_text", "No query has text, so the order did not change."
+    RERANKING_SKIPPED = "reranking_skipped", "No time was left to rerank, so the order did not change."
+    RESULTS_MAY_BE_INCOMPLETE = "results_may_be_incomplete", "More results may exist beyond the candidate limit."
+    RETRIEVER_UNAVAILABLE = "retriever_unavailable", "One of the retrievers did not answer."
+    THRESHOLD_NOT_APPLIED = "threshold_not_applied", "`score_threshold` ignores results without a similarity."
+    VECTORS_NOT_RETURNED = "vectors_not_returned", "`return_vectors` found no vectors, because a retriever failed."
+
+    # Answers.
+    ANSWER_TRUNCATED = "answer_truncated", "The answer reached `CARREL_ANSWER_MAX_TOKENS`."
+    CITATIONS_BY_OVERLAP = (
+        "citations_by_overlap",
+        "The chat model named no sources; shared words made the citations.",
+    )
+    SOURCES_NOT_COMPRESSED = "sources_not_compressed", "The chat model did not shorten some of the sources."
+
+    # SQL views.
+    EMBEDDED_MODEL = "embedded_model", "Only a platform with the embedded model can embed queries for the view."
+    NO_TLS = "no_tls", "Connections to the view may be unencrypted."
+    QUERY_PREFIX = "query_prefix", "The platform must put a prefix before each query."
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceWarning:

@@ -48,7 +48,7 @@ def test_parse_stored_warnings_returns_what_to_json_made() -> None:
 def test_warning_codes_are_words_with_a_sentence() -> None:
     assert [code.name for code in WarningCode if code.value != code.name.lower()] == []
     assert [code for code in WarningCode if not re.fullmatch(r"[a-z]+(_[a-z]+)*", code.value)] == []
-    assert [code for code in WarningCode if not re.fullmatch(r"[A-Z][^\n]*\.", code.meaning)] == []
+    assert [code for code in WarningCode if not re.fullmatch(r"[A-Z`][^\n]*\.", code.meaning)] == []
 
 
 def test_every_warning_code_is_used_and_warnings_name_their_code() -> None:

@@ -32,8 +32,14 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import SearchRequest, SearchResult
 from app.settings import AnswerSettings
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
+
+CITATIONS_BY_OVERLAP = ServiceWarning(
+    WarningCode.CITATIONS_BY_OVERLAP,
+    "The chat model did not say which sources it used: the citations are by words.",
+)
 
 MAX_CITATION_TOKENS = 300
 
@@ -116,7 +122,8 @@ class AnswerRun:
             )
         self.used_tokens.extend(result.tokens)
         if result.failed_count:
-            self.run.add_notice(f"{result.failed_count} of the sources could not be compressed: they are as they were.")
+            message = f"{result.failed_count} of the sources could not be compressed: they are as they were."
+            self.run.add_notice(ServiceWarning(WarningCode.SOURCES_NOT_COMPRESSED, message))
         return result.sources
 
     async def stream_text(self, sources: Sequence[AnswerSource]) -> AsyncGenerator[str]:
@@ -150,7 +157,8 @@ class AnswerRun:
                     "The chat model's answer is empty.", reason="invalid_response", tokens=stream.tokens
                 )
             if stream.is_truncated:
-                self.run.add_notice(f"The answer was cut off after {max_tokens} tokens.")
+                message = f"The answer was cut off after {max_tokens} tokens."
+                self.run.add_notice(ServiceWarning(WarningCode.ANSWER_TRUNCATED, message))
 
     async def find_citations(self, answer: str, sources: Sequence[AnswerSource]) -> Sequence[Citation]:
         """What it rests on: as the model says, looking back, else by the words that they have in common."""
@@ -169,7 +177,7 @@ class AnswerRun:
                 logger.warning("answer.citations_failed", reason=exc.reason)
                 self.used_tokens.append(exc.tokens)
             if citations is None:
-                self.run.add_notice("The chat model did not say which sources it used: the citations are by words.")
+                self.run.add_notice(CITATIONS_BY_OVERLAP)
                 citations = find_overlap_citations(answer, sources, languages=self.search_result.languages)
         return citations
 

@@ -7,6 +7,7 @@ from typing import Literal
 from app.errors import UnavailableError
 from app.inference.chat import ChatTokens
 from app.retrieval.types import Hit, SearchRequest, SearchResult
+from app.warnings import ServiceWarning
 
 DEFAULT_CONTEXT_TOKENS = 4000
 CitationMethod = Literal["model", "overlap"]
@@ -97,7 +98,7 @@ class AnswerFinished:
     """The end. ``tokens`` are those of all calls of the chat model but for rewriting the question."""
 
     abstained: bool
-    warnings: Sequence[str]
+    warnings: Sequence[ServiceWarning]
     tokens: ChatTokens
     timings_ms: Mapping[str, float]
 

@@ -18,7 +18,7 @@ from app.retrieval.explain import ExplainedIndex
 from app.retrieval.fusion.merge_sources import SourceHits, get_normalized_text, merge_sources
 from app.retrieval.query_embedding import build_no_usable_queries_error
 from app.retrieval.query_transformation import Conversation, CorpusContext, QueryTransformer
-from app.retrieval.search_run import SearchRun, get_failure_reason
+from app.retrieval.search_run import THRESHOLD_NOT_APPLIED, SearchRun, get_failure_reason
 from app.retrieval.transformers import TransformerStep, resolve_steps, resolve_stored_steps
 from app.retrieval.types import (
     ChunkKey,
@@ -30,6 +30,7 @@ from app.retrieval.types import (
     SearchRequest,
     SearchUnavailable,
 )
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -37,6 +38,9 @@ logger = get_logger(__name__)
 DEFAULT_TRANSFORMER = "keywords"
 # One search is not to become a hundred of others; those that come first are asked.
 MAX_SOURCES, MAX_QUERIES, MAX_RESULTS = 8, 4, 100
+STORED_DOCUMENTS_SKIPPED = ServiceWarning(
+    WarningCode.STORED_DOCUMENTS_SKIPPED, "The knowledge bases with documents could not be searched."
+)
 LocalSearch = Callable[[], Awaitable[list[Hit]]]
 
 
@@ -72,15 +76,15 @@ class FederatedSearch:
             if candidate is not None and candidate.row.source is not None
         ]
         if source_views and (request.filter or any(candidate.row.enforced_filter for candidate in source_views)):
-            search_run.add_notice(
+            message = (
                 f"{_format_names(source_views)} left out: a filter cannot be applied to what an HTTP source finds."
             )
+            search_run.add_notice(ServiceWarning(WarningCode.HTTP_SOURCE_NOT_FILTERABLE, message))
             source_views = []
         if len(source_views) > MAX_SOURCES:
-            search_run.warn(
-                f"{_format_names(source_views[MAX_SOURCES:])} left out: a search asks at most "
-                f"{MAX_SOURCES} HTTP sources."
-            )
+            names = _format_names(source_views[MAX_SOURCES:])
+            message = f"{names} left out: a search asks at most {MAX_SOURCES} HTTP sources."
+            search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_LIMIT_REACHED, message))
         return cls(sources, chat, search_run, request, source_views[:MAX_SOURCES])
 
     async def run_with(
@@ -117,9 +121,9 @@ class FederatedSearch:
             raise SearchUnavailable
         if failure is not None:
             logger.warning("search.retrievers_failed", error=failure)
-            self.search_run.warn("The knowledge bases with documents could not be searched.")
+            self.search_run.warn(STORED_DOCUMENTS_SKIPPED)
         if source_hits and self.request.score_threshold is not None:
-            self.search_run.warn("score_threshold was not applied where no similarity is known.")
+            self.search_run.warn(THRESHOLD_NOT_APPLIED)
         return [SourceHits(get_weight(hits), hits), *source_hits]
 
     def explain_sources(self) -> list[ExplainedIndex]:
@@ -144,7 +148,8 @@ class FederatedSearch:
         texts = await self._build_query_texts(view, queries)
         self.queries_by_source[view.row.id] = texts
         if not texts:
-            self.search_run.warn(f"{_format_names([view])} left out: an HTTP source is asked for words alone.")
+            message = f"{_format_names([view])} left out: an HTTP source is asked for words alone."
+            self.search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_NEEDS_TEXT, message))
         answers = await asyncio.gather(*(self._send_query(view, SourceQuery(text, top_k)) for text in texts))
         answered = [answer for answer in answers if answer is not None]
         return _build_hits(view, answered) if answered else None
@@ -185,7 +190,8 @@ class FederatedSearch:
         except SourceUnavailable as exc:
             logger.warning("search.http_source_failed", knowledge_base=str(row.id), error=exc)
             self.search_run.degrade("http_source", get_failure_reason(exc))
-            self.search_run.warn(f"{_format_names([view])} left out. {exc.message}")
+            message = f"{_format_names([view])} left out. {exc.message}"
+            self.search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_UNAVAILABLE, message))
             return None
 
 

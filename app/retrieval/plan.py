@@ -13,7 +13,7 @@ from app.retrieval.conversation import MAX_QUERY_CHARACTERS, build_conversation_
 from app.retrieval.explain import ExplainedIndex, Explanation, RetrieverPlan
 from app.retrieval.query_transformation import CorpusContext, QueryTransformer
 from app.retrieval.routing.router import Route
-from app.retrieval.search_run import NO_QUESTION, SearchRun
+from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies import (
     find_strategy,
     parse_strategy_options,
@@ -30,8 +30,14 @@ from app.retrieval.transformers import (
     resolve_strategy_steps,
 )
 from app.retrieval.types import Query, SearchRequest
+from app.warnings import ServiceWarning, WarningCode
 
-QUERY_TRUNCATED = f"Of a query only the last {MAX_QUERY_CHARACTERS:,} characters are searched for."
+QUERY_TRUNCATED = ServiceWarning(
+    WarningCode.QUERY_TRUNCATED, f"Of a query only the last {MAX_QUERY_CHARACTERS:,} characters are searched for."
+)
+QUESTION_MISSING = ServiceWarning(
+    WarningCode.QUESTION_MISSING, "There is no question in messages: nothing was searched for."
+)
 
 
 def resolve_queries(request: SearchRequest, search_run: SearchRun) -> list[Query]:
@@ -42,7 +48,7 @@ def resolve_queries(request: SearchRequest, search_run: SearchRun) -> list[Query
     truncated = [query if query.text is None else replace(query, text=truncate_query(query.text)) for query in provided]
     queries = truncated or [Query(text) for text in build_conversation_queries(request.messages)]
     if not queries:
-        search_run.add_notice(NO_QUESTION)
+        search_run.add_notice(QUESTION_MISSING)
     return queries
 
 

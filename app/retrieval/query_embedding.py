@@ -25,6 +25,7 @@ from app.quotas.types import DailyTokenLimitReached
 from app.retrieval import time_budget
 from app.retrieval.search_run import SearchRun, gather, get_failure_reason
 from app.retrieval.types import Query, SearchUnavailable
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -35,6 +36,9 @@ MAX_CACHED_VECTORS = 1000
 # A longer text is hardly ever asked twice.
 MAX_CACHED_CHARACTERS = 512
 NO_IMAGES = "image queries were left out"
+TEXTLESS_QUERIES_SKIPPED = ServiceWarning(
+    WarningCode.TEXTLESS_QUERIES_SKIPPED, "Queries without words were left out: the strategy looks for words."
+)
 FAILURES = (EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TimeoutError)
 
 
@@ -149,13 +153,15 @@ class QueryEmbedder:
         except DailyTokenLimitReached as exc:
             if required:
                 raise
-            self.search_run.warn(f"{exc.message} {fallback_message[:1].upper()}{fallback_message[1:]}.")
+            message = f"{exc.message} {fallback_message[:1].upper()}{fallback_message[1:]}."
+            self.search_run.warn(ServiceWarning(WarningCode.EMBEDDING_QUOTA_EXCEEDED, message))
             return {}
         except FAILURES as exc:
             if required:
                 raise EmbeddingUnavailable from exc
             logger.warning("search.embedding_failed", error=exc)
-            self.search_run.warn(f"{unavailable_message}: {fallback_message}.")
+            message = f"{unavailable_message}: {fallback_message}."
+            self.search_run.warn(ServiceWarning(WarningCode.EMBEDDING_UNAVAILABLE, message))
             self.search_run.degrade("dense", get_failure_reason(exc))
             return {}
 
@@ -181,9 +187,8 @@ class QueryEmbedder:
                 rejected.update(accepted)
         for query in filter(rejected.__contains__, queries):
             location = ".".join(map(str, query.loc[1:]))
-            self.search_run.warn(
-                f"The embedding model does not take {location}: the dense lane was searched without it."
-            )
+            message = f"The embedding model does not take {location}: the dense lane was searched without it."
+            self.search_run.warn(ServiceWarning(WarningCode.QUERY_NOT_EMBEDDED, message))
             self.search_run.degrade("dense", EmbeddingRejected.code)
         return vectors
 
@@ -221,10 +226,10 @@ def drop_unusable_queries(
     supported = [query for query in queries if query.image is None or (accepts_images and uses_dense)]
     if len(supported) < len(queries):
         reason = "the strategy looks for words" if not uses_dense else "the embedding model takes only texts"
-        search_run.warn(f"Image queries were left out: {reason}.")
+        search_run.warn(ServiceWarning(WarningCode.IMAGE_QUERIES_SKIPPED, f"Image queries were left out: {reason}."))
     usable_queries = supported if uses_dense else [query for query in supported if query.text is not None]
     if len(usable_queries) < len(supported):
-        search_run.warn("Queries without words were left out: the strategy looks for words.")
+        search_run.warn(TEXTLESS_QUERIES_SKIPPED)
     if queries and not usable_queries:
         raise build_no_usable_queries_error()
     return usable_queries
@@ -248,5 +253,6 @@ def warn_dimensions(queries: Sequence[Query], search_run: SearchRun, *, name: st
     """Warn of given vectors that the index of this size, of what is called ``name``, cannot be asked for."""
     for query in queries:
         if query.vector is not None and len(query.vector) != size:
-            message = f"Query vectors of {len(query.vector)} dimensions were left out in {name}"
-            search_run.warn(f"{message}: its index has {size}.")
+            dimensions = len(query.vector)
+            message = f"Query vectors of {dimensions} dimensions were left out in {name}: its index has {size}."
+            search_run.warn(ServiceWarning(WarningCode.QUERY_DIMENSIONS_MISMATCH, message))

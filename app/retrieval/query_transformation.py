@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.inference.chat import ChatModel
 from app.retrieval import time_budget
-from app.retrieval.search_run import NO_EXTRA_QUERIES, SearchRun
+from app.retrieval.search_run import EXTRA_QUERIES_SKIPPED, SearchRun
 from app.retrieval.transformers import TransformerStep
 from app.retrieval.transformers.transformer import PreviewSearcher, TransformContext, TransformResult
 from app.retrieval.types import DegradableStep, Message, Query
@@ -99,6 +99,6 @@ class QueryTransformer:
         required = [query for query in queries if not query.is_extra]
         if len(required) < len(queries) and self.search_run.remaining_seconds < time_budget.MIN_EXTRA_QUERIES_SECONDS:
             self.search_run.degrade("extra_queries", "no_time")
-            self.search_run.add_notice(NO_EXTRA_QUERIES)
+            self.search_run.add_notice(EXTRA_QUERIES_SKIPPED)
             return required
         return list(queries)

@@ -8,11 +8,24 @@ from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Hit, Query, get_sort_key
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
 # How many are shown to it, however few are wanted.
 MIN_CANDIDATES = 50
+RERANKER_NOT_CONFIGURED = ServiceWarning(
+    WarningCode.RERANKER_NOT_CONFIGURED, "No reranker is configured: the order is that of the search."
+)
+RERANKER_UNAVAILABLE = ServiceWarning(
+    WarningCode.RERANKER_UNAVAILABLE, "The reranker could not answer: the order is that of the search."
+)
+RERANKING_NEEDS_TEXT = ServiceWarning(
+    WarningCode.RERANKING_NEEDS_TEXT, "Only words can be reranked: the order is that of the search."
+)
+RERANKING_SKIPPED = ServiceWarning(
+    WarningCode.RERANKING_SKIPPED, "There was no time left to rerank: the order is that of the search."
+)
 
 
 async def rerank(
@@ -22,12 +35,12 @@ async def rerank(
     query = next((item.text for item in queries if item.text is not None), None)
     remaining_seconds = search_run.remaining_seconds
     if reranker is None:
-        search_run.add_notice("No reranker is configured: the order is that of the search.")
+        search_run.add_notice(RERANKER_NOT_CONFIGURED)
     elif query is None:
-        search_run.add_notice("Only words can be reranked: the order is that of the search.")
+        search_run.add_notice(RERANKING_NEEDS_TEXT)
     elif remaining_seconds < time_budget.MIN_RERANK_SECONDS:
         search_run.degrade("rerank", "no_time")
-        search_run.add_notice("There was no time left to rerank: the order is that of the search.")
+        search_run.add_notice(RERANKING_SKIPPED)
     elif hits:
         try:
             with search_run.time_step("rerank"):
@@ -39,7 +52,7 @@ async def rerank(
         except RerankUnavailable as exc:
             logger.warning("search.rerank_failed", reason=exc.reason)
             search_run.degrade("rerank", exc.reason)
-            search_run.add_notice("The reranker could not answer: the order is that of the search.")
+            search_run.add_notice(RERANKER_UNAVAILABLE)
     return list(hits)
 
 

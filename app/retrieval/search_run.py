@@ -11,11 +11,20 @@ from app.errors import AppError
 from app.retrieval import time_budget
 from app.retrieval.explain import RetrieverPlan
 from app.retrieval.types import DegradableStep
+from app.warnings import ServiceWarning, WarningCode, normalize_warning
 
 T = TypeVar("T")
-RESULTS_MAY_BE_INCOMPLETE = "There may be more results, behind the passages that the lanes were asked for."
-NO_QUESTION = "There is no question in messages: nothing was searched for."
-NO_EXTRA_QUERIES = "There was no time left for further queries: only what was asked was searched for."
+RESULTS_MAY_BE_INCOMPLETE = ServiceWarning(
+    WarningCode.RESULTS_MAY_BE_INCOMPLETE,
+    "There may be more results, behind the passages that the lanes were asked for.",
+)
+EXTRA_QUERIES_SKIPPED = ServiceWarning(
+    WarningCode.EXTRA_QUERIES_SKIPPED,
+    "There was no time left for further queries: only what was asked was searched for.",
+)
+THRESHOLD_NOT_APPLIED = ServiceWarning(
+    WarningCode.THRESHOLD_NOT_APPLIED, "score_threshold was not applied where no similarity is known."
+)
 
 
 def get_failure_reason(error: Exception) -> str:
@@ -48,8 +57,8 @@ class SearchRun:
     """
 
     deadline: float
-    warnings: list[str] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
+    warnings: list[ServiceWarning] = field(default_factory=list)
+    notices: list[ServiceWarning] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
     plans: dict[bytes, RetrieverPlan] = field(default_factory=dict)
     degraded_steps: dict[str, str] = field(default_factory=dict)
@@ -89,15 +98,13 @@ class SearchRun:
                 0.0, self.database_budget.remaining_seconds - (time.monotonic() - started_at)
             )
 
-    def warn(self, message: str) -> None:
+    def warn(self, warning: ServiceWarning) -> None:
         """Add a warning for the caller, once, about a part that is not searched."""
-        if message not in self.warnings:
-            self.warnings.append(message)
+        _add_once(self.warnings, warning)
 
-    def add_notice(self, message: str) -> None:
-        """Add a notice for the caller, once. The results count as complete."""
-        if message not in self.notices:
-            self.notices.append(message)
+    def add_notice(self, warning: ServiceWarning) -> None:
+        """Add a warning for the caller, once. The results count as complete. A plugin may give a plain string."""
+        _add_once(self.notices, warning)
 
     def degrade(self, step: DegradableStep, reason: str) -> None:
         """Record that the search continues without a step, or without a part of it. The first reason counts."""
@@ -152,6 +159,12 @@ class StepTimer:
 async def gather(work: Sequence[Awaitable[T]]) -> list[T]:
     """Await all at the same time. A single awaitable, the usual case, gets no task."""
     return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
+
+
+def _add_once(warnings: list[ServiceWarning], warning: ServiceWarning) -> None:
+    warning = normalize_warning(warning)
+    if warning not in warnings:
+        warnings.append(warning)
 
 
 def _consume_exception(task: asyncio.Task[Any]) -> None:

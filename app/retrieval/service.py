@@ -43,6 +43,7 @@ from app.retrieval.routing.router import PendingRoute, Route, Router
 from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies.strategy import SearchContext, SearchTarget, Strategy, collect_index_refs
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult, SearchUnavailable
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -286,9 +287,8 @@ class RetrievalService:
         check_dimensions(queries, [target.kb.index.dim for target in targets])
         if strategy.name != "dense":
             for reason in filter(None, [target.kb.analyzer_mismatch for target in targets]):
-                context.search_run.add_notice(
-                    f"{reason} Until then it is not found by words that these make differently."
-                )
+                message = f"{reason} Until then it is not found by words that these make differently."
+                context.search_run.add_notice(ServiceWarning(WarningCode.ANALYZER_MISMATCH, message))
         if strategy.name == "lexical":
             return
         for target in targets:
@@ -300,7 +300,8 @@ class RetrievalService:
         if strategy.name == "dense" and len(mismatched) == len(targets) and not vector_queries:
             targets[0].kb.require_match(self.embedders.identities)
         for kb in mismatched:
-            context.search_run.warn(f"{kb.find_mismatch(self.embedders.identities)} Its dense lane was left out.")
+            message = f"{kb.find_mismatch(self.embedders.identities)} Its dense lane was left out."
+            context.search_run.warn(ServiceWarning(WarningCode.EMBEDDING_MODEL_MISMATCH, message))
         if any(query.image is not None for query in queries):
             text_only = [
                 target.kb.display_name
@@ -308,7 +309,8 @@ class RetrievalService:
                 if target.embedder and target.embedder.image_embedder is None
             ]
             for name in text_only:
-                context.search_run.warn(f"Image queries were left out in {name}: its embedding model takes only texts.")
+                message = f"Image queries were left out in {name}: its embedding model takes only texts."
+                context.search_run.warn(ServiceWarning(WarningCode.IMAGE_QUERIES_SKIPPED, message))
 
 
 async def _revalidate(db: TenantDatabase) -> None:

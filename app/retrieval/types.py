@@ -16,6 +16,7 @@ from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.explain import Explanation
 from app.retrieval.routes import RoutingOptions
 from app.times import to_utc_time
+from app.warnings import ServiceWarning
 
 ChunkKey = bytes
 """Key of a chunk in a ranking: the 16 bytes of its search index followed by the 16 bytes of its id.
@@ -385,7 +386,7 @@ class SearchResult:
     hits: Sequence[Hit]
     queries: Sequence[str]
     strategy: str
-    warnings: Sequence[str]
+    warnings: Sequence[ServiceWarning]
     timings_ms: Mapping[str, float]
     explanation: Explanation | None = None
     is_complete: bool = True

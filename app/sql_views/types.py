@@ -12,6 +12,7 @@ from app.errors import ConflictError, NotFoundError
 from app.inference.embedding import EmbeddingIdentity
 from app.inference.embedding.weights import MODEL
 from app.settings import SqlViewSettings
+from app.warnings import ServiceWarning, WarningCode
 
 COLLECTION_PATTERN = r"^[a-z_][a-z0-9_]{0,62}$"
 RESERVED_PREFIX = "pg_"  # Postgres' own are found before all others
@@ -80,14 +81,6 @@ class StoredSqlView:
 
 
 @dataclass(frozen=True, slots=True)
-class SqlViewWarning:
-    """Something that a reader has to know; ``code`` is stable."""
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class SqlViewDetails:
     """A SQL view with the connection details that an agent platform needs to read it."""
 
@@ -98,19 +91,19 @@ class SqlViewDetails:
     dim: int
 
     @property
-    def warnings(self) -> Sequence[SqlViewWarning]:
+    def warnings(self) -> Sequence[ServiceWarning]:
         """Where the readers' vectors would be others than ours, and where what is read can be overheard."""
         identity = EmbeddingIdentity.from_index_identity(self.identity)
         result = []
         if identity.model == MODEL:
             message = "The vectors are the embedded model's: a platform without it cannot embed its queries alike."
-            result.append(SqlViewWarning("embedded_model", message))
+            result.append(ServiceWarning(WarningCode.EMBEDDED_MODEL, message))
         if identity.query_prefix:
             message = f"The platform must put this before each query that it embeds: {identity.query_prefix!r}"
-            result.append(SqlViewWarning("query_prefix", message))
+            result.append(ServiceWarning(WarningCode.QUERY_PREFIX, message))
         if self.address.sslmode in ("disable", "allow", "prefer"):
             message = f"With sslmode {self.address.sslmode} what is read may go through the network in the clear."
-            result.append(SqlViewWarning("no_tls", message))
+            result.append(ServiceWarning(WarningCode.NO_TLS, message))
         return result
 
     @property

@@ -17,6 +17,7 @@ from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.answers import Writer, asked, events_of, kind, material, names, streamed, text_of
 from tests.api.problems import problem
 from tests.api.test_log_content import PLANTED, all_requests, lines_of
+from tests.fixtures.service_warnings import warning_json
 
 ALONE, SEVERAL = "/v1/knowledge-bases/default/answer", "/v1/answer"
 PRICES = (
@@ -31,7 +32,9 @@ TALK = [
 ]
 UNDERSTOOD = {"query": QUESTION, "analysis": "The price of a transporter.", "indices_of_related_messages": [0]}
 ABSTENTION = "Nothing is known of it here."
-BY_WORDS = "The chat model did not say which sources it used: the citations are by words."
+BY_WORDS = warning_json(
+    "citations_by_overlap", "The chat model did not say which sources it used: the citations are by words."
+)
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +194,7 @@ def test_a_model_that_fails_in_the_middle(tenant: Tenant, chat: ChatServer, how:
 
 def test_an_answer_that_is_cut_off_says_so(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("length")
-    assert ask(tenant)["warnings"] == ["The answer was cut off after 77 tokens."]
+    assert ask(tenant)["warnings"] == [warning_json("answer_truncated", "The answer was cut off after 77 tokens.")]
 
 
 def test_thoughts_are_no_part_of_it(tenant: Tenant, chat: ChatServer) -> None:
@@ -293,7 +296,9 @@ def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatS
     chat.fail(401, times=3)
     failed = ask(tenant, compress=True)
     assert [one["compressed_text"] for one in failed["sources"]] == [None] * 3
-    assert failed["warnings"] == ["3 of the sources could not be compressed: they are as they were."]
+    assert failed["warnings"] == [
+        warning_json("sources_not_compressed", "3 of the sources could not be compressed: they are as they were.")
+    ]
 
 
 @pytest.mark.parametrize("how", ["stall", "slow"])

@@ -11,6 +11,7 @@ from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Tenant, run_service, settings_for
 from tests.api.answers import Writer, kind, names, streamed, text_of
 from tests.api.problems import problem
+from tests.fixtures.service_warnings import warning_json
 
 ALONE = "/v1/knowledge-bases/default/answer"
 TEXT = "A transporter costs ninety euros a day."
@@ -92,7 +93,9 @@ def test_compressed_texts_that_are_late_are_done_without(tenant: Tenant, chat: C
     assert names(events) == ["query", "sources", "token", "citations", "done"]
     (source,) = events[1][1]["sources"]
     assert (source["compressed_text"], source["text"]) == (None, TEXT)
-    assert events[-1][1]["warnings"][0] == "1 of the sources could not be compressed: they are as they were."
+    assert events[-1][1]["warnings"][0] == warning_json(
+        "sources_not_compressed", "1 of the sources could not be compressed: they are as they were."
+    )
 
 
 def test_nothing_found_by_half_a_search_is_no_abstention(

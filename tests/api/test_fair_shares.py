@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from app.ids import decode_id
-from app.retrieval.routing.router import MAX_KNOWLEDGE_BASES, TOO_MANY_KNOWLEDGE_BASES
+from app.retrieval.routing.router import KNOWLEDGE_BASE_LIMIT_REACHED, MAX_KNOWLEDGE_BASES
 from harness.knowledge_base_copies import MORE_KNOWLEDGE_BASES
 from harness.running_service import Service, Tenant
 from tests.api.conftest import BreakableService
@@ -140,6 +140,6 @@ async def test_what_is_left_out_of_a_search_is_said(service: Service, tenant: Te
     tenant.add_text("A lantern for every knowledge base.")
     await by_sql(tenant, (MORE_KNOWLEDGE_BASES, MAX_KNOWLEDGE_BASES + 50), (MORE_DOCUMENTS,))
     found = search(tenant, strategy="lexical", timeout_seconds=30).json()
-    assert TOO_MANY_KNOWLEDGE_BASES in found["warnings"]
+    assert KNOWLEDGE_BASE_LIMIT_REACHED.to_json() in found["warnings"]
     named = search(tenant, strategy="lexical", knowledge_bases=["more-1", "more-240"]).json()
     assert not named["warnings"]

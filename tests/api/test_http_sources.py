@@ -12,6 +12,7 @@ from harness.running_service import Service, Tenant, run_service, settings_for
 from tests.api.audit import events
 from tests.api.problems import problem
 from tests.fixtures.mcp import mcp_client
+from tests.fixtures.service_warnings import warning_json
 
 SECRET = "swordfish-of-the-site"
 RESPONSE = {"items": "results", "text": "snippet", "title": "title", "url": "link", "score": "rank"}
@@ -159,7 +160,12 @@ def test_with_a_filter_it_is_not_asked(tenant: Tenant, site: SiteSearchServer) -
     tenant.add_text("The museum is open.", metadata={"year": 2024})
     found = search(tenant, filter={"year": 2024})
     assert texts(found) == ["The museum is open."]
-    assert found["warnings"] == ["'site' was left out: a filter cannot be applied to what an HTTP source finds."]
+    assert found["warnings"] == [
+        warning_json(
+            "http_source_not_filterable",
+            "'site' was left out: a filter cannot be applied to what an HTTP source finds.",
+        )
+    ]
     assert site.received == []
 
 
@@ -167,7 +173,9 @@ def test_a_threshold_has_nothing_to_compare(tenant: Tenant, site: SiteSearchServ
     make(tenant, source_at(site))
     found = search(tenant, score_threshold=0.9)
     assert found["results"]
-    assert found["warnings"] == ["score_threshold was not applied where no similarity is known."]
+    assert found["warnings"] == [
+        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known.")
+    ]
 
 
 def test_a_vector_alone_is_refused_and_not_to_be_tried_again(tenant: Tenant, site: SiteSearchServer) -> None:
@@ -257,7 +265,7 @@ def test_when_it_fails_the_others_answer(tenant: Tenant, site: SiteSearchServer,
     site.fail(how, times=tries)
     found = search(tenant)
     assert texts(found) == ["The harbour museum is old."]
-    assert found["warnings"] == [f"'site' was left out. {reason}."]
+    assert found["warnings"] == [warning_json("http_source_unavailable", f"'site' was left out. {reason}.")]
     assert [one.path for one in site.received] == ["/search"] * tries
     site.fail(how, times=tries)
     alone = tenant.admin.post("/v1/knowledge-bases/site/search", json={"query": QUESTION})
@@ -272,7 +280,8 @@ def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchSe
         search(tenant)
     site.received.clear()
     (warning,) = search(tenant)["warnings"]
-    assert warning.startswith("'site' was left out. The http_source endpoint is left alone for a moment")
+    assert warning["code"] == "http_source_unavailable"
+    assert warning["message"].startswith("'site' was left out. The http_source endpoint is left alone for a moment")
     assert site.received == []
     other = tenant.service.new_tenant()
     make(other, source_at(site))

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app.retrieval.plan import QUERY_TRUNCATED
 from harness.running_service import Service, Tenant
 from tests.api.conftest import BreakableService
 from tests.api.problems import problem
@@ -85,6 +86,8 @@ def test_passages_are_searched_with_a_filter(client: McpClient) -> None:
     assert (found["knowledge_base"], found["document"]["title"], found["citation"]) == ("handbook", "Leave", "Leave")
     assert len(client.call("search_knowledge", **asked)["results"]) == 2
     assert len(client.call("search_knowledge", **asked, top_k=1)["results"]) == 1
+    long = client.call("search_knowledge", query="leave " * 2000, knowledge_bases=["handbook"])
+    assert long["warnings"] == [QUERY_TRUNCATED.to_json()]
 
 
 def test_the_knowledge_bases_are_listed(client: McpClient) -> None:

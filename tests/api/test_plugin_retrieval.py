@@ -13,6 +13,7 @@ from app.retrieval.transformers import TRANSFORMERS, load_transformers
 from harness.protocol_servers.chat import ChatServer, Talk
 from harness.running_service import Service, Tenant
 from tests.fixtures.plugins import Plugins, plugins
+from tests.fixtures.service_warnings import warning_json
 from tests.test_extending import EXAMPLES
 
 __all__ = ["plugins"]
@@ -147,9 +148,19 @@ def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant:
     assert listed.keys() == {*TRANSFORMERS, "jargon"}
     chat.fail(500, times=2)
     failed = ask(tenant, query="fee", transformers=["jargon"])
-    assert failed["warnings"] == ["The chat model could not answer: jargon did what it can without."]
+    assert failed["warnings"] == [
+        warning_json("chat_model_unavailable", "The chat model could not answer: jargon did what it can without.")
+    ]
     assert failed["queries"] == ["fee"]
     chat.reset()
+
+
+def test_strategy_that_adds_a_plain_notice_gets_the_code_of_plugins(plugins: Plugins, tenant: Tenant) -> None:
+    body = (
+        "context.search_run.add_notice('A plain string.')\n    return await hybrid.run(context, hybrid.HybridOptions())"
+    )
+    strategy(plugins, "s_notices", body)
+    assert ask(tenant, strategy="mine")["warnings"] == [warning_json("plugin_warning", "A plain string.")]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +176,9 @@ def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant:
 def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
     strategy(plugins, module, body)
     found = ask(tenant, strategy="mine", timeout_seconds=6 if module == "s_late" else 30)
-    assert found["warnings"] == ["The strategy 'mine' failed: it was searched as hybrid."]
+    assert found["warnings"] == [
+        warning_json("strategy_failed", "The strategy 'mine' failed: it was searched as hybrid.")
+    ]
     assert texts(found) == [OLD, NEW]
 
 
@@ -183,7 +196,7 @@ def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, modul
 def test_a_transformer_that_fails_is_left_out(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
     transformer(plugins, module, body)
     found = ask(tenant, transformers=["mine"], timeout_seconds=6 if module == "t_late" else 30)
-    assert found["warnings"] == ["The transformer 'mine' failed: it was left out."]
+    assert found["warnings"] == [warning_json("transformer_failed", "The transformer 'mine' failed: it was left out.")]
     assert (found["queries"], texts(found)) == (["the fee for lockers"], [OLD, NEW])
 
 
@@ -214,7 +227,12 @@ def test_a_strategy_may_name_transformers(
     strategy(plugins, module, "return []", made)
     found = ask(tenant, strategy="mine")
     assert (found["queries"], sorted(texts(found))) == (queries, sorted([OLD, NEW]))
-    gone = ["The transformer 'magic' of the strategy 'mine' was left out: it has changed or gone."]
+    gone = [
+        warning_json(
+            "transformer_unavailable",
+            "The transformer 'magic' of the strategy 'mine' was left out: it has changed or gone.",
+        )
+    ]
     assert found["warnings"] == (gone if module == "s_unknown" else [])
 
 

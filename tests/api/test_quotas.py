@@ -348,12 +348,13 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
     query = {"query": "osprey today", "strategy": "hybrid"}
     found = tenant.admin.post("/v1/search", json=query).json()
     assert len(found["results"]) == 1
-    assert found["warnings"][0].endswith("Only the lexical lane was searched.")
+    assert found["warnings"][0]["code"] == "embedding_quota_exceeded"
+    assert found["warnings"][0]["message"].endswith("Only the lexical lane was searched.")
     dimensions = tenant.admin.get("/v1/knowledge-bases/default").json()["embedding"]["dimensions"]
     beside = {"queries": ["osprey tomorrow", {"vector": [1.0] * dimensions}], "strategy": "dense"}
     told = tenant.admin.post("/v1/search", json=beside).raise_for_status().json()
     assert len(told["results"]) == 1
-    assert told["warnings"][0].endswith("Only the vectors that were given were searched for.")
+    assert told["warnings"][0]["message"].endswith("Only the vectors that were given were searched for.")
     reply = tenant.admin.post("/v1/search", json={**query, "strategy": "dense"})
     refused(reply, 1)
     assert 0 < int(reply.headers["Retry-After"]) <= 86_400

@@ -9,6 +9,7 @@ from harness.databases import MakeDatabase
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer
 from harness.running_service import Service, Tenant, run_service, settings_for
+from tests.fixtures.service_warnings import warning_json
 
 # The more of the question's words a text has, the better the reranker finds it; the search prefers the short one.
 TEXTS = [
@@ -83,15 +84,21 @@ def test_when_it_fails_the_order_is_that_of_the_search(tenant: Tenant, reranker:
     found = search(tenant, rerank=True)
     assert texts(found) == texts(plain)
     assert [result["score"] for result in found["results"]] == [result["score"] for result in plain["results"]]
-    assert found["warnings"] == ["The reranker could not answer: the order is that of the search."]
+    assert found["warnings"] == [
+        warning_json("reranker_unavailable", "The reranker could not answer: the order is that of the search.")
+    ]
 
 
 def test_what_it_cannot_be_asked_is_a_warning(tenant: Tenant, reranker: RerankServer) -> None:
     reranker.received.clear()
     found = search(tenant, query=None, queries=[{"vector": [1.0] + [0.0] * 63}], rerank=True)
-    assert found["warnings"] == ["Only words can be reranked: the order is that of the search."]
+    assert found["warnings"] == [
+        warning_json("reranking_needs_text", "Only words can be reranked: the order is that of the search.")
+    ]
     found = search(tenant, rerank=True, timeout_seconds=0.9)
-    assert found["warnings"] == ["There was no time left to rerank: the order is that of the search."]
+    assert found["warnings"] == [
+        warning_json("reranking_skipped", "There was no time left to rerank: the order is that of the search.")
+    ]
     assert reranker.received == []
 
 
@@ -100,7 +107,9 @@ def test_without_a_reranker_it_is_a_warning(service: Service) -> None:
     fill(tenant)
     found = search(tenant, rerank=True)
     assert texts(found) == texts(search(tenant))
-    assert found["warnings"] == ["No reranker is configured: the order is that of the search."]
+    assert found["warnings"] == [
+        warning_json("reranker_not_configured", "No reranker is configured: the order is that of the search.")
+    ]
 
 
 def agent_search(tenant: Tenant, agent: str, question: str = QUESTION) -> list[str]:

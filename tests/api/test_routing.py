@@ -16,6 +16,7 @@ from app.ids import decode_id
 from harness.running_service import Service, Tenant
 from proofs.isolation.tenants import operators
 from tests.api.problems import problem
+from tests.fixtures.service_warnings import warning_json
 
 WAIT_SECONDS = 30
 TOPICS = {
@@ -146,7 +147,10 @@ def test_words_alone_are_not_routed(routed: RoutedTenant) -> None:
     answer = routed.search(QUESTIONS["garden"], strategy="lexical", routing={"top_n": 1})
     assert searched(answer) >= set(TOPICS)
     assert answer["warnings"] == [
-        "Not routed: the strategy looks for words, and embeds nothing; all knowledge bases were searched."
+        warning_json(
+            "routing_skipped",
+            "Not routed: the strategy looks for words, and embeds nothing; all knowledge bases were searched.",
+        )
     ]
     assert routed.search(QUESTIONS["garden"], strategy="lexical")["warnings"] == []
 

@@ -8,6 +8,7 @@ import pytest
 from harness.running_service import Service, Tenant
 from tests.api.conftest import BreakableService
 from tests.api.problems import problem
+from tests.fixtures.service_warnings import warning_json
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 KB_SEARCH = "/v1/knowledge-bases/default/search"
@@ -126,7 +127,9 @@ def test_queries_and_messages(shelf: Tenant) -> None:
 
 @pytest.mark.parametrize("query", ["the of", "🍕", "…?!"])
 def test_queries_without_a_word_are_told_of_where_words_are_looked_for(shelf: Tenant, query: str) -> None:
-    told = "The queries have no words to look for: stop words, signs and symbols are none."
+    told = warning_json(
+        "query_terms_missing", "The queries have no words to look for: stop words, signs and symbols are none."
+    )
     found = search(shelf, KB_SEARCH, query=query, strategy="lexical")
     assert (found["results"], found["warnings"]) == ([], [told])
     assert search(shelf, KB_SEARCH, query="zeppelins", strategy="lexical")["warnings"] == []
@@ -192,7 +195,7 @@ def test_a_search_without_its_model_says_what_is_missing(fragile: BreakableServi
     try:
         found = search(tenant, query="pelicans")
         assert [result["text"] for result in found["results"]] == ["Pelicans fish at dawn."]
-        assert any("lexical" in warning for warning in found["warnings"])
+        assert [warning["code"] for warning in found["warnings"]] == ["embedding_unavailable"]
         body = {"query": "pelicans", "strategy": "dense", "timeout_seconds": 2}
         problem(tenant.admin.post("/v1/search", json=body), 503)
     finally:

@@ -8,17 +8,22 @@ from typing import Any
 import pytest
 
 from app.retrieval.plan import QUERY_TRUNCATED
-from app.retrieval.retrievers.terms import TOO_MANY_TERMS
+from app.retrieval.retrievers.terms import QUERY_TERMS_TRUNCATED
 from harness.databases import MakeDatabase
 from harness.protocol_servers.embedding import EmbeddingServer, text_vector
 from harness.running_service import Tenant, run_service, settings_for
 from tests.api.problems import problem
+from tests.fixtures.service_warnings import warning_json
 from tests.ingestion.illustrated import square
 
 KB_SEARCH = "/v1/knowledge-bases/default/search"
 TEXTS = ("a red bicycle", "a blue boat", "black tea in the morning")
-REFUSED = "The embedding model does not take {}: the dense lane was searched without it."
-LEFT_OUT = "Image queries were left out: the embedding model takes only texts."
+LEFT_OUT = warning_json("image_queries_skipped", "Image queries were left out: the embedding model takes only texts.")
+
+
+def refused_query(location: str) -> dict[str, str]:
+    message = f"The embedding model does not take {location}: the dense lane was searched without it."
+    return warning_json("query_not_embedded", message)
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +112,7 @@ def test_a_strategy_of_words_leaves_out_what_has_none(seeing: Tenant) -> None:
     body = {"queries": [image("red"), {"vector": vector("boat")}, "tea"], "strategy": "lexical"}
     reply = seeing.admin.post(KB_SEARCH, json=body).json()
     assert [result["text"] for result in reply["results"]] == [TEXTS[2]]
-    assert len(reply["warnings"]) == 2
+    assert [warning["code"] for warning in reply["warnings"]] == ["image_queries_skipped", "textless_queries_skipped"]
     problem(seeing.admin.post(KB_SEARCH, json={**body, "queries": body["queries"][:2]}), 422, "invalid")
 
 
@@ -116,7 +121,7 @@ def test_a_strategy_of_words_leaves_out_what_has_none(seeing: Tenant) -> None:
 def test_what_the_model_refuses_is_left_out_of_the_dense_lane(seeing: Tenant, refused: Any, strategy: str) -> None:
     body = {"queries": ["boat", refused, image("red")], "top_k": 2, "strategy": strategy}
     reply = seeing.admin.post(KB_SEARCH, json=body)
-    assert (reply.status_code, reply.json()["warnings"]) == (200, [REFUSED.format("queries.1")])
+    assert (reply.status_code, reply.json()["warnings"]) == (200, [refused_query("queries.1")])
     assert {result["text"] for result in reply.json()["results"]} == {TEXTS[0], TEXTS[1]}
     assert all(result["similarity"] is not None for result in reply.json()["results"])
     assert 'degraded;desc="dense: embedding_rejected"' in reply.headers["Server-Timing"]
@@ -127,8 +132,8 @@ def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> No
     body = {"queries": ["boat", "green tea"], "strategy": "lexical", "score_threshold": 0.5}
     reply = seeing.admin.post(KB_SEARCH, json=body).json()
     assert reply["warnings"] == [
-        REFUSED.format("queries.1"),
-        "score_threshold was not applied where no similarity is known.",
+        refused_query("queries.1"),
+        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known."),
     ]
     similarity = {result["text"]: result["similarity"] for result in reply["results"]}
     assert similarity.pop(TEXTS[2]) is None
@@ -146,7 +151,7 @@ def test_a_search_for_what_the_model_refuses_is_no_matter_of_trying_again(seeing
     reply = seeing.admin.post(KB_SEARCH, json={"query": "green tea"}).json()
     assert ([result["text"] for result in reply["results"]], reply["warnings"]) == (
         [TEXTS[2]],
-        [REFUSED.format("query")],
+        [refused_query("query")],
     )
 
 
@@ -246,14 +251,14 @@ def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
     body: dict[str, Any] = {"knowledge_bases": ["default", "second", "third"], "queries": queries}
     body |= {"strategy": "lexical", "timeout_seconds": 60}  # the longest queries there are
     reply = blind.admin.post("/v1/search", json=body)
-    assert (reply.status_code, reply.json()["warnings"]) == (200, [TOO_MANY_TERMS])
+    assert (reply.status_code, reply.json()["warnings"]) == (200, [QUERY_TERMS_TRUNCATED.to_json()])
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
     one = blind.admin.post("/v1/search", json=body | {"queries": queries[:1]}).json()
     assert (len(one["results"]), one["warnings"]) == (1, [])
 
 
 def test_a_query_that_is_not_searched_for_whole_is_told(blind: Tenant) -> None:
-    for query, told in ((" word" * 1600, []), ("bicycle" + " word" * 1700, [QUERY_TRUNCATED])):
+    for query, told in ((" word" * 1600, []), ("bicycle" + " word" * 1700, [QUERY_TRUNCATED.to_json()])):
         reply = blind.admin.post("/v1/search", json={"query": query, "strategy": "lexical"}).json()
         assert reply["warnings"] == told
         assert query.endswith(reply["queries"][0])
@@ -267,4 +272,6 @@ def test_while_the_model_is_down_pictures_are_left_out_beside_words_that_it_know
     embedding.fail(500, times=None)
     reply = seeing.admin.post(KB_SEARCH, json={"queries": ["boat", image("red")], "strategy": "dense"}).json()
     assert [result["text"] for result in reply["results"]] == known
-    assert reply["warnings"] == ["The embedding model is not answering: image queries were left out."]
+    assert reply["warnings"] == [
+        warning_json("embedding_unavailable", "The embedding model is not answering: image queries were left out.")
+    ]

@@ -11,6 +11,7 @@ from app.ids import decode_id
 from harness.protocol_servers.chat import ChatServer, Failing, Talk
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant
+from tests.fixtures.service_warnings import warning_json
 
 TEXTS = {
     "vans": "A transporter costs ninety euros a day.",
@@ -103,7 +104,11 @@ def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, c
     found = ask(tenant.admin, query="q", **asked, strategy_options={"num_queries": 4})
     assert found["explain"]["transformers"] == ["keywords", "decompose", "multi_query"]
     assert (found["queries"][0], len(found["queries"])) == ("q one q two q three q 4", 16)
-    assert found["warnings"] == ["multi_query was done for the first 3 of 4 queries: more would be too many."]
+    assert found["warnings"] == [
+        warning_json(
+            "query_limit_reached", "multi_query was done for the first 3 of 4 queries: more would be too many."
+        )
+    ]
     assert len(found["results"]) == len(TEXTS)
 
 
@@ -119,7 +124,9 @@ def test_where_the_model_fails_it_is_hybrid(
     plain = ask(tenant.admin)
     chat.fail(how, times=2)
     found = ask(tenant.admin, strategy=strategy, timeout_seconds=6 if how == "slow" else 30)
-    assert found["warnings"] == [f"The chat model could not answer: {strategy} did what it can without."]
+    assert found["warnings"] == [
+        warning_json("chat_model_unavailable", f"The chat model could not answer: {strategy} did what it can without.")
+    ]
     assert (found["queries"], ranked(found)) == (["transporter"], ranked(plain))
     chat.reset()
     ask(tenant.admin, strategy=strategy)  # it answers again: no failure opens the circuit for the next case
@@ -128,12 +135,25 @@ def test_where_the_model_fails_it_is_hybrid(
 @pytest.mark.parametrize(
     ("strategy", "warning"),
     [
-        ("multi_query", "No chat model is configured: multi_query did what it can without."),
-        ("hyde", "No chat model is configured: hyde did what it can without."),
-        ("graph_rag", "graph_rag is not there yet: it was searched as hybrid."),
+        (
+            "multi_query",
+            warning_json(
+                "chat_model_not_configured", "No chat model is configured: multi_query did what it can without."
+            ),
+        ),
+        (
+            "hyde",
+            warning_json("chat_model_not_configured", "No chat model is configured: hyde did what it can without."),
+        ),
+        (
+            "graph_rag",
+            warning_json("strategy_not_implemented", "graph_rag is not there yet: it was searched as hybrid."),
+        ),
     ],
 )
-def test_without_a_model_and_without_a_graph_it_is_hybrid(silent: Tenant, strategy: str, warning: str) -> None:
+def test_without_a_model_and_without_a_graph_it_is_hybrid(
+    silent: Tenant, strategy: str, warning: dict[str, str]
+) -> None:
     found = ask(silent.admin, strategy=strategy)
     assert (found["warnings"], ranked(found)) == ([warning], ranked(ask(silent.admin)))
     talk: dict[str, Any] = {
@@ -158,7 +178,11 @@ def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer)
     assert shown[1]["passages"][0] == TEXTS["vans"]
     chat.fail(500, times=2)
     failed = ask(tenant.admin, query="transporter", transformers=["retrieval_rewrite"])
-    assert failed["warnings"] == ["The chat model could not answer: retrieval_rewrite did what it can without."]
+    assert failed["warnings"] == [
+        warning_json(
+            "chat_model_unavailable", "The chat model could not answer: retrieval_rewrite did what it can without."
+        )
+    ]
     assert failed["queries"] == ["transporter"]
     chat.reset()
 
@@ -198,7 +222,11 @@ def test_the_first_search_of_a_service_whose_model_for_vectors_is_down_goes_by_w
     found = ask(tenant.admin, query="the cost of a transporter", transformers=["retrieval_rewrite"])
     embedding.reset()
     assert shown == [[TEXTS["vans"], TEXTS["bikes"]]]
-    assert found["warnings"] == ["The embedding model is not answering: only the lexical lane was searched."]
+    assert found["warnings"] == [
+        warning_json(
+            "embedding_unavailable", "The embedding model is not answering: only the lexical lane was searched."
+        )
+    ]
     assert found["results"][0]["text"] == TEXTS["vans"]
 
 
@@ -266,8 +294,14 @@ async def test_stored_names_that_have_gone_are_the_default_ones(silent: Tenant) 
         found = ask(silent.admin, f"{path}/search", strategy_options=options)
         assert (found["strategy"], ranked(found)) == ("hybrid", plain)
         assert found["warnings"] == [
-            "The strategy 'plug-in' of the knowledge base is not there any more: it was searched as hybrid.",
-            "The transformer 'plugged' of the knowledge base was left out: it has changed or gone.",
+            warning_json(
+                "strategy_unavailable",
+                "The strategy 'plug-in' of the knowledge base is not there any more: it was searched as hybrid.",
+            ),
+            warning_json(
+                "transformer_unavailable",
+                "The transformer 'plugged' of the knowledge base was left out: it has changed or gone.",
+            ),
         ]
     asked = {"query": "x", "strategy": "plug-in"}
     assert silent.admin.post(f"{path}/search", json=asked).status_code == 422
@@ -286,6 +320,9 @@ async def test_stored_options_that_have_gone_are_the_default_ones(silent: Tenant
     for strategy in ({}, {"strategy": "hybrid"}):
         found = ask(silent.admin, f"{path}/search", **strategy, strategy_options={"dense_weight": 0.2}, explain=True)
         assert found["warnings"] == [
-            "The knowledge base's options of 'hybrid' were left out: the strategy has others now."
+            warning_json(
+                "strategy_options_ignored",
+                "The knowledge base's options of 'hybrid' were left out: the strategy has others now.",
+            )
         ]
         assert found["explain"]["strategy_options"]["dense_weight"] == 0.2

@@ -13,6 +13,7 @@ from harness.databases import MakeDatabase
 from harness.protocol_servers.chat import ChatServer, Failing, Talk
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, run_service, settings_for
+from tests.fixtures.service_warnings import warning_json
 
 TEXTS = {
     "vans": "A transporter costs ninety euros a day.",
@@ -27,7 +28,7 @@ TALK = [
 FALLBACK = [TALK[2]["content"], f"{TALK[0]['content']}\n{TALK[2]['content']}"]
 STANDALONE = "transporter ninety euros a day"
 UNDERSTOOD = {"query": STANDALONE, "analysis": "The price of a transporter.", "indices_of_related_messages": [0, 2]}
-FAILED = "The chat model could not answer: reformulate did what it can without."
+FAILED = warning_json("chat_model_unavailable", "The chat model could not answer: reformulate did what it can without.")
 ALONE = "/v1/knowledge-bases/default/search"
 
 
@@ -163,7 +164,10 @@ def test_a_model_that_never_answers_takes_its_share(
     # Whoever waited any longer would leave the lanes no time, and answer 503.
     assert (found["queries"], len(found["results"])) == (FALLBACK, len(TEXTS))
     late = [
-        f"There was no time left for the chat model: {name} did what it can without." for name in (transformers or [])
+        warning_json(
+            "chat_model_skipped", f"There was no time left for the chat model: {name} did what it can without."
+        )
+        for name in (transformers or [])
     ]
     assert found["warnings"] == [FAILED, *late[1:]]
     assert len(chat.talks) == 1
@@ -304,5 +308,6 @@ def test_without_a_model_everything_is_searched_as_before(service: Service) -> N
     wished = ask(tenant.admin, transformers=["reformulate", "hyde"])
     assert wished["queries"] == FALLBACK
     assert wished["warnings"] == [
-        f"No chat model is configured: {name} did what it can without." for name in ("reformulate", "hyde")
+        warning_json("chat_model_not_configured", f"No chat model is configured: {name} did what it can without.")
+        for name in ("reformulate", "hyde")
     ]

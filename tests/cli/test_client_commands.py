@@ -114,6 +114,10 @@ def test_search(carrel: Callable[..., Any], tenant: Tenant) -> None:
     found = carrel("search", "tern", "--top-k", "1", "--strategy", "lexical", "--json")
     assert (len(found["results"]), found["strategy"]) == (1, "lexical")
     assert "Nothing found." in carrel("search", "tern", "--filter", '{"year": 1}')
+    [warning] = carrel("search", "?", "--strategy", "lexical", "--json")["warnings"]
+    assert warning["code"] == "query_terms_missing"
+    asked = ["search", "?", "--strategy", "lexical", "--url", tenant.service.url, "--key", tenant.key]
+    assert CliRunner().invoke(app, asked, env=WIDE).stderr == f"carrel: {warning['message']}\n"
     tenant.add_text("A tern may grow thirty years old.", title="Age")
     tenant.admin.patch("/v1/knowledge-bases/default", json={"retrieval": {"top_k": 1}}).raise_for_status()
     assert len(carrel("search", "tern", "--kb", "default", "--json")["results"]) == 1

@@ -145,7 +145,7 @@ def test_an_embedding_endpoint_that_is_down_is_a_warning(
         with first_tenant(service) as client:
             answer = client.post("/v1/search", json={"query": "herons"}).raise_for_status().json()
             assert answer["results"] == []
-            assert "embedding model" in answer["warnings"][0]
+            assert answer["warnings"][0]["code"] == "embedding_unavailable"
             endpoint.reset()
             assert client.post("/v1/search", json={"query": "herons"}).json()["warnings"] == []
         assert service.end() == 0

@@ -144,6 +144,14 @@ def test_tables_for_people(evaluate: Evaluate) -> None:
     assert tables[4].split()[-1] == "1/0/2"
 
 
+def test_report_counts_queries_by_code_of_their_warnings(evaluate: Evaluate) -> None:
+    limited = 'limited={"strategy": "multi_query"}'
+    [setting] = figures(evaluate("--json", "--setting", limited, "--measure", "recall@5"))["settings"]
+    assert setting["warnings"] == {"chat_model_not_configured": 3}
+    table = evaluate("--setting", limited, "--measure", "recall@5").stdout.splitlines()
+    assert "  3 queries warned: chat_model_not_configured" in table
+
+
 def test_figures_that_are_not_what_they_are_called_are_told(evaluate: Evaluate) -> None:
     few = 'few={"top_k": 5}'
     settings = figures(evaluate("--json", "--setting", "all={}", "--setting", few, "--measure", "recall@10"))[

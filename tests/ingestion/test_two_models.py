@@ -50,7 +50,7 @@ def test_two_models_on_one_database(services: tuple[Service, Service]) -> None:
     for strategy in ("hybrid", "lexical"):
         found = other.admin.post("/v1/search", json={"query": "heron", "strategy": strategy}).json()
         assert len(found["results"]) == 1
-        assert any("words-64" in warning for warning in found["warnings"]) == (strategy == "hybrid")
+        assert any("words-64" in warning["message"] for warning in found["warnings"]) == (strategy == "hybrid")
     assert other.admin.post("/v1/search", json={"query": "heron", "strategy": "dense"}).status_code == 409
     messages = [{"role": "customer", "content": "heron?"}]
     assert other.admin.post("/v1/agent-search", json={"messages": messages}).json() == ["The heron waits in the reeds."]

@@ -11,6 +11,7 @@ import pytest
 from app.bootstrap import TenantServices
 from app.inference.embedding import Vectors
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult
+from app.warnings import ServiceWarning
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
@@ -129,4 +130,4 @@ async def test_a_lane_that_cannot_be_reached_is_not_asked_for_cosines(
     finally:
         await locked.close()
     assert [hit.similarity for hit in result.hits] == [None] * 3
-    assert list(result.warnings) == ["The dense lane could not answer."]
+    assert list(result.warnings) == [ServiceWarning("retriever_unavailable", "The dense lane could not answer.")]

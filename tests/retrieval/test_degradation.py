@@ -23,14 +23,18 @@ from app.retrieval.retrievers.executor import HybridRetriever
 from app.retrieval.retrievers.ranking import Ranking, group_by_query, merge_by_best_score
 from app.retrieval.search_run import RESULTS_MAY_BE_INCOMPLETE, SearchRun
 from app.retrieval.types import Hit, IndexRef
+from app.warnings import ServiceWarning
 from harness.databases import MakeDatabase
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, run_service, settings_for
+from tests.fixtures.service_warnings import warning_json
 from tests.retrieval.conftest import ask, ids_of, post_text, results_of, settle
 
 BUDGET = 5.0
 RECOVERY_SECONDS = 30.0
-EMBEDDING_WARNING = "The embedding model is not answering: only the lexical lane was searched."
+EMBEDDING_WARNING = warning_json(
+    "embedding_unavailable", "The embedding model is not answering: only the lexical lane was searched."
+)
 NUMBERS = itertools.count()
 
 
@@ -117,7 +121,10 @@ def test_threshold_without_the_model_is_not_applied(fragile: DegradableService) 
     fragile.embedding.fail(500, times=None)
     answer = ask(fragile.tenant.admin, query=fresh(), score_threshold=0.99)
     assert len(results_of(answer)) == 2
-    assert answer["warnings"] == [EMBEDDING_WARNING, "score_threshold was not applied where no similarity is known."]
+    assert answer["warnings"] == [
+        EMBEDDING_WARNING,
+        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known."),
+    ]
 
 
 def test_a_question_that_was_asked_before_needs_no_model(fragile: DegradableService) -> None:
@@ -141,13 +148,20 @@ def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragil
     answer = ask(fragile.tenant.admin, queries=[question, new], strategy="dense")
     assert results_of(answer) == known
     assert answer["warnings"] == [
-        "The embedding model is not answering: only what has a kept or a given vector was searched for."
+        warning_json(
+            "embedding_unavailable",
+            "The embedding model is not answering: only what has a kept or a given vector was searched for.",
+        )
     ]
     answer = ask(fragile.tenant.admin, queries=[question, new])
     told = {result["chunk_id"]: result["scores"]["dense"] for result in results_of(answer)}
     assert told == {result["chunk_id"]: result["scores"]["dense"] for result in known}
     assert answer["warnings"] == [
-        "The embedding model is not answering: words without a kept vector were looked for in the lexical lane alone."
+        warning_json(
+            "embedding_unavailable",
+            "The embedding model is not answering: "
+            "words without a kept vector were looked for in the lexical lane alone.",
+        )
     ]
 
 
@@ -156,10 +170,7 @@ def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(frag
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical", score_threshold=0.99)
     assert len(results_of(answer)) == 2
     assert {result["similarity"] for result in results_of(answer)} == {None}
-    assert [warning.startswith("The embedding model is not answering") for warning in answer["warnings"]] == [
-        True,
-        False,
-    ]
+    assert [warning["code"] for warning in answer["warnings"]] == ["embedding_unavailable", "threshold_not_applied"]
 
 
 def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside_words(
@@ -170,7 +181,10 @@ def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside
     queries = [fresh(), {"vector": [1.0] + [0.0] * 63, "text": "ferry"}]
     answer = ask(fragile.tenant.admin, queries=queries, strategy="lexical", score_threshold=0.99)
     assert [(result["similarity"], "lantern" in result["text"]) for result in results_of(answer)] == [(None, True)] * 2
-    assert "score_threshold was not applied where no similarity is known." in answer["warnings"]
+    assert (
+        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known.")
+        in answer["warnings"]
+    )
 
 
 def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_beside_them(
@@ -182,8 +196,11 @@ def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_besid
     answer = ask(fragile.tenant.admin, queries=queries, score_threshold=0.99)
     assert [(result["similarity"], "lantern" in result["text"]) for result in results_of(answer)] == [(None, True)] * 2
     assert answer["warnings"] == [
-        "The embedding model is not answering: words were looked for in the lexical lane alone.",
-        "score_threshold was not applied where no similarity is known.",
+        warning_json(
+            "embedding_unavailable",
+            "The embedding model is not answering: words were looked for in the lexical lane alone.",
+        ),
+        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known."),
     ]
 
 
@@ -197,7 +214,10 @@ def test_a_lexical_search_with_a_threshold_is_not_answered_by_the_dense_lane(fra
 def test_vectors_are_left_out_while_their_lane_is_locked(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding"):
         answer = ask(fragile.tenant.admin, query=fresh(), return_vectors=True, explain=True, timeout_seconds=2)
-    assert answer["warnings"] == ["The dense lane could not answer.", "The vectors could not be read."]
+    assert answer["warnings"] == [
+        warning_json("retriever_unavailable", "The dense lane could not answer."),
+        warning_json("vectors_not_returned", "The vectors could not be read."),
+    ]
     assert all("vector" not in result for result in results_of(answer))
     told = {"knowledge_base": "default", "shared": False, "filter": None, "plan": None}
     assert answer["explain"]["knowledge_bases"] == [told]
@@ -229,7 +249,10 @@ def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragil
     alone = ask(fragile.tenant.admin, queries=[vector], strategy="dense")
     assert results_of(answer) == results_of(alone) != []
     assert answer["warnings"] == [
-        "The embedding model is not answering: only the vectors that were given were searched for."
+        warning_json(
+            "embedding_unavailable",
+            "The embedding model is not answering: only the vectors that were given were searched for.",
+        )
     ]
 
 
@@ -261,14 +284,20 @@ def test_a_slow_model_is_not_waited_for(fragile: DegradableService) -> None:
 def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical"):
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
-        assert (len(results_of(answer)), answer["warnings"]) == (3, ["The lexical lane could not answer."])
+        assert (len(results_of(answer)), answer["warnings"]) == (
+            3,
+            [warning_json("retriever_unavailable", "The lexical lane could not answer.")],
+        )
     assert ask(fragile.tenant.admin, query=fresh())["warnings"] == []
 
 
 def test_words_answer_while_the_dense_lane_is_locked(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding"):
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
-    assert (len(results_of(answer)), answer["warnings"]) == (2, ["The dense lane could not answer."])
+    assert (len(results_of(answer)), answer["warnings"]) == (
+        2,
+        [warning_json("retriever_unavailable", "The dense lane could not answer.")],
+    )
 
 
 def test_no_lane_is_never_an_empty_answer(fragile: DegradableService) -> None:
@@ -407,7 +436,9 @@ def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: DegradableSe
 
     hits, course = asyncio.run(find())
     assert (len(hits), asked) == (1, [2] * times)
-    more = "There may be more results, behind the passages that the lanes were asked for."
+    more = ServiceWarning(
+        "results_may_be_incomplete", "There may be more results, behind the passages that the lanes were asked for."
+    )
     assert (course.notices, course.warnings, course.degraded_steps) == ([more] * (times - 1), [], {})
 
 

@@ -15,12 +15,15 @@ from app.ids import encode_id
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.quota import require_complete
 from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult, SearchUnavailable
+from app.warnings import ServiceWarning
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
 FEW, MOST = 6, 1000
 STRATEGIES = ("hybrid", "dense", "lexical")
-MORE = "There may be more results, behind the passages that the lanes were asked for."
+MORE = ServiceWarning(
+    "results_may_be_incomplete", "There may be more results, behind the passages that the lanes were asked for."
+)
 SMALL = Chunking("recursive", max_tokens=16)
 
 
@@ -147,7 +150,9 @@ async def test_what_has_no_vector_keeps_its_place(workshop: Workshop) -> None:
             (False, True),
             (True, False),
         ]
-        assert found.warnings == ["score_threshold was not applied where no similarity is known."]
+        assert found.warnings == [
+            ServiceWarning("threshold_not_applied", "score_threshold was not applied where no similarity is known.")
+        ]
 
 
 async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_place(workshop: Workshop) -> None:

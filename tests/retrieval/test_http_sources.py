@@ -17,6 +17,7 @@ from app.retrieval.fusion.merge_sources import fuse_sources
 from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Hit, Query, SearchRequest, SearchUnavailable
 from app.settings.http_sources import HttpSourceSettings
+from app.warnings import ServiceWarning
 from harness.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
 from tests.retrieval.hits import hit
 
@@ -114,7 +115,9 @@ async def test_lanes_and_sources_are_asked_at_the_same_time(site: SiteSearchServ
 async def test_the_sources_answer_where_the_lanes_cannot(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, view(site))
     assert {one.text_span.text for one in await ask(search, failing)} <= {text for _, text in PAGES.values()}
-    assert search.search_run.warnings == ["The knowledge bases with documents could not be searched."]
+    assert search.search_run.warnings == [
+        ServiceWarning("stored_documents_skipped", "The knowledge bases with documents could not be searched.")
+    ]
     site.fail(500)
     with pytest.raises(SearchUnavailable):
         await ask(search, failing)
@@ -135,7 +138,11 @@ async def test_only_so_many_are_asked(site: SiteSearchServer, sources: HttpSourc
     search = outside(sources, *(view(site, number) for number in range(MAX_SOURCES + 2)))
     await ask(search, local)
     assert len(site.received) == MAX_SOURCES
-    assert search.search_run.warnings == ["'site8', 'site9' were left out: a search asks at most 8 HTTP sources."]
+    assert search.search_run.warnings == [
+        ServiceWarning(
+            "http_source_limit_reached", "'site8', 'site9' were left out: a search asks at most 8 HTTP sources."
+        )
+    ]
 
 
 async def test_scores_are_those_of_the_source_or_of_its_order(
@@ -161,5 +168,7 @@ async def test_what_is_no_word_is_not_asked_for(site: SiteSearchServer, sources:
         await search.run_with(local, [Query(vector=np.ones(1, np.float32))], top_k=5, get_weight=plain)
     )
     assert [one.text_span.text for one in found] == [LOCAL.text_span.text]
-    assert search.search_run.warnings == ["'site1' was left out: an HTTP source is asked for words alone."]
+    assert search.search_run.warnings == [
+        ServiceWarning("http_source_needs_text", "'site1' was left out: an HTTP source is asked for words alone.")
+    ]
     assert site.received == []

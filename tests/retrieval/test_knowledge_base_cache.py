@@ -205,7 +205,7 @@ async def test_what_the_first_try_told_is_not_told(workshop: Workshop, tenant: T
     model = tenant.resources.embedders.all[0].identity.model
     await workshop.owner.execute(made_with, tenant.db.tenant_id, "another")
     (warning,) = (await search(tenant)).warnings
-    assert "dense lane was left out" in warning
+    assert warning.code == "embedding_model_mismatch"
     await workshop.owner.execute(made_with, tenant.db.tenant_id, model)
     assert list((await search(tenant)).warnings) == []
 

@@ -16,6 +16,7 @@ from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.embedded_postgres import EmbeddedPostgres
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
+from app.warnings import ServiceWarning
 from harness.databases import run_sql
 from tests.ingestion.workshop import Workshop
 from tests.retrieval.statements import nothing_lent, statements
@@ -158,7 +159,7 @@ async def test_one_lane_answers_while_the_other_is_locked(
     finally:
         await locked.close()
     assert len(result.hits) > 2
-    assert list(result.warnings) == [f"The {silent} lane could not answer."]
+    assert list(result.warnings) == [ServiceWarning("retriever_unavailable", f"The {silent} lane could not answer.")]
     assert list((await find(tenant)).warnings) == []
 
 

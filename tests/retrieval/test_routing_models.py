@@ -21,6 +21,7 @@ from app.knowledge_bases.types import NewKnowledgeBase, ReindexOptions
 from app.retrieval.routes import RoutingOptions
 from app.retrieval.routing.profile_cache import ProfileCache
 from app.retrieval.types import Query, SearchRequest, SearchResult
+from app.warnings import ServiceWarning
 from app.worker.handlers import JobContext
 from harness.protocol_servers.embedding import EmbeddingServer
 from tests.ingestion.workshop import Workshop, open_workshop, until
@@ -130,8 +131,14 @@ async def test_where_a_model_is_down_all_of_its_are_searched_and_it_is_asked_onc
     assert searched(result) == {"birds", *OF_OTHER_MODEL}
     assert "knead the dough for ten minutes" in [hit.chunk.content for hit in result.hits]  # by its words
     assert result.warnings == [
-        "The embedding model 'others' is not answering: only the lexical lane was searched in 'breads', 'moons'.",
-        "Not routed: the embedding model 'others' is not answering; all of its knowledge bases were searched.",
+        ServiceWarning(
+            "embedding_unavailable",
+            "The embedding model 'others' is not answering: only the lexical lane was searched in 'breads', 'moons'.",
+        ),
+        ServiceWarning(
+            "routing_skipped",
+            "Not routed: the embedding model 'others' is not answering; all of its knowledge bases were searched.",
+        ),
     ]
     assert result.is_complete is False
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.retrieval.plan import QUERY_TRUNCATED
 from harness.running_service import Tenant
+from tests.fixtures.service_warnings import warning_json
 from tests.retrieval.conftest import Corpus, ask, ids_of, post_text, results_of, settle
 
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
@@ -165,7 +166,9 @@ def test_messages_without_a_question_find_nothing_and_say_so(tenant: Tenant) -> 
     for messages in ([], [{"role": "agent", "content": "harbor"}], [{"role": "user", "content": " "}]):
         answer = tenant.admin.post("/v1/search", json={"messages": messages}).json()
         assert answer["results"] == []
-        assert answer["warnings"] == ["There is no question in messages: nothing was searched for."]
+        assert answer["warnings"] == [
+            warning_json("question_missing", "There is no question in messages: nothing was searched for.")
+        ]
 
 
 def test_reserved_names_in_filters(tenant: Tenant) -> None:
@@ -244,7 +247,7 @@ def test_odd_queries_are_answered(corpus: Corpus, query: str) -> None:
     for strategy in ("hybrid", "dense"):
         answer = ask(tenant, query=query, strategy=strategy, top_k=3)
         assert len(answer["results"]) == 3
-        assert answer["warnings"] == ([QUERY_TRUNCATED] if len(query.strip()) > 8000 else [])
+        assert answer["warnings"] == ([QUERY_TRUNCATED.to_json()] if len(query.strip()) > 8000 else [])
     assert isinstance(results_of(ask(tenant, query=query, strategy="lexical")), list)
     snippets = tenant.post("/v1/agent-search", json={"messages": [{"role": "customer", "content": query}]})
     assert snippets.status_code == 200

@@ -19,6 +19,7 @@ from harness.protocol_servers.embedding import EmbeddingServer, text_vector
 from harness.running_service import Service, Tenant, run_service, settings_for
 from proofs.isolation.tenants import operators
 from tests.api.problems import problem
+from tests.fixtures.service_warnings import warning_json
 from tests.ingestion.illustrated import square
 
 LARGE, SMALL = 64, 24
@@ -187,10 +188,11 @@ def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dime
     assert reply.json()["warnings"] == [left_out(dimensions)]
 
 
-def left_out(dimensions: int) -> str:
+def left_out(dimensions: int) -> dict[str, str]:
     """What is told of vectors that do not fit the other knowledge base."""
     other, has = ("default", LARGE) if dimensions == SMALL else ("second", SMALL)
-    return f"Query vectors of {dimensions} dimensions were left out in {other!r}: its index has {has}."
+    message = f"Query vectors of {dimensions} dimensions were left out in {other!r}: its index has {has}."
+    return warning_json("query_dimensions_mismatch", message)
 
 
 def test_the_words_of_a_vector_that_does_not_fit_are_looked_for_all_the_same(models: Models) -> None:
@@ -217,17 +219,22 @@ def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> No
     try:
         queries = [{"vector": text_vector("otter", SMALL)}]
         body = {"queries": queries, "knowledge_bases": ["second"], "strategy": "dense"}
-        told = f"Query vectors of {SMALL} dimensions were left out in the shared 'second': its index has {LARGE}."
+        message = f"Query vectors of {SMALL} dimensions were left out in the shared 'second': its index has {LARGE}."
+        told = warning_json("query_dimensions_mismatch", message)
         assert models.tenant.admin.post("/v1/search", json=body).json()["warnings"] == [told]
         picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
         body = {"queries": [picture, fresh()], "knowledge_bases": ["second"]}
-        told = "Image queries were left out in the shared 'second': its embedding model takes only texts."
+        message = "Image queries were left out in the shared 'second': its embedding model takes only texts."
+        told = warning_json("image_queries_skipped", message)
         assert models.tenant.admin.post("/v1/search", json=body).json()["warnings"] == [told]
         models.large.fail(503, times=None)
         answer = models.search(fresh(), knowledge_bases=["second"])
         assert answer["warnings"] == [
-            f"The embedding model 'words-{LARGE}' is not answering: only the lexical lane was searched in the shared"
-            " 'second'."
+            warning_json(
+                "embedding_unavailable",
+                f"The embedding model 'words-{LARGE}' is not answering: "
+                "only the lexical lane was searched in the shared 'second'.",
+            )
         ]
     finally:
         operator.admin.delete("/v1/knowledge-bases/second").raise_for_status()
@@ -240,7 +247,9 @@ def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
     models.large.fail(503, times=None)
     queries = [fresh(), {"vector": text_vector("otter", dimensions)}]
     answer = models.tenant.admin.post("/v1/search", json={"queries": queries, "strategy": "dense"}).json()
-    told = f"The embedding model 'words-{LARGE}' is not answering: {searched} in 'default'."
+    told = warning_json(
+        "embedding_unavailable", f"The embedding model 'words-{LARGE}' is not answering: {searched} in 'default'."
+    )
     assert answer["warnings"] == [left_out(dimensions), told]
 
 
@@ -260,7 +269,11 @@ def test_what_the_words_of_a_vector_that_does_not_fit_have_found_is_not_held_aga
 def test_a_picture_is_looked_for_where_the_model_takes_it(models: Models) -> None:
     picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
     answer = models.tenant.admin.post("/v1/search", json={"queries": [picture, "reeds"], "top_k": 3}).json()
-    assert answer["warnings"] == ["Image queries were left out in 'default': its embedding model takes only texts."]
+    assert answer["warnings"] == [
+        warning_json(
+            "image_queries_skipped", "Image queries were left out in 'default': its embedding model takes only texts."
+        )
+    ]
     assert similarities(answer)[MOSS] is not None
     assert (inputs(models.large), sorted(inputs(models.small))) == (["reeds"], ["red", "reeds"])
     body = {"queries": [picture], "knowledge_bases": ["default"]}
@@ -273,7 +286,10 @@ def test_one_model_down_leaves_the_other_in_full(models: Models) -> None:
     answer = models.search(query)
     assert similarities(answer) == {HERON: cosine(query, HERON, LARGE), MOSS: None}
     assert answer["warnings"] == [
-        "The embedding model 'words-24' is not answering: only the lexical lane was searched in 'second'."
+        warning_json(
+            "embedding_unavailable",
+            "The embedding model 'words-24' is not answering: only the lexical lane was searched in 'second'.",
+        )
     ]
 
 
@@ -283,7 +299,12 @@ def test_a_dense_search_goes_on_with_the_model_that_is_left(models: Models) -> N
     answer = models.search(query, strategy="dense")
     assert similarities(answer) == {HERON: cosine(query, HERON, LARGE)}
     assert answer["results"][0]["score"] == answer["results"][0]["similarity"]
-    assert answer["warnings"] == ["The embedding model 'words-24' is not answering: nothing was searched in 'second'."]
+    assert answer["warnings"] == [
+        warning_json(
+            "embedding_unavailable",
+            "The embedding model 'words-24' is not answering: nothing was searched in 'second'.",
+        )
+    ]
     models.large.fail(503, times=None)
     problem(
         models.tenant.admin.post("/v1/search", json={"query": fresh(), "strategy": "dense"}), 503, "search_unavailable"
@@ -295,8 +316,9 @@ def test_similarities_of_one_model_may_be_missing(models: Models) -> None:
     query = fresh()
     answer = models.search(query, strategy="lexical", score_threshold=-1.0)
     assert similarities(answer) == {HERON: None, MOSS: cosine(query, MOSS, SMALL)}
-    assert answer["warnings"][0] == (
-        "The embedding model 'words-64' is not answering: similarities are not known in 'default'."
+    assert answer["warnings"][0] == warning_json(
+        "embedding_unavailable",
+        "The embedding model 'words-64' is not answering: similarities are not known in 'default'.",
     )
 
 
@@ -383,7 +405,9 @@ def test_another_default_leaves_every_knowledge_base_its_model(
         assert left.admin.get("/v1/knowledge-bases/default").json()["index"]["problem"] == reason
         answer = left.admin.post("/v1/search", json={"query": HERON}).json()
         assert similarities(answer) == {HERON: None, MOSS: None, OTTER: cosine(HERON, OTTER, SMALL)}
-        assert answer["warnings"] == [f"{reason} Its dense lane was left out."]
+        assert answer["warnings"] == [
+            warning_json("embedding_model_mismatch", f"{reason} Its dense lane was left out.")
+        ]
         body = {"text": OTTER, "knowledge_base": "default"}
         problem(left.admin.post("/v1/preview", json=body), 409, "index_mismatch")
         problem(left.admin.post("/v1/knowledge-bases/default/documents", json={"text": OTTER}), 409, "index_mismatch")

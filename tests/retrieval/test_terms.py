@@ -6,7 +6,7 @@ from uuid import UUID
 
 from app.lexical.languages import tokenize_query
 from app.lexical.weights import compute_query_terms, compute_salt
-from app.retrieval.retrievers.terms import MAX_TERMS, TOO_MANY_TERMS, IndexLanguages, analyze_queries
+from app.retrieval.retrievers.terms import MAX_TERMS, QUERY_TERMS_TRUNCATED, IndexLanguages, analyze_queries
 from app.retrieval.search_run import SearchRun
 
 PLACES = [
@@ -40,7 +40,7 @@ def test_of_too_many_the_last_are_asked_for_and_that_is_told() -> None:
     texts = [chinese(32_000, seed) for seed in range(4)]
     found = asyncio.run(analyze_queries(texts, PLACES, course))
     assert MAX_TERMS * 0.99 < sum(len(terms.ids) for terms in found) <= MAX_TERMS
-    assert course.warnings == [TOO_MANY_TERMS]
+    assert course.warnings == [QUERY_TERMS_TRUNCATED]
     whole, keys = compute_query_terms(tokenize_query(["english"], texts[0]), compute_salt(PLACES[0].index_id))
     size = len(found[0].ids)
     assert (found[0].ids, found[0].keys) == (whole[-size:], keys[-size:])

@@ -15,6 +15,7 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.transformers import TRANSFORMERS, resolve_steps, resolve_stored_steps
 from app.retrieval.transformers.transformer import MAX_CALLS, TransformContext, TransformResult
 from app.retrieval.types import Message, NamedTransformer, Query, Reformulation
+from app.warnings import ServiceWarning
 from harness.protocol_servers.chat import ChatServer, Failing, Talk
 
 TALK = [
@@ -87,7 +88,7 @@ async def chat_at(server: ChatServer) -> AsyncIterator[OpenAIChat]:
 
 async def transform(
     wished: NamedTransformer, server: ChatServer | None = None, *, seconds: float = 30, **given: Any
-) -> tuple[TransformResult, list[str]]:
+) -> tuple[TransformResult, list[ServiceWarning]]:
     """What comes of it, and what the caller is told."""
     (step,) = resolve_steps([wished], loc=())
     context = replace(CONTEXT, name=step.transformer.name, search_run=SearchRun.from_timeout(seconds), **given)
@@ -132,13 +133,17 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
         (
             {"analysis": 7},
             Reformulation("price of vans", "", [0, 1, 2]),
-            ["The chat model could not answer: reformulate did what it can without."],
+            [
+                ServiceWarning(
+                    "chat_model_unavailable", "The chat model could not answer: reformulate did what it can without."
+                )
+            ],
         ),
     ],
     ids=["understood", "not understood"],
 )
 async def test_what_matters_is_asked_for_beside_the_query(
-    server: ChatServer, analysis: Any, expected: Reformulation, told: list[str]
+    server: ChatServer, analysis: Any, expected: Reformulation, told: list[ServiceWarning]
 ) -> None:
     query = {"query": "price of vans"}
     server.reply = lambda talk: json.dumps(analysis if "indices_of_related_messages" in tells(talk) else query)
@@ -215,8 +220,11 @@ async def test_no_more_queries_than_there_may_be(
     rewritten, remarks = await transform(name, server, queries=asked, max_queries=most)
     assert (rewritten.queries[:count], len(rewritten.queries)) == (asked, expected)
     assert len(server.talks) == min(-(-(most - count) // 3), count, MAX_CALLS)
-    cut = f"At most {most} queries may come of {name}: the others were left out."
-    left = f"{name} was done for the first {len(server.talks)} of {count} queries: more would be too many."
+    cut = ServiceWarning("query_limit_reached", f"At most {most} queries may come of {name}: the others were left out.")
+    left = ServiceWarning(
+        "query_limit_reached",
+        f"{name} was done for the first {len(server.talks)} of {count} queries: more would be too many.",
+    )
     assert remarks == ([] if count * 4 <= most else [left] if (most - count) % 3 == 0 else [cut])
 
 
@@ -231,7 +239,11 @@ async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> No
     server.reset()
     rewritten, remarks = await transform("retrieval_rewrite", server, preview_search=finds_nothing_in_time)
     assert (list(rewritten.queries), server.talks) == (CONTEXT.queries, [])
-    assert remarks == ["The first search could not be made in time: retrieval_rewrite was left out."]
+    assert remarks == [
+        ServiceWarning(
+            "transformer_skipped", "The first search could not be made in time: retrieval_rewrite was left out."
+        )
+    ]
 
 
 async def test_no_first_search_is_made_for_no_model() -> None:
@@ -240,14 +252,18 @@ async def test_no_first_search_is_made_for_no_model() -> None:
 
     rewritten, remarks = await transform("retrieval_rewrite", preview_search=fails)
     assert list(rewritten.queries) == CONTEXT.queries
-    assert remarks == ["No chat model is configured: retrieval_rewrite did what it can without."]
+    assert remarks == [
+        ServiceWarning(
+            "chat_model_not_configured", "No chat model is configured: retrieval_rewrite did what it can without."
+        )
+    ]
 
 
 async def test_where_there_is_no_room_the_caller_is_told(server: ChatServer) -> None:
     asked = [str(number) for number in range(16)]
     rewritten, remarks = await transform("hyde", server, queries=asked)
     assert (list(rewritten.queries), server.talks) == (asked, [])
-    assert remarks == ["There are 16 queries already: hyde added none."]
+    assert remarks == [ServiceWarning("query_limit_reached", "There are 16 queries already: hyde added none.")]
 
 
 async def test_the_knowledge_bases_prompt_is_an_instruction(server: ChatServer) -> None:
@@ -259,7 +275,7 @@ async def test_the_knowledge_bases_prompt_is_an_instruction(server: ChatServer) 
     assert material(talk) == {"query": "q"}
     rewritten, remarks = await transform("prompt_rewrite", server)
     assert (list(rewritten.queries), len(server.talks)) == (CONTEXT.queries, 1)
-    assert "rewrite_prompt" in remarks[0]
+    assert [remark.code for remark in remarks] == ["rewrite_prompt_missing"]
 
 
 async def test_the_language_of_what_is_searched_is_told(server: ChatServer) -> None:
@@ -278,7 +294,9 @@ WITHOUT = {"keywords": ["long leave"], "prompt_rewrite": CONTEXT.queries}
 async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
     rewritten, remarks = await transform(name, messages=TALK, prompt="Be brief.")
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
-    assert remarks == [f"No chat model is configured: {name} did what it can without."]
+    assert remarks == [
+        ServiceWarning("chat_model_not_configured", f"No chat model is configured: {name} did what it can without.")
+    ]
 
 
 @pytest.mark.parametrize("how", [500, 400, "garbage", "empty", "refusal", "not_json", "break_off"], ids=str)
@@ -289,7 +307,9 @@ async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how:
         name, server, messages=TALK, prompt="Be brief.", seconds=5, preview_search=finds
     )
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
-    assert remarks == [f"The chat model could not answer: {name} did what it can without."]
+    assert remarks == [
+        ServiceWarning("chat_model_unavailable", f"The chat model could not answer: {name} did what it can without.")
+    ]
 
 
 async def test_an_answer_of_another_shape_is_none(server: ChatServer) -> None:
@@ -303,7 +323,9 @@ async def test_an_answer_of_another_shape_is_none(server: ChatServer) -> None:
 async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> None:
     rewritten, remarks = await transform("hyde", server, seconds=0)
     assert (list(rewritten.queries), server.talks) == (CONTEXT.queries, [])
-    assert remarks == ["There was no time left for the chat model: hyde did what it can without."]
+    assert remarks == [
+        ServiceWarning("chat_model_skipped", "There was no time left for the chat model: hyde did what it can without.")
+    ]
 
 
 def test_those_that_fan_out_come_last() -> None:
@@ -312,7 +334,7 @@ def test_those_that_fan_out_come_last() -> None:
 
 
 async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
-    async def made(*wished: NamedTransformer) -> tuple[list[str], list[str]]:
+    async def made(*wished: NamedTransformer) -> tuple[list[str], list[ServiceWarning]]:
         course = SearchRun.from_timeout(30)
         async with chat_at(server) as chat:
             rewriting = QueryTransformer(chat, course, ground, None, uses_default_transformers=False)
@@ -329,7 +351,9 @@ async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
     assert await made("multi_query", "decompose") == ([*whole, *(one + end for one in whole for end in "XYZ")], [])
     cut, remarks = await made(("multi_query", {"num_queries": 5}), "decompose")
     assert (cut[:6], len(cut)) == (["q", "qa", "qb", "qc", "qd", "qe"], 16)
-    assert remarks == ["At most 16 queries may come of decompose: the others were left out."]
+    assert remarks == [
+        ServiceWarning("query_limit_reached", "At most 16 queries may come of decompose: the others were left out.")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -361,10 +385,18 @@ def test_a_kept_one_that_has_gone_is_left_out() -> None:
     (step,) = resolve_stored_steps(stored, course) or []
     assert (step.transformer.name, step.options.model_dump()) == ("hyde", {"n_hypothetical": 2, "replace": False})
     assert resolve_stored_steps([], course) == []
-    assert ["'gone'" in course.notices[0], "'keywords'" in course.notices[1], len(course.notices)] == [True, True, 2]
+    assert ["'gone'" in course.notices[0].message, "'keywords'" in course.notices[1].message, len(course.notices)] == [
+        True,
+        True,
+        2,
+    ]
 
 
 def test_where_all_have_gone_it_is_as_if_none_had_been_named() -> None:
     course = SearchRun.from_timeout(1)
     assert resolve_stored_steps([{"name": "gone", "options": {}}], course, owner="agent") is None
-    assert course.notices == ["The transformer 'gone' of the agent was left out: it has changed or gone."]
+    assert course.notices == [
+        ServiceWarning(
+            "transformer_unavailable", "The transformer 'gone' of the agent was left out: it has changed or gone."
+        )
+    ]

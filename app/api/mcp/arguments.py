@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.api.http.request_models import STORABLE, RequestModel
+from app.api.http.warning_schema import WarningOut
 
 QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
 Name = Annotated[str, StringConstraints(max_length=512), STORABLE]
@@ -104,7 +105,7 @@ class KnowledgeSearchOut(BaseModel):
     """Of ``search_knowledge``, best first."""
 
     results: list[RetrievedChunkOut]
-    warnings: list[str]
+    warnings: list[WarningOut]
 
 
 class KnowledgeBaseSummaryOut(BaseModel):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from app.api.dependencies import PageParams, encode_cursor
 from app.api.http.problems import format_validation_errors
+from app.api.http.warning_schema import to_warnings_out
 from app.api.mcp.arguments import (
     CitedDocumentOut,
     DocumentHitOut,
@@ -130,7 +131,7 @@ async def search_knowledge(tenant: TenantServices, arguments: KnowledgeSearchArg
     )
     result = await _search(tenant, request)
     chunks = [_to_retrieved_chunk_out(hit) for hit in result.hits]
-    return ToolResult(KnowledgeSearchOut(results=chunks, warnings=list(result.warnings)), result.timings_ms)
+    return ToolResult(KnowledgeSearchOut(results=chunks, warnings=to_warnings_out(result.warnings)), result.timings_ms)
 
 
 async def list_knowledge_bases(tenant: TenantServices, arguments: KnowledgeBaseListArguments) -> ToolResult:

@@ -11,6 +11,7 @@ from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResou
 from app.api.http.large_responses import create_hits_response
 from app.api.http.request_models import STORABLE
 from app.api.http.search_quota import search_with_quota, to_public_scores
+from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.openai.errors import ERROR_RESPONSES
 from app.api.openai.filters import VectorStoreFilter, translate_filter
 from app.api.openai.schemas import OpenAiRequestModel
@@ -123,7 +124,7 @@ class VectorStoreSearchOut(BaseModel):
     data: list[VectorStoreSearchResultOut]
     has_more: Literal[False] = False
     next_page: None = None
-    warnings: list[str]
+    warnings: list[WarningOut]
 
 
 def _to_result_out(hit: Hit, name: str, score: float) -> VectorStoreSearchResultOut:
@@ -154,7 +155,7 @@ async def search_vector_store(
         if result.hits
         else {}
     )
-    out = VectorStoreSearchOut(search_query=list(result.queries), data=[], warnings=list(result.warnings))
+    out = VectorStoreSearchOut(search_query=list(result.queries), data=[], warnings=to_warnings_out(result.warnings))
     scored = zip(result.hits, to_public_scores(result.hits), strict=True)
     results = ((hit, partial(_to_result_out, hit, names[hit.document.id], score)) for hit, score in scored)
     return await create_hits_response(out, "data", results, response)

@@ -38,7 +38,7 @@ def search(
         print_json(response)
         return
     for warning in response["warnings"]:
-        typer.echo(f"carrel: {warning}", err=True)
+        typer.echo(f"carrel: {warning['message']}", err=True)
     if not response["results"]:
         typer.echo("Nothing found.")
         return

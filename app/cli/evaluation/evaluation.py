@@ -93,7 +93,7 @@ class Evaluation:
             raise NoQueryAnswered(f"setting {config.name}: no query was answered: {problems.most_common(1)[0][0]}")
         scores = score_documents(self.measures, queries, results)
         excerpt_scores, unlocated = score_excerpts(self.measures, queries, results, texts)
-        warnings = Counter(warning for result in results.values() for warning in result.warnings)
+        warnings = Counter(code for result in results.values() for code in result.warning_codes)
         by_label = {**scores, **excerpt_scores}
         ordered = {measure.label: by_label[measure.label] for measure in self.measures}
         return ConfigResult(config, ordered, problems, warnings, unlocated, tuple(self._list_remarks(config, results)))

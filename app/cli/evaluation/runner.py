@@ -54,7 +54,7 @@ class QueryResult:
 
     documents: tuple[str, ...] = ()
     chunks: tuple[RetrievedChunk, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warning_codes: tuple[str, ...] = ()
     problem: str | None = None
 
 
@@ -168,7 +168,7 @@ def run_queries(
         return query.id, QueryResult(
             documents=tuple(dict.fromkeys(names)),
             chunks=tuple(to_chunk(name, result) for name, result in first_results),
-            warnings=tuple(reply["warnings"]),
+            warning_codes=tuple(dict.fromkeys(warning["code"] for warning in reply["warnings"])),
         )
 
     yield from map_concurrently(run_query, queries, concurrency=concurrency)

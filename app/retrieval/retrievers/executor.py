@@ -22,8 +22,15 @@ from app.retrieval.fusion.merge_sources import apply_weight, deduplicate_hits
 from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
 from app.retrieval.retrievers.ranking import RankedKeys, Ranking, may_have_more, split_with_ties
 from app.retrieval.retrievers.similarity import fill_missing_similarities
-from app.retrieval.search_run import NO_EXTRA_QUERIES, RESULTS_MAY_BE_INCOMPLETE, SearchRun, get_failure_reason
+from app.retrieval.search_run import (
+    EXTRA_QUERIES_SKIPPED,
+    RESULTS_MAY_BE_INCOMPLETE,
+    THRESHOLD_NOT_APPLIED,
+    SearchRun,
+    get_failure_reason,
+)
 from app.retrieval.types import ChunkKey, Expansion, Hit, IndexRef, RetrieverName, SearchUnavailable, get_sort_key
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -36,6 +43,7 @@ MERGE_BATCH_SIZE = 50
 MAX_INLINE_LISTS = 100
 # SQLSTATE of a statement that has used up its time.
 QUERY_CANCELED = "57014"
+VECTORS_NOT_RETURNED = ServiceWarning(WarningCode.VECTORS_NOT_RETURNED, "The vectors could not be read.")
 
 RankFunction = Callable[[Sequence[RetrieverHits]], Ranking]
 
@@ -228,7 +236,7 @@ class HybridRetriever:
         if not extra_positions:
             return calls
         self.search_run.degrade("extra_queries", "retrievers")
-        self.search_run.add_notice(NO_EXTRA_QUERIES)
+        self.search_run.add_notice(EXTRA_QUERIES_SKIPPED)
         return [
             replace(call, vector=None, term_ids=(), keys=()) if position in extra_positions else call
             for position, call in enumerate(calls)
@@ -252,7 +260,8 @@ class HybridRetriever:
                 answered.append(retriever)
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.retriever_failed", retriever=retriever, error=exc)
-                self.search_run.warn(f"The {retriever} lane could not answer.")
+                message = f"The {retriever} lane could not answer."
+                self.search_run.warn(ServiceWarning(WarningCode.RETRIEVER_UNAVAILABLE, message))
                 self.search_run.degrade(retriever, get_failure_reason(exc))
         if not answered:
             raise SearchUnavailable
@@ -352,7 +361,7 @@ class HybridRetriever:
         if not self.return_vectors or not hits:
             return hits
         if not dense:
-            self.search_run.warn("The vectors could not be read.")
+            self.search_run.warn(VECTORS_NOT_RETURNED)
             self.search_run.degrade("vectors", "dense")
             return hits
         with self.search_run.time_step("vectors"):
@@ -380,7 +389,7 @@ class HybridRetriever:
         others = [key for key, _ in ranking.ranked_keys if key not in above_threshold]
         await fill_missing_similarities(repository, ranking, others, self._get_tenant_ids(others))
         if any(key not in similarity for key in others):
-            self.search_run.warn("score_threshold was not applied where no similarity is known.")
+            self.search_run.warn(THRESHOLD_NOT_APPLIED)
         # Rounded as callers see it: a similarity that was shown lets its own result through.
         return [
             (key, score)

@@ -9,14 +9,16 @@ from uuid import UUID
 from app.lexical.languages import tokenize_query
 from app.lexical.weights import compute_query_keys, compute_query_term_ids, compute_salt
 from app.retrieval.search_run import SearchRun
+from app.warnings import ServiceWarning, WarningCode
 
 # Of one search, in all knowledge bases together: to send them takes a tenth of a second, in which nobody else is
 # answered, and to look for them half of one. The longest query, without a word twice, is asked whole in six.
 MAX_TERMS = 200_000
 # A character takes a microsecond to analyse: of more than so many everybody else would have to wait.
 MAX_INLINE_CHARACTERS = 5_000
-TOO_MANY_TERMS = (
-    f"Together the queries ask for more than {MAX_TERMS:,} words: only the last words of each were searched for."
+QUERY_TERMS_TRUNCATED = ServiceWarning(
+    WarningCode.QUERY_TERMS_TRUNCATED,
+    f"Together the queries ask for more than {MAX_TERMS:,} words: only the last words of each were searched for.",
 )
 
 
@@ -55,7 +57,7 @@ def _analyze_queries(texts: Sequence[str], indexes: Sequence[IndexLanguages], se
     }
     requested = [(ids[text, tuple(index.languages)], index) for text, index in product(texts, indexes)]
     if sum(len(term_ids) for term_ids, _ in requested) > MAX_TERMS:
-        search_run.warn(TOO_MANY_TERMS)
+        search_run.warn(QUERY_TERMS_TRUNCATED)
         max_query_terms = max(1, MAX_TERMS // len(requested))
         requested = [(term_ids[-max_query_terms:], index) for term_ids, index in requested]  # what is asked stands last
     return [

@@ -31,15 +31,20 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies.strategy import SearchTarget
 from app.retrieval.targets import build_targets
 from app.retrieval.types import Query, SearchRequest
+from app.warnings import ServiceWarning, WarningCode
 
 # Knowledge bases that one search reads and searches at most, if it does not name them; of more than MAX_EMPTY the empty
 # ones are left out.
 MAX_KNOWLEDGE_BASES, MAX_EMPTY_KNOWLEDGE_BASES = 200, 20
-TOO_MANY_KNOWLEDGE_BASES = (
+KNOWLEDGE_BASE_LIMIT_REACHED = ServiceWarning(
+    WarningCode.KNOWLEDGE_BASE_LIMIT_REACHED,
     f"Only {MAX_KNOWLEDGE_BASES} knowledge bases were searched, and there are more: "
-    "name those to search, or use routing."
+    "name those to search, or use routing.",
 )
-NOT_CONSIDERED = f"Only {MAX_CONSIDERED} knowledge bases were considered, and there are more: name those to search."
+ROUTING_LIMIT_REACHED = ServiceWarning(
+    WarningCode.ROUTING_LIMIT_REACHED,
+    f"Only {MAX_CONSIDERED} knowledge bases were considered, and there are more: name those to search.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +170,7 @@ class Router:
     ) -> Sequence[KnowledgeBaseView]:
         """Read the chosen knowledge bases; of very many those of which something is known, then those with content."""
         if candidates.candidates.is_incomplete:
-            self.search_run.warn(NOT_CONSIDERED)
+            self.search_run.warn(ROUTING_LIMIT_REACHED)
         ids = candidates.get_ids(chosen)
         if len(ids) <= MAX_EMPTY_KNOWLEDGE_BASES:
             views, _ = await self.knowledge_bases.list_first_accessible(
@@ -186,7 +191,7 @@ class Router:
             )
             views, has_more = sorted([*views, *others], key=lambda view: view.row.name), has_more or left_out
         if has_more:
-            self.search_run.warn(TOO_MANY_KNOWLEDGE_BASES)
+            self.search_run.warn(KNOWLEDGE_BASE_LIMIT_REACHED)
         return views
 
     def _build_route(
@@ -220,7 +225,8 @@ class Router:
         if reason is None:
             return requested.top_n
         if request.routing is not None:
-            self.search_run.add_notice(f"Not routed: {reason}; all knowledge bases were searched.")
+            message = f"Not routed: {reason}; all knowledge bases were searched."
+            self.search_run.add_notice(ServiceWarning(WarningCode.ROUTING_SKIPPED, message))
         return None
 
     async def _load_unrouted(
@@ -234,7 +240,7 @@ class Router:
                 session, max_count=MAX_KNOWLEDGE_BASES, max_with_empty=MAX_EMPTY_KNOWLEDGE_BASES
             )
             if has_more:
-                self.search_run.warn(TOO_MANY_KNOWLEDGE_BASES)
+                self.search_run.warn(KNOWLEDGE_BASE_LIMIT_REACHED)
             return views
         cached = self.profile_cache.get(self.db.tenant_id)
         if cached is not None and len(cached.candidates.items) > top_n:
@@ -263,9 +269,10 @@ class Router:
                 vectors = await self.query_embedder.embed(embedder, text_queries, required=True)
         except (EmbeddingUnavailable, DailyTokenLimitReached):
             name = embedder.identity.model
-            self.search_run.add_notice(
+            message = (
                 f"Not routed: the embedding model {name!r} is not answering; all of its knowledge bases were searched."
             )
+            self.search_run.add_notice(ServiceWarning(WarningCode.ROUTING_SKIPPED, message))
             return []
         size = embedder.identity.dimensions
         return [vector for vector in vectors if vector is not None and len(vector) == size]

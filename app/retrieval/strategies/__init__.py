@@ -14,6 +14,7 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies import dense, graph_rag, hybrid, hyde, lexical, multi_query
 from app.retrieval.strategies.plugin_strategy import wrap_plugin_strategy
 from app.retrieval.strategies.strategy import Strategy
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -44,9 +45,10 @@ def resolve_stored_strategy(name: str, search_run: SearchRun) -> Strategy[Any]:
     installed = load_strategies()
     if name not in installed:
         logger.warning("search.strategy_unknown", strategy=name)
-        search_run.add_notice(
+        message = (
             f"The strategy {name!r} of the knowledge base is not there any more: it was searched as {DEFAULT_STRATEGY}."
         )
+        search_run.add_notice(ServiceWarning(WarningCode.STRATEGY_UNAVAILABLE, message))
     return installed.get(name, installed[DEFAULT_STRATEGY])
 
 
@@ -66,8 +68,7 @@ def resolve_stored_options(
         parse_strategy_options(strategy, stored, loc=())
     except InvalidInputError:
         logger.warning("search.strategy_options_unknown", strategy=strategy.name)
-        search_run.add_notice(
-            f"The knowledge base's options of {strategy.name!r} were left out: the strategy has others now."
-        )
+        message = f"The knowledge base's options of {strategy.name!r} were left out: the strategy has others now."
+        search_run.add_notice(ServiceWarning(WarningCode.STRATEGY_OPTIONS_IGNORED, message))
         return {}
     return stored

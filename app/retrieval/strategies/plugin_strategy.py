@@ -17,6 +17,7 @@ from app.retrieval.search_run import get_failure_reason
 from app.retrieval.strategies import hybrid
 from app.retrieval.strategies.strategy import SearchContext, Strategy
 from app.retrieval.types import Hit, NamedTransformer
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -43,7 +44,8 @@ def _guard_run(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], 
         except Exception as exc:  # what a stranger's module may raise; what hybrid cannot mend, it raises again
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
             context.search_run.degrade("strategy", get_failure_reason(exc))
-        context.search_run.add_notice(f"The strategy {strategy.name!r} failed: it was searched as hybrid.")
+        message = f"The strategy {strategy.name!r} failed: it was searched as hybrid."
+        context.search_run.add_notice(ServiceWarning(WarningCode.STRATEGY_FAILED, message))
         return await hybrid.run(context, hybrid.HybridOptions.model_validate({}))
 
     return run

@@ -19,6 +19,7 @@ from app.retrieval.retrievers.ranking import ModelQueryVectors, RankedKeys, Rank
 from app.retrieval.retrievers.terms import NO_TERMS, IndexLanguages, Terms, analyze_queries
 from app.retrieval.search_run import SearchRun, gather
 from app.retrieval.types import Hit, IndexRef, NamedTransformer, Query
+from app.warnings import ServiceWarning, WarningCode
 
 LEXICAL_ONLY = "only the lexical lane was searched"
 TEXT_LEXICAL_ONLY = "words were looked for in the lexical lane alone"
@@ -27,7 +28,9 @@ UNCACHED_TEXT_LEXICAL_ONLY = "words without a kept vector were looked for in the
 AVAILABLE_VECTORS_ONLY = "only what has a kept or a given vector was searched for"
 NO_SIMILARITIES = "similarities are not known"
 NOTHING_SEARCHED = "nothing was searched"
-NO_QUERY_TERMS = "The queries have no words to look for: stop words, signs and symbols are none."
+QUERY_TERMS_MISSING = ServiceWarning(
+    WarningCode.QUERY_TERMS_MISSING, "The queries have no words to look for: stop words, signs and symbols are none."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,7 @@ class SearchContext:
             # No vector, and no word to look for: that nothing was found says nothing.
             raise self.query_embedder.build_unsearchable_error(self.queries)
         if self.queries and any(target.kb.languages for target in self.targets):  # without, nothing is there
-            self.search_run.add_notice(NO_QUERY_TERMS)
+            self.search_run.add_notice(QUERY_TERMS_MISSING)
 
     async def _embed_queries(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
         """Return the vectors of the queries for each target. All models are called at the same time, each once.

@@ -25,6 +25,7 @@ from app.retrieval.transformers import (
 from app.retrieval.transformers.plugin_transformer import wrap_plugin_transformer
 from app.retrieval.transformers.transformer import Transformer
 from app.retrieval.types import NamedTransformer
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 DEFAULT_TRANSFORMER = "reformulate"
@@ -68,9 +69,8 @@ def resolve_stored_steps(
             steps.append(_resolve_step((entry["name"], entry["options"]), ()))
         except InvalidInputError:
             logger.warning("search.transformer_unknown", transformer=entry["name"], owner=owner)
-            search_run.add_notice(
-                f"The transformer {entry['name']!r} of the {owner} was left out: it has changed or gone."
-            )
+            message = f"The transformer {entry['name']!r} of the {owner} was left out: it has changed or gone."
+            search_run.add_notice(ServiceWarning(WarningCode.TRANSFORMER_UNAVAILABLE, message))
     return _sort_steps(steps) if steps or not stored else None
 
 

@@ -14,6 +14,7 @@ from app.retrieval import time_budget
 from app.retrieval.search_run import get_failure_reason
 from app.retrieval.transformers.transformer import TransformContext, Transformer, TransformResult, normalize_queries
 from app.retrieval.types import Reformulation
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -38,7 +39,8 @@ def _guard_run(transformer: Transformer[Any]) -> Callable[[TransformContext, Bas
         except Exception as exc:  # what a stranger's module may raise
             logger.warning("search.transformer_failed", transformer=transformer.name, error=exc)
             context.search_run.degrade(context.degradable_step, get_failure_reason(exc))
-        context.search_run.add_notice(f"The transformer {transformer.name!r} failed: it was left out.")
+        message = f"The transformer {transformer.name!r} failed: it was left out."
+        context.search_run.add_notice(ServiceWarning(WarningCode.TRANSFORMER_FAILED, message))
         return TransformResult(context.queries)
 
     return run

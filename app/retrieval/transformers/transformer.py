@@ -15,6 +15,7 @@ from app.retrieval.conversation import truncate_query
 from app.retrieval.search_run import SearchRun, gather
 from app.retrieval.transformers.prompt_format import build_prompt
 from app.retrieval.types import DegradableStep, Message, Reformulation
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
@@ -112,19 +113,20 @@ class TransformContext:
         except ChatUnavailable as exc:
             logger.warning("search.rewrite_failed", transformer=self.name, reason=exc.reason)
             self.search_run.degrade(self.degradable_step, exc.reason)
-            self.search_run.add_notice(f"The chat model could not answer: {self.name} did what it can without.")
+            message = f"The chat model could not answer: {self.name} did what it can without."
+            self.search_run.add_notice(ServiceWarning(WarningCode.CHAT_MODEL_UNAVAILABLE, message))
             return None
         return answer.value
 
     def _get_chat_model(self) -> ChatModel | None:
         """Return the chat model; if there is none or no time for it, add a notice and return None."""
         if self.chat is None:
-            self.search_run.add_notice(f"No chat model is configured: {self.name} did what it can without.")
+            message = f"No chat model is configured: {self.name} did what it can without."
+            self.search_run.add_notice(ServiceWarning(WarningCode.CHAT_MODEL_NOT_CONFIGURED, message))
         elif self.search_run.remaining_seconds < time_budget.MIN_REWRITE_SECONDS:
             self.search_run.degrade(self.degradable_step, "no_time")
-            self.search_run.add_notice(
-                f"There was no time left for the chat model: {self.name} did what it can without."
-            )
+            message = f"There was no time left for the chat model: {self.name} did what it can without."
+            self.search_run.add_notice(ServiceWarning(WarningCode.CHAT_MODEL_SKIPPED, message))
             return None
         return self.chat
 
@@ -151,7 +153,8 @@ class TransformContext:
         )
         if chunks is None:
             self.search_run.degrade(self.degradable_step, "preview_search")
-            self.search_run.add_notice(f"The first search could not be made in time: {self.name} was left out.")
+            message = f"The first search could not be made in time: {self.name} was left out."
+            self.search_run.add_notice(ServiceWarning(WarningCode.TRANSFORMER_SKIPPED, message))
         return chunks
 
     async def generate_texts(
@@ -202,7 +205,7 @@ class TransformContext:
         """
         capacity = self.max_queries - len(self.queries)
         if capacity < 1:
-            self.search_run.add_notice(f"There are {len(self.queries)} queries already: {self.name} added none.")
+            self._report_query_limit(f"There are {len(self.queries)} queries already: {self.name} added none.")
             return list(self.queries)
         generated = await self.generate_texts(
             task, max_texts=max_per_query, max_calls=-(-capacity // max_per_query), max_tokens=max_tokens
@@ -211,14 +214,17 @@ class TransformContext:
         queries = list(dict.fromkeys([*originals, *(text for texts in generated.values() for text in texts)]))
         expanded_count, query_count = len(generated), len(set(self.queries))
         if len(queries) > self.max_queries:
-            self.search_run.add_notice(
+            self._report_query_limit(
                 f"At most {self.max_queries} queries may come of {self.name}: the others were left out."
             )
         elif expanded_count < query_count and any(generated.values()):
-            self.search_run.add_notice(
+            self._report_query_limit(
                 f"{self.name} was done for the first {expanded_count} of {query_count} queries: more would be too many."
             )
         return queries[: self.max_queries]
+
+    def _report_query_limit(self, message: str) -> None:
+        self.search_run.add_notice(ServiceWarning(WarningCode.QUERY_LIMIT_REACHED, message))
 
     async def rewrite_each(
         self, task: str, *, max_tokens: int = MAX_TOKENS, extra_material: Mapping[str, Any] = NO_MATERIAL

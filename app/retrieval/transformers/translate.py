@@ -1,15 +1,19 @@
 """Queries in the language of what is searched."""
 
 from app.retrieval.transformers.transformer import NoTransformerOptions, TransformContext, Transformer, TransformResult
+from app.warnings import ServiceWarning, WarningCode
 
 TASK = """translate `query` to the language {language}, as somebody would ask it who speaks that language. Names, \
 identifiers, numbers and quoted words stay. What is in that language already stays as it is."""
+TRANSLATION_SKIPPED = ServiceWarning(
+    WarningCode.TRANSLATION_SKIPPED, "What is searched is not in one language: the queries were not translated."
+)
 
 
 async def run(context: TransformContext, _options: NoTransformerOptions) -> TransformResult:
     """As they are, and the caller is told, where that is not one language."""
     if len(context.languages) != 1:
-        context.search_run.add_notice("What is searched is not in one language: the queries were not translated.")
+        context.search_run.add_notice(TRANSLATION_SKIPPED)
         return TransformResult(context.queries)
     return TransformResult(await context.rewrite_each(TASK.format(language=context.languages[0])))
 

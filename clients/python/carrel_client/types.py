@@ -80,6 +80,13 @@ class Result(TypedDict):
     citation: str
 
 
+class ServiceWarning(TypedDict):
+    """Something that was left out or done otherwise: a stable code for programs and one sentence for people."""
+
+    code: str
+    message: str
+
+
 class Found(TypedDict):
     """Results best first, and how they came about; ``warnings`` say what was left out."""
 
@@ -87,7 +94,7 @@ class Found(TypedDict):
     queries: list[str]
     strategy: str
     degraded: list[dict[str, str]]
-    warnings: list[str]
+    warnings: list[ServiceWarning]
     timings_ms: dict[str, float]
 
 
@@ -159,7 +166,7 @@ class Document(TypedDict):
     status: Status
     progress: Progress | None
     error: dict[str, Any] | None
-    warnings: list[str]
+    warnings: list[ServiceWarning]
     chunk_count: int
     page_count: int | None
     language: str | None
@@ -232,7 +239,7 @@ class SqlView(TypedDict):
     state: Literal["preparing", "ready"]
     blocked_reason: str | None
     connection: dict[str, Any]
-    warnings: list[dict[str, str]]
+    warnings: list[ServiceWarning]
     created_at: str
 
 

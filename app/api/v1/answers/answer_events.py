@@ -16,6 +16,7 @@ from app.answering.types import (
     SourcesFound,
     TextDelta,
 )
+from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.search.search_results import (
     ExplanationOut,
     ReformulationOut,
@@ -91,7 +92,7 @@ class AnswerDoneOut(BaseModel):
     """The end; ``abstained`` where nothing relevant was found, so that no model was asked."""
 
     abstained: bool
-    warnings: list[str]
+    warnings: list[WarningOut]
     usage: TokenUsageOut
     timings_ms: dict[str, float]
 
@@ -177,7 +178,7 @@ def _to_citations_out(citations: Sequence[Citation]) -> list[AnswerCitationOut]:
 def _to_done_out(event: AnswerFinished) -> AnswerDoneOut:
     return AnswerDoneOut(
         abstained=event.abstained,
-        warnings=list(event.warnings),
+        warnings=to_warnings_out(event.warnings),
         usage=TokenUsageOut(prompt_tokens=event.tokens.prompt, completion_tokens=event.tokens.completion),
         timings_ms=dict(event.timings_ms),
     )

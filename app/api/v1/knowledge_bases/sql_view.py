@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin
 from app.api.http.problems import PROBLEM_RESPONSE
+from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.schemas import StrictRequestModel, Time
 from app.ids import encode_id
 from app.sql_views.types import COLLECTION_PATTERN, CONTENT_KEY_PATTERN, SqlViewDetails
@@ -36,13 +37,6 @@ class ConnectionInfoOut(BaseModel):
     embedding_dimensions: int
 
 
-class SqlViewWarningOut(BaseModel):
-    """What the platform's operator has to know: `embedded_model`, `query_prefix` or `no_tls`."""
-
-    code: str
-    message: str
-
-
 class SqlViewOut(BaseModel):
     """``preparing`` until a job has made the view; ``blocked_reason`` says why no job makes it."""
 
@@ -50,7 +44,7 @@ class SqlViewOut(BaseModel):
     state: Literal["preparing", "ready"]
     blocked_reason: str | None = Field(description="`no_owner`: the workers have no CARREL_ADMIN_DATABASE_URL")
     connection: ConnectionInfoOut
-    warnings: list[SqlViewWarningOut]
+    warnings: list[WarningOut]
     created_at: Time
 
 
@@ -67,7 +61,7 @@ def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
         "state": "ready" if stored.is_ready else "preparing",
         "blocked_reason": stored.blocked_reason,
         "connection": view.connection_info,
-        "warnings": [{"code": warning.code, "message": warning.message} for warning in view.warnings],
+        "warnings": to_warnings_out(view.warnings),
         "created_at": stored.created_at,
     }
 

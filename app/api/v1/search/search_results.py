@@ -7,6 +7,7 @@ from fastapi import Response
 from pydantic import BaseModel, Field
 
 from app.api.http.large_responses import create_hits_response
+from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.documents.chunks import encode_node_path
 from app.api.v1.documents.images import ImageOut, to_image_out
 from app.api.v1.schemas import Time
@@ -175,7 +176,7 @@ class SearchOut(BaseModel):
     queries: list[str]
     strategy: str
     degraded: list[DegradedStepOut]
-    warnings: list[str]
+    warnings: list[WarningOut]
     timings_ms: dict[str, float]
     explain: ExplanationOut | None = Field(None, exclude_if=lambda explain: explain is None)
 
@@ -281,7 +282,7 @@ async def create_search_response(result: SearchResult, response: Response) -> Se
         queries=list(result.queries),
         strategy=result.strategy,
         degraded=[DegradedStepOut(step=step, reason=reason) for step, reason in result.degraded_steps.items()],
-        warnings=list(result.warnings),
+        warnings=to_warnings_out(result.warnings),
         timings_ms=dict(result.timings_ms),
         explain=to_explanation_out(result),
     )
