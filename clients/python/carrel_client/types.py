@@ -80,7 +80,7 @@ class Result(TypedDict):
     citation: str
 
 
-class ServiceWarning(TypedDict):
+class CarrelWarning(TypedDict):
     """Something that was left out or done otherwise: a stable code for programs and one sentence for people."""
 
     code: str
@@ -94,7 +94,7 @@ class Found(TypedDict):
     queries: list[str]
     strategy: str
     degraded: list[dict[str, str]]
-    warnings: list[ServiceWarning]
+    warnings: list[CarrelWarning]
     timings_ms: dict[str, float]
 
 
@@ -166,7 +166,7 @@ class Document(TypedDict):
     status: Status
     progress: Progress | None
     error: dict[str, Any] | None
-    warnings: list[ServiceWarning]
+    warnings: list[CarrelWarning]
     chunk_count: int
     page_count: int | None
     language: str | None
@@ -239,7 +239,7 @@ class SqlView(TypedDict):
     state: Literal["preparing", "ready"]
     blocked_reason: str | None
     connection: dict[str, Any]
-    warnings: list[ServiceWarning]
+    warnings: list[CarrelWarning]
     created_at: str
 
 
