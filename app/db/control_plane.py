@@ -1,4 +1,4 @@
-"""What crosses tenants: the definer functions of the control plane, and nothing else."""
+"""Access across tenants: the definer functions of the control plane, and nothing else."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ from app.db.models.control_plane_rows import (
 from app.db.session import Database
 from app.db.statements import parse_statement
 
-# What is left of a key is told by the database, whose clock decides; subtracted as numbers, for there may be no end.
+# The database computes the remaining lifetime of a key, because its clock decides; as numbers, because a key may have
+# no end.
 _AUTHENTICATE = parse_statement("""
 select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_id,
        coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left,
@@ -33,7 +34,7 @@ select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_
   from find_key(:hash)""")
 _FIND_REJECTED_KEY = parse_statement("select tenant_id, key_id, key_name from find_rejected_key(:hash)")
 _REMOVE_OLD_EVENTS = parse_statement("select remove_old_audit_events(:retention, :limit) removed")
-# A claim that is lost in a crash of Postgres is just claimed again: nobody waits until the disk has it.
+# A claim that is lost in a crash of Postgres is claimed again: the transaction does not wait for the disk.
 _CLAIM_WORK = parse_statement("""
 select j.* from set_config('synchronous_commit', 'off', true),
        claim_work(:worker, :lease, :tenant_concurrency, :idle) j""")
@@ -162,7 +163,7 @@ class ControlPlaneDatabase:
         return [row["code"] for row in rows]
 
     async def find_weakest_confinement(self, *, within: timedelta) -> WorkerConfinement | None:
-        """Return the weakest confinement among workers that have given a sign of life lately, if one has told any."""
+        """Return the weakest confinement that workers with a recent heartbeat have reported, or None."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_WEAKEST_CONFINEMENT, {"within": within})
         return WorkerConfinement(**row) if row else None
@@ -263,6 +264,6 @@ class ControlPlaneDatabase:
         return int(row["milliseconds"])
 
     async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
-        """Give nobody a turn for so long, ten minutes at most."""
+        """Pause all calls to a provider for ``milliseconds``, ten minutes at most."""
         async with self.database.autocommit() as session:
             await session.fetch_rows(_PAUSE_PROVIDER, {"provider": provider, "milliseconds": milliseconds})

@@ -1,4 +1,4 @@
-"""Receipts of deletions: opened by whoever deletes, in the transaction that puts the thing out of reach."""
+"""Receipts of deletions: opened in the transaction that hides the deleted object."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,9 +12,9 @@ DeletionKind = Literal["document", "documents", "knowledge_base", "tenant"]
 
 @dataclass(frozen=True, slots=True)
 class DeletedCounts:
-    """What there was of it: documents, chunks that searches saw, bytes of originals.
+    """The contents of a deleted object: documents, chunks that searches saw, bytes of originals.
 
-    ``kept_files`` are documents of it that were made of a file which stays.
+    ``kept_files`` counts its documents that were made of a file which is not deleted.
     """
 
     documents: int = 0

@@ -1,4 +1,4 @@
-"""What can be seen of a database with the plain role: for whoever looks why something is wrong."""
+"""Diagnostics of a database that need only the plain role, for ``carrel doctor``."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,9 +37,10 @@ _WEAKEST_CONFINEMENT = parse_statement("select level, detail from find_weakest_c
 
 @dataclass(frozen=True, slots=True)
 class DatabaseDiagnostics:
-    """``open_tables`` have rows of tenants and no forced row-level security; nobody uses an invalid index.
+    """Findings about the schema.
 
-    ``open_functions`` are those by which any login, such as that of a SQL view, uses up what all share.
+    ``open_tables`` have rows of tenants and no forced row-level security. No query uses an invalid index. By
+    ``open_functions`` any login, such as that of a SQL view, can use up shared resources.
     """
 
     server: str

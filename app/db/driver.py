@@ -17,7 +17,7 @@ _EXPORT_SNAPSHOT = parse_statement("select pg_export_snapshot()")
 
 
 class StaleCacheError(Exception):
-    """What a transaction was to find unchanged is another by now."""
+    """A knowledge base has changed since it was cached."""
 
 
 class DriverReader:
@@ -27,7 +27,7 @@ class DriverReader:
         self._driver = driver
 
     async def fetch_rows(self, statement: Statement, values: Mapping[str, Any]) -> list[Record]:
-        """What a statement answers. Raises DBAPIError, IntegrityError."""
+        """Return the rows of a statement. Raises DBAPIError, IntegrityError."""
         try:
             records: list[Record] = await self._driver.fetch(statement.sql, *statement.order_arguments(values))
         except (asyncpg.PostgresError, asyncpg.DataError) as exc:
@@ -105,7 +105,7 @@ async def try_begin(
         await driver.execute(begin_sql)
     except CONNECTION_LOST_ERRORS:
         return False
-    except BaseException as exc:  # it may have begun, and nobody would know
+    except BaseException as exc:  # the transaction may have begun
         if getattr(exc, "sqlstate", None) == STALE_CACHE_SQLSTATE:  # it has: that is rolled back as any other
             raise StaleCacheError from None
         driver.terminate()  # a polite end would wait for an answer again

@@ -1,7 +1,7 @@
 """The tables' owner at work: partial indexes that are made, tried, rebuilt and dropped while everything else goes on.
 
 Nothing but this and the migrations uses the owner's URL. CONCURRENTLY runs outside a transaction, so a statement that
-is cut short leaves an invalid index behind: ``is_clean`` finds it.
+is cut short leaves an invalid index behind: ``drop_orphans`` removes it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, KeysView, Sequence
@@ -26,7 +26,7 @@ MAX_DIMENSIONS = 4000
 # to the partition of its dimension, and two to the lexical lane, which has no partitions.
 MAX_INDEXES_PER_PARTITION = 60
 MAX_INDEXES = 100
-# The graph is built several times faster where it fits into memory: about 400 bytes a row beside the vector.
+# The graph is built several times faster if it fits into memory: about 400 bytes a row in addition to the vector.
 ROW_OVERHEAD_BYTES = 400
 MIN_BUILD_MB, MAX_BUILD_MB = 64, 1024
 ORPHAN_LOCK_TIMEOUT_SECONDS = 5
@@ -63,11 +63,11 @@ class VectorIndexSpec:
 
     @property
     def index_names(self) -> KeysView[str]:
-        """Of all that is made for it."""
+        """The names of all indexes of the search index."""
         return self.build_definitions("").keys()
 
     def build_definitions(self, partition: str) -> dict[str, str]:
-        """What is made for it, by name; the vector index first."""
+        """Return the definitions of its indexes by name, the vector index first."""
         suffix = self.index_id.hex
         return {
             f"hnsw_{suffix}": f"{partition} using hnsw ((embedding::halfvec({self.dim})) halfvec_cosine_ops)"
@@ -153,7 +153,7 @@ class OwnerConnection:
         return f"hnsw_{index.index_id.hex}" not in finished_names
 
     async def rebuild(self, index: VectorIndexSpec, *, chunks: int) -> None:
-        """Build its indexes anew; each old one serves until the new one is whole."""
+        """Rebuild its indexes; each old index is used until the new one is complete."""
         await self.drop(await self._fetch_names(_UNFINISHED_INDEXES, index.index_id.hex))
         await self._configure_memory(index, chunks)
         # The dearest last: where another cannot be built, all are begun again.
@@ -289,7 +289,7 @@ with made as ({_VECTOR_INDEXES})
 select i.tenant_id, i.id from search_index i cross join lateral (
   select coalesce(sum(t.chunks), 0) as there, $1 * sqrt(384.0 / i.dim) as wanted,
          coalesce(to_regclass('public.chunk_embedding_' || i.dim), 'public.chunk_embedding_other'::regclass) as place
-    from index_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id) n
+    from lex_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id) n
  where i.state = 'live' and case i.vector_index
    when 'building' then true
    when 'hnsw' then n.there < n.wanted / 2 or i.deleted_chunks > $2::float8 * i.built_chunks

@@ -1,4 +1,4 @@
-"""LISTEN on a connection of its own, for as long as the task runs."""
+"""LISTEN on a separate connection, for as long as the task runs."""
 
 import asyncio
 import hashlib
@@ -33,8 +33,8 @@ async def listen(
 
     ``on_reconnect`` gets the naming of the payloads that follow.
 
-    From ``on_reconnect`` to ``on_disconnect`` there is a connection. Without one nothing is heard, and that one is dead
-    may show late: whoever listens must look from time to time as well.
+    From ``on_reconnect`` to ``on_disconnect`` there is a connection. Without a connection no payload arrives, and a
+    dead connection may show late: a listener must also poll from time to time.
     """
     while True:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):

@@ -1,4 +1,4 @@
-"""A connection of the pool for as long as somebody waits for the database, and its way back when nobody does."""
+"""Connections of the pool: they are returned in the background when their caller has stopped waiting."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import greenlet_spawn
 
-# Of a connection whose answer nobody has waited for.
+# The rollback of a connection whose caller has stopped waiting.
 ROLLBACK_TIMEOUT_SECONDS = 5.0
 ReturningTasks = set[asyncio.Task[None]]
 ReleaseSlot = Callable[[], None]
@@ -21,9 +21,9 @@ ReleaseSlot = Callable[[], None]
 async def acquire_connection(
     engine: AsyncEngine, returning_tasks: ReturningTasks, release_slot: ReleaseSlot
 ) -> AsyncIterator[AsyncConnection]:
-    """Whoever is cancelled, having waited for too long, does not wait for the rollback instead.
+    """Yield a connection of the pool. A caller that is cancelled does not wait for the rollback.
 
-    ``returning_tasks`` holds those that are on their way back; ``release_slot`` is called when the connection is back.
+    ``returning_tasks`` holds the tasks that return connections; ``release_slot`` is called when the connection is back.
     """
     waits = True
     try:
@@ -46,7 +46,7 @@ async def acquire_connection(
 async def acquire_driver_connection(
     engine: AsyncEngine, returning_tasks: ReturningTasks, release_slot: ReleaseSlot
 ) -> AsyncIterator[PoolProxiedConnection]:
-    """For reading alone, and so without a session: whoever has read does not wait for the commit either."""
+    """Yield a connection for reading without a session. The caller does not wait for the commit."""
     waits, commits = True, False
     try:
         pooled = await _get_pooled_connection(engine)
@@ -66,7 +66,7 @@ async def acquire_driver_connection(
 
 
 async def _get_pooled_connection(engine: AsyncEngine) -> PoolProxiedConnection:
-    """What goes wrong is told as where a session is opened. Raises DBAPIError."""
+    """Return a connection of the pool, with errors as those of a session. Raises DBAPIError."""
     try:
         return await engine.raw_connection()
     except engine.dialect.loaded_dbapi.Error as exc:
@@ -85,7 +85,7 @@ def _start_returning(
 
 
 async def _return_connection(pooled: PoolProxiedConnection, *, commits: bool) -> None:
-    """What is not committed is rolled back by the pool."""
+    """Return a connection; the pool rolls back what is not committed."""
     try:
         if commits:
             await finish_or_terminate(pooled.driver_connection, "commit")

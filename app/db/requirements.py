@@ -1,4 +1,4 @@
-"""What a database has to be, to be served from."""
+"""Requirements of a database that the service can use."""
 
 MIN_POSTGRES_VERSION = 160000
 MIN_PGVECTOR_VERSION = [0, 8]
@@ -8,7 +8,7 @@ EARLIER_SCHEMA_MESSAGE = (
 )
 
 # Privileged is also who may `set role` to one that is; asked of pg_roles, because pg_has_role raises for unknown names.
-# What the last revision adds stands for the whole schema, of which the plain role cannot read the version. Schemas of
+# The objects of the last revision represent the whole schema, whose version the plain role cannot read. Schemas of
 # before 0.1.0 have a function that the baseline lacks.
 REQUIREMENTS_QUERY = """
 select current_setting('server_version_num')::int as version, current_user as role,

@@ -45,7 +45,7 @@ SERVER_SETTINGS = {
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
 }
-# Of a pool: so many can have died at once.
+# The maximum number of dead connections that a transaction takes from the pool before it gives up.
 MAX_DEAD_CONNECTIONS = 200
 # How long a transaction waits for a connection, and before that for its tenant's turn.
 POOL_TIMEOUT_SECONDS = 10
@@ -78,9 +78,9 @@ def _to_json(value: Any) -> str:
 
 
 class Session(AsyncSession, DriverReader):
-    """A session of SQLAlchemy's, and beside it the driver's own connection for the statements that run most often.
+    """A session of SQLAlchemy, and the driver's connection for the statements that run most often.
 
-    Both are in the same transaction. What the ORM has not flushed yet, those statements do not see.
+    Both are in the same transaction. Those statements do not see what the ORM has not flushed yet.
     """
 
     def __init__(self, connection: AsyncConnection, driver: asyncpg.Connection) -> None:
@@ -336,7 +336,7 @@ class TenantDatabase:
     def read_transaction(
         self, *, snapshot: bool | str = False, statement_timeout_seconds: float | None = None
     ) -> AbstractAsyncContextManager[DriverReader]:
-        """As ``Database.read_transaction``. Raises DatabaseUnavailable, StaleCacheError."""
+        """Call ``Database.read_transaction`` for this tenant. Raises DatabaseUnavailable, StaleCacheError."""
         return self.database.read_transaction(
             self.tenant_id,
             snapshot=snapshot,

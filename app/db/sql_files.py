@@ -1,8 +1,8 @@
-"""SQL text that migrations run: functions and triggers of ``app/db/sql``, and files beside the migrations.
+"""SQL text that migrations run: functions and triggers of ``app/db/sql``, and files of the migrations.
 
 A file of ``app/db/sql`` holds the newest text. A migration runs the text as it was when the migration was released: a
-later migration that changes or removes the file keeps a copy of the former text in ``former/<its revision>/`` beside
-the migrations, below the same path.
+later migration that changes or removes the file keeps a copy of the former text below ``migrations/``, in
+``former/<its revision>/`` and the same path.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def find_migrations_directory() -> Path:
 
 
 def read_migration_sql(path: str) -> str:
-    """Return the text of a file beside the migrations, for example ``baseline/tables.sql``."""
+    """Return the text of a file below ``migrations/``, for example ``baseline/tables.sql``."""
     return (find_migrations_directory() / path).read_text(encoding="utf-8")
 
 

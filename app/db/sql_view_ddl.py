@@ -16,13 +16,13 @@ from app.logging import get_logger
 logger = get_logger(__name__)
 
 CONNECTION_LIMIT = 10
-# A session can lift every limit of its own. One that runs a statement or keeps a transaction open for longer is ended.
+# A session can lift all its limits. A session with a longer statement or transaction is ended.
 MAX_STATEMENT_SECONDS, MAX_TRANSACTION_SECONDS = 60, 120
-# A transaction locks each object that it drops, and the server has room for so many thousand locks in all.
+# A transaction locks each object that it drops, and the server has room for a few thousand locks.
 UNLINK_BATCH_SIZE = 500
 MAX_TERMINATE_ROUNDS = 5
-# The defaults of the login's sessions. A filtered search goes on in the vector index until it has enough rows; those
-# that look at more than so many give up.
+# The defaults of the login's sessions. A filtered search goes on in the vector index until it has enough rows, or has
+# scanned `hnsw.max_scan_tuples`.
 SESSION_SETTINGS = {
     "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
@@ -38,7 +38,7 @@ VIEW_OWNER = "carrel_publication"
 
 @dataclass(frozen=True, slots=True)
 class SqlViewNames:
-    """Where a publication is: names that say nothing, for every login of the database can read all names."""
+    """The names of a SQL view's objects. They carry no information, because every login can read all names."""
 
     id: UUID
 
@@ -55,7 +55,7 @@ class SqlViewNames:
 
 @dataclass(frozen=True, slots=True)
 class SqlViewManager:
-    """What the owner does for publications."""
+    """Statements of the tables' owner for SQL views."""
 
     connection: OwnerConnection
     database: OwnerDatabase
@@ -232,8 +232,8 @@ def _quote_literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-# The ids stand in it as constants, or the planner would not find the index that was made for these rows; the cast, so
-# that the dimension stands in pg_attribute and the index's expression is met.
+# The ids are constants, or the planner would not find the index of these rows. The cast puts the dimension into
+# pg_attribute and matches the index's expression.
 _CREATE_VIEW = """
 create view {view} as
 select e.chunk_id as id, e.embedding::halfvec({dim}) as vec,

@@ -25,7 +25,7 @@ class Statement:
 
 
 def parse_statement(sql: str) -> Statement:
-    """Of SQL whose parameters are written ``:name``; the server infers their types, so cast where it cannot."""
+    """Parse SQL with parameters of the form ``:name``. The server infers their types; cast where it cannot."""
     positions: dict[str, int] = {}
     numbered_sql = _NAME.sub(lambda match: f"${positions.setdefault(match[1], len(positions) + 1)}", sql)
     return Statement(numbered_sql, tuple(positions))

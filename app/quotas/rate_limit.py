@@ -11,7 +11,7 @@ from app.db.session import Database
 from app.quotas.repository import QuotaRepository
 from app.quotas.types import RateLimitExceeded, RateLimitState
 
-# A bucket holds what comes in so many seconds: that is the longest burst.
+# A bucket holds the rate of this many seconds: the longest burst.
 BURST_SECONDS = 2.0
 # What a process took ahead is lost after this time, and is at most what comes in it: so no process keeps much from
 # the others, and a busy one asks the database four times a second.
@@ -21,7 +21,7 @@ MAX_BUCKETS = 10_000
 
 @dataclass(slots=True)
 class LocalBucket:
-    """What one process has taken of a bucket."""
+    """The part of a bucket that one process has taken."""
 
     remaining: float = 0.0
     expires_at: float = 0.0

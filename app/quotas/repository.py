@@ -18,7 +18,7 @@ _USAGE_FIELDS = ("uploads", "documents", "bytes", "chunks", "searches", "embeddi
 
 @dataclass(frozen=True, slots=True)
 class RateGrant:
-    """What was taken from a bucket, and what it still holds."""
+    """The amount taken from a bucket, and the rest that it holds."""
 
     granted: float
     tokens: float
@@ -26,9 +26,9 @@ class RateGrant:
 
 @dataclass(frozen=True, slots=True)
 class TokensToday:
-    """What was embedded today for a tenant, and of that for a key's line; and the quotas of both as they are now.
+    """Tokens embedded today for a tenant and for a key's lineage, with the current quotas of both.
 
-    ``now`` is the database's time: the day that was looked at is the day of that moment.
+    ``now`` is the database's time, and decides the day.
     """
 
     now: datetime
@@ -59,12 +59,12 @@ class QuotaRepository:
         await self.session.fetch_rows(_LIMIT_JOBS, {"t": self.tenant_id, "most": max_jobs})
 
     async def find_counted_storage(self) -> StorageUsage | None:
-        """What is stored now, this transaction's own part included; None where it is not counted."""
+        """Return the current storage with this transaction's part, or None if it is not counted."""
         row = await self.session.fetch_row(_COUNTED, {"t": self.tenant_id})
         return StorageUsage(**row) if row else None
 
     async def get_storage(self) -> StorageUsage:
-        """The same, looked up where it is not counted."""
+        """Return the current storage, summed up if it is not counted."""
         row = await self.session.fetch_row(_STORED, {"t": self.tenant_id})
         assert row is not None
         return await self.find_counted_storage() or StorageUsage(**row)
@@ -74,7 +74,7 @@ class QuotaRepository:
         await self.session.fetch_rows(_BEGIN_KEY, {"t": self.tenant_id, "key": key_id})
 
     async def find_key_storage(self, key_id: UUID) -> StorageUsage | None:
-        """What is stored of what came by it, this transaction's own part included."""
+        """Return the current storage of a key with this transaction's part."""
         row = await self.session.fetch_row(_COUNTED_BY_KEY, {"t": self.tenant_id, "key": key_id})
         return StorageUsage(**row) if row else None
 
@@ -86,7 +86,7 @@ class QuotaRepository:
         return RateGrant(**row)
 
     async def get_tokens_today(self, key_id: UUID) -> TokensToday:
-        """What was embedded today (UTC)."""
+        """Return the tokens that were embedded today (UTC)."""
         row = await self.session.fetch_row(_TOKENS, {"t": self.tenant_id, "key": key_id})
         assert row is not None
         quotas, key_quotas = Quotas.from_json(row["quotas"]), Quotas.from_json(row["key_quotas"])
@@ -101,12 +101,12 @@ class QuotaRepository:
         await self.session.fetch_rows(_ADD, values)
 
     async def list_usage_by_day(self, begin: date, end: date) -> list[tuple[date, Usage]]:
-        """What was used on each day from ``begin`` to ``end`` on which anything was."""
+        """Return the usage of each day from ``begin`` to ``end`` that has any."""
         rows = await self.session.fetch_rows(_DAYS, {"t": self.tenant_id, "begin": begin, "end": end})
         return [(row["day"], _to_usage(row)) for row in rows]
 
     async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
-        """What each key used in that time, with its name where it is still there; the busiest first."""
+        """Return the usage of each key in that time, with the key's name if it still exists; the busiest first."""
         rows = await self.session.fetch_rows(_KEYS, {"t": self.tenant_id, "begin": begin, "end": end})
         return [(row["key_id"], row["name"], _to_usage(row)) for row in rows]
 
@@ -115,7 +115,7 @@ def _to_usage(row: Record) -> Usage:
     return Usage(**{name: int(row[name]) for name in _USAGE_FIELDS})
 
 
-# The triggers that count share the tenant's row. Whoever has the row alone knows that no writer is under way.
+# The triggers that count share the tenant's row. An exclusive lock of the row means that no writer is active.
 _LOCK = parse_statement("select 1 from tenant where id = :t for update")
 # Files that are no documents yet.
 _FILE_BYTES = "(select coalesce(sum(f.bytes), 0) from openai_file f where f.tenant_id = :t)"

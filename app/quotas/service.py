@@ -1,4 +1,4 @@
-"""What one caller may use, and what was used."""
+"""Quotas and usage of one caller."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -40,7 +40,7 @@ class QuotaService:
 
     @property
     def token_budget(self) -> TokenBudget:
-        """What may be embedded today."""
+        """The token budget of today."""
         return TokenBudget.from_principal(self.db, self.principal)
 
     def count(self, **counts: int) -> None:
@@ -77,7 +77,7 @@ class QuotaService:
     async def check_storage(self, session: Session, *, replaces: bool) -> None:
         """The document that the caller's transaction has written, maybe over another's, fits. Raises QuotaExceeded."""
         tenant_quota_names = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
-        # Whoever replaces a document of another key takes over all of it.
+        # A key that replaces a document of another key takes over all of it.
         key_quota_names = ("documents", "stored_bytes", "chunks")
         await StorageQuota.from_principal(self.principal).check(
             session, dict.fromkeys(tenant_quota_names, 0), key_added=dict.fromkeys(key_quota_names, 0)
@@ -89,7 +89,7 @@ class QuotaService:
         await StorageQuota.from_principal(self.principal).check(session, added, key_added=added)
 
     def get_limits(self) -> dict[str, Any]:
-        """Those that hold for the caller, defaults among them."""
+        """Return the limits that hold for the caller, with defaults."""
         defaults = {
             **ROW_QUOTAS,
             "searches_per_second": self.local_limits.searches_per_second,
@@ -102,7 +102,7 @@ class QuotaService:
         return limits
 
     async def get_usage(self) -> dict[str, int]:
-        """What is used of the limits that run out; nothing is asked where there are none."""
+        """Return the usage of each limit that can be used up; without such limits there is no query."""
         limits = self.get_limits().keys()
         used: dict[str, int] = {}
         if not limits & {"documents", "stored_bytes", "chunks", _DAILY}:
@@ -122,25 +122,25 @@ class QuotaService:
         return {name: value for name, value in used.items() if name in limits}
 
     def _is_key_limit(self, name: str) -> bool:
-        """Whether the key's quota is the one that ``limits`` tells."""
+        """Return whether ``get_limits`` returns the key's quota, not the tenant's."""
         key_limit, tenant_limit = getattr(self.principal.key_quotas, name), getattr(self.principal.quotas, name)
         return key_limit is not None and (tenant_limit is None or key_limit < tenant_limit)
 
     async def get_storage(self) -> StorageUsage:
-        """What the tenant has stored now. Raises ForbiddenError."""
+        """Return the tenant's current storage. Raises ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             return await QuotaRepository(session, self.db.tenant_id).get_storage()
 
     async def list_usage_by_day(self, begin: date, end: date) -> Sequence[tuple[date, Usage]]:
-        """What the tenant used on each day on which it did. Raises ForbiddenError."""
+        """Return the tenant's usage of each day that has any. Raises ForbiddenError."""
         self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:
             return await QuotaRepository(session, self.db.tenant_id).list_usage_by_day(begin, end)
 
     async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
-        """What each of its keys used in that time. Raises ForbiddenError."""
+        """Return the usage of each key in that time. Raises ForbiddenError."""
         self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:

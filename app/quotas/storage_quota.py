@@ -13,7 +13,7 @@ from app.quotas.types import QuotaExceeded, StorageUsage
 
 @dataclass(frozen=True, slots=True)
 class StorageQuota:
-    """What a tenant may store, and of that the key for which a document counts; most have no limit, and ask nothing."""
+    """The storage limits of a tenant and of the key that a document counts for; without a limit there is no query."""
 
     tenant_id: UUID
     quotas: Quotas = UNLIMITED
@@ -30,9 +30,9 @@ class StorageQuota:
         return bool(_get_limits(self.quotas, names) or (self.key_id and _get_limits(self.key_quotas, names)))
 
     async def check(self, session: Session, added: Mapping[str, int], *, key_added: Mapping[str, int]) -> None:
-        """What is there fits with ``added`` that is yet to be added, by the names of quotas. Raises QuotaExceeded.
+        """Check that the storage and ``added``, by the names of quotas, fit. Raises QuotaExceeded.
 
-        Whoever else adds waits, until the transaction ends, for what this one has counted.
+        Other writers wait for this count until the transaction ends.
         """
         repository = QuotaRepository(session, self.tenant_id)
         if _get_limits(self.quotas, added):

@@ -12,9 +12,9 @@ from app.quotas.types import NO_KEY, DailyTokenLimitReached
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """What a tenant and one of its keys may have embedded today (UTC); most have no limit, and are never asked for.
+    """The tokens that a tenant and one of its keys may embed today (UTC); without a limit there is no query.
 
-    What was begun within it is finished: it may end over it by one slice of a document, or one query, a process.
+    Work that began within the budget is finished: each process may exceed it by one slice of a document or one query.
     """
 
     db: TenantDatabase
@@ -33,7 +33,7 @@ class TokenBudget:
             return
         async with self.db.transaction() as session:
             today = await QuotaRepository(session, self.db.tenant_id).get_tokens_today(self.key_id)
-        # As they are by now: who has been given more while a long document was read need not wait until tomorrow.
+        # The current quotas: a quota that was raised during a long document counts at once.
         for quotas, tokens in ((today.quotas, today.tenant_tokens), (today.key_quotas, today.key_tokens)):
             limit = quotas.embedding_tokens_per_day
             if limit is not None and tokens >= limit:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from app.errors import TooManyRequestsError
 
-# Stands for no key: the operator, and what nobody's upload has caused.
+# Usage without a key: the operator's, and work that no upload has caused.
 NO_KEY = UUID(int=0)
 # What is over a quota of what is stored fits again once something is deleted: sooner, there is no use in asking.
 STORAGE_RETRY_AFTER_SECONDS = 60.0
@@ -21,7 +21,7 @@ class QuotaExceeded(TooManyRequestsError):
 
     @classmethod
     def from_quota(cls, quota: str, limit: int, *, owner_kind: str = "tenant") -> Self:
-        """Of what is stored."""
+        """Create the error of a storage quota."""
         message = (
             f"This {owner_kind}'s quota of {limit} {quota.replace('_', ' ')} is used up: delete some, or ask for more."
         )
@@ -62,7 +62,7 @@ class RateLimitState:
 
 @dataclass(frozen=True, slots=True)
 class StorageUsage:
-    """What a tenant, or a key, has stored now."""
+    """The current storage of a tenant or a key."""
 
     documents: int
     stored_bytes: int
@@ -71,7 +71,7 @@ class StorageUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used on a day, or by a key; ``embedding_tokens`` are those of documents and of queries."""
+    """The usage of a day or of a key; ``embedding_tokens`` counts those of documents and of queries."""
 
     uploads: int
     documents: int

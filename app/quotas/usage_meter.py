@@ -1,4 +1,4 @@
-"""What keys do, counted in memory and written in the background: nobody's search or upload waits for it."""
+"""Usage of keys, counted in memory and written in the background: no search or upload waits for it."""
 
 import asyncio
 from collections import Counter
@@ -55,7 +55,7 @@ class UsageMeter:
             raise
 
     async def write_all(self) -> None:
-        """The same of every tenant."""
+        """Write the counts of every tenant."""
         for tenant_id in list(self._counts):
             await self.write(tenant_id)
 

@@ -80,7 +80,7 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1
 
 
 class ServerSettings(SettingsGroup):
-    """Where and how the service runs."""
+    """Settings of the server: address, data directory, limits of clients."""
 
     data_dir: Annotated[Path, AfterValidator(make_absolute)] = env_field(
         "DATA_DIR", Path(".carrel"), validate_default=True
@@ -110,7 +110,7 @@ class ServerSettings(SettingsGroup):
 
 
 class DatabaseSettings(SettingsGroup):
-    """Two roles, two URLs; neither means the embedded Postgres."""
+    """The URLs of the two database roles; without both, the embedded Postgres."""
 
     url: PostgresUrl | None = env_field("DATABASE_URL", None)
     admin_url: PostgresUrl | None = env_field("ADMIN_DATABASE_URL", None)
@@ -118,14 +118,14 @@ class DatabaseSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _require_url(self) -> Self:
-        """The owner's URL alone would have the service serve from its embedded database while another is migrated."""
+        """Refuse the owner's URL alone: the service would use its embedded database while another one is migrated."""
         if self.admin_url is not None and self.url is None:
-            raise ValueError(f"{PREFIX}DATABASE_URL must be set too, where {PREFIX}ADMIN_DATABASE_URL is")
+            raise ValueError(f"{PREFIX}DATABASE_URL must be set if {PREFIX}ADMIN_DATABASE_URL is")
         return self
 
 
 class ObjectStoreSettings(SettingsGroup):
-    """S3 where a bucket is named, else files below the data directory."""
+    """S3 if a bucket is named, else files below the data directory."""
 
     required_together = ("bucket", "access_key_id", "secret_access_key")
     bucket: str | None = env_field("S3_BUCKET", None)
@@ -143,7 +143,7 @@ class ObjectStoreSettings(SettingsGroup):
 
 
 class ModelSettings(SettingsGroup):
-    """Chat and vision models at one endpoint: one describes pictures, the other rewrites questions and answers them."""
+    """Chat and vision models at one endpoint: one describes images, the other rewrites and answers questions."""
 
     required_together = ("chat_base_url", "chat_model")
     chat_base_url: HttpUrl | None = env_field("CHAT_BASE_URL", None)
@@ -162,7 +162,7 @@ class ModelSettings(SettingsGroup):
 
 
 class ParserSettings(SettingsGroup):
-    """Limits of the processes that read untrusted files, and what they read pictures with."""
+    """Limits of the processes that read untrusted files, and their OCR languages."""
 
     processes: int = env_field("PARSER_PROCESSES", 0, ge=0, le=64)
     max_memory_mb: int = env_field("PARSER_MAX_MEMORY_MB", 1500, ge=256)
@@ -178,7 +178,7 @@ class ParserSettings(SettingsGroup):
     @field_validator("ocr_languages", mode="before")
     @classmethod
     def _parse_languages(cls, value: Any) -> Any:
-        """Each once, in the order given; Tesseract tries the first one first."""
+        """Return each language once, in the given order; Tesseract tries the first one first."""
         if not isinstance(value, str):
             return value
         names = [name.strip() for name in value.replace("+", ",").split(",")]
@@ -188,7 +188,7 @@ class ParserSettings(SettingsGroup):
 
 
 class WorkerSettings(SettingsGroup):
-    """How the job queue is worked through."""
+    """Settings of the worker: concurrency, leases, intervals of periodic jobs."""
 
     concurrency: int = env_field("WORKER_CONCURRENCY", 2, ge=1, le=64)
     tenant_concurrency: int = env_field("WORKER_TENANT_CONCURRENCY", 2, ge=1, le=1000)
@@ -206,7 +206,7 @@ class WorkerSettings(SettingsGroup):
 
 
 class Settings(BaseModel):
-    """All groups."""
+    """All groups of settings."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -235,7 +235,7 @@ EXTERNAL_VARIABLES = {ENV_FILE, PREFIX + "EVAL_DATA", PREFIX + "URL", PREFIX + "
 
 
 def list_variables() -> set[str]:
-    """Every ``CARREL_*`` variable that the service reads."""
+    """Return every ``CARREL_*`` variable that the service reads."""
     return {get_variable_name(field) for group in GROUPS.values() for field in group.model_fields.values()}
 
 
@@ -245,7 +245,7 @@ def load_settings(**overrides: dict[str, Any]) -> Settings:
     Raises SettingsError with one line that names the variable: wrong, unknown, or given in part.
     """
     values = {name.upper(): value for name, value in read_environment().items()}
-    # The keys of further models stand in variables of any name, which their list says.
+    # The keys of further models are in variables of any name, which the list of models gives.
     key_variables = set(re.findall(r"\w+", values.get(f"{PREFIX}EMBEDDING_MODELS", "").upper()))
     unknown = sorted(
         {name for name in values if name.startswith(PREFIX)} - list_variables() - EXTERNAL_VARIABLES - key_variables

@@ -1,10 +1,10 @@
-"""Settings of answers: how long the chat model is waited for, how much it may write, and what is said without it."""
+"""Settings of answers: timeouts of the chat model, the length of answers, and the text of an abstention."""
 
 from app.settings.settings_group import SettingsGroup, env_field
 
 
 class AnswerSettings(SettingsGroup):
-    """``CARREL_CHAT_TIMEOUT_SECONDS`` limits the whole."""
+    """Timeouts of the steps of an answer; ``CARREL_CHAT_TIMEOUT_SECONDS`` limits the whole answer."""
 
     first_token_timeout_seconds: float = env_field("ANSWER_FIRST_TOKEN_TIMEOUT_SECONDS", 20.0, gt=0, le=600)
     citation_timeout_seconds: float = env_field("ANSWER_CITATION_TIMEOUT_SECONDS", 10.0, gt=0, le=600)

@@ -4,6 +4,6 @@ from app.settings.settings_group import SettingsGroup, env_field
 
 
 class DeletionSettings(SettingsGroup):
-    """How long what was deleted can be proven."""
+    """Retention of deletion receipts."""
 
     receipt_retention_days: int = env_field("RECEIPT_RETENTION_DAYS", 365, ge=7, le=36_500)

@@ -1,4 +1,4 @@
-"""Settings of the embedding models: the default one, and any number beside it."""
+"""Settings of the embedding models: the default one, and any number of further ones."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ EMBEDDED_MODEL_FIELDS = {"provider", "model", "precision", "query_prefix", "docu
 
 
 class AdditionalEmbeddingModel(BaseModel):
-    """A model beside the default: an OpenAI-compatible endpoint, or the embedded one; fields as in EmbeddingSettings.
+    """A further model: an OpenAI-compatible endpoint, or the embedded one; fields as in EmbeddingSettings.
 
     ``api_key`` is read from the variable that ``api_key_env`` names: the list itself is easily shown.
     """
@@ -66,7 +66,7 @@ class AdditionalEmbeddingModel(BaseModel):
         return self
 
     def format_setting_name(self, field: str) -> str:
-        """How whoever set it knows a field."""
+        """Return the operator's name of a field, for messages."""
         setting = "api_key_env" if field == "api_key" else field
         return f"{setting} of {self.model!r} in {PREFIX}EMBEDDING_MODELS"
 
@@ -113,5 +113,5 @@ class EmbeddingSettings(SettingsGroup):
         return self
 
     def format_setting_name(self, field: str) -> str:
-        """How whoever set it knows a field."""
+        """Return the operator's name of a field, for messages."""
         return f"{PREFIX}EMBEDDING_{field.upper()}"

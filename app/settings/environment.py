@@ -1,4 +1,4 @@
-"""What the process is given from outside: variables, and places for what can be fetched again or does not stay."""
+"""The process's environment: variables, the settings file, the cache directory and the temporary directory."""
 
 import os
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def read_env_file() -> dict[str, str]:
 def read_sources() -> dict[str, Mapping[str, str]]:
     """Variables that are not empty, in capitals, by the place that they come from; the first place wins.
 
-    A file that ``CARREL_ENV_FILE`` names is the choice of whoever set the environment, and counts as a part of it.
+    A file that ``CARREL_ENV_FILE`` names is chosen in the environment, and counts as a part of it.
     """
     is_explicit = ENV_FILE in os.environ
     process_variables = (read_env_file() if is_explicit else {}) | dict(os.environ)
@@ -66,13 +66,13 @@ def read_sources() -> dict[str, Mapping[str, str]]:
 
 
 def get_user_cache_dir() -> Path:
-    """Where this user's programs keep what they can fetch again (XDG Base Directory Specification)."""
+    """Return the directory of this user's caches (XDG Base Directory Specification)."""
     configured = os.environ.get("XDG_CACHE_HOME", "")
     return Path(configured) if configured.startswith("/") else Path.home() / ".cache"
 
 
 def find_temporary_directory() -> Path:
-    """As Python's ``tempfile`` chooses it, which tries each with a file: a full disk has no room for one."""
+    """Return the directory that Python's ``tempfile`` chooses, without writing a file to it: the disk may be full."""
     configured = (os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP"))
     directories = [Path(directory) for directory in (*configured, *DEFAULT_TEMPORARY_DIRECTORIES) if directory]
     usable = (directory for directory in directories if directory.is_dir() and os.access(directory, os.W_OK | os.X_OK))

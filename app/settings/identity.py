@@ -1,4 +1,4 @@
-"""Settings of who may come in: tokens of an identity provider, and how many failed sign-ins are answered."""
+"""Settings of authentication: tokens of an identity provider, and the limit on failed sign-ins."""
 
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_fiel
 
 
 def _check_issuer(value: str) -> str:
-    """As tokens have it, to the letter: some end with a slash."""
+    """Check the issuer and return it unchanged, as tokens have it: some end with a slash."""
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
         raise ValueError("must be an http or https URL without a query")

@@ -1,4 +1,4 @@
-"""Where settings come from: a secret and the address that it is sent to must come from the same place."""
+"""The sources of settings: a secret and the address that it is sent to must come from the same source."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def _iterate_secret_addresses(variables_by_source: Mapping[str, Mapping[str, str
     encoded = next((variables[models] for variables in variables_by_source.values() if models in variables), "[]")
     try:
         entries = json.loads(encoded)
-    except (ValueError, RecursionError):  # told when the group is read
+    except (ValueError, RecursionError):  # reported when the group is read
         return
     for model in entries if isinstance(entries, list) else []:
         if isinstance(model, dict) and isinstance(name := model.get("api_key_env"), str):

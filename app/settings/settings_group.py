@@ -1,4 +1,4 @@
-"""What all groups of settings are made of: a frozen group read from ``CARREL_*`` variables, and kinds of URLs."""
+"""The base of all groups of settings: a frozen group read from ``CARREL_*`` variables, and types of URLs."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings of publications: whether there are any, and how others reach the database."""
+"""Settings of SQL views: whether tenants may create them, and the connection details of the database."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 
 
 class SqlViewSettings(SettingsGroup):
-    """What is not set is as in the URL that the service itself uses."""
+    """Connection details that are not set are those of the URL that the service itself uses."""
 
     enabled: bool = env_field("SQL_VIEWS", False)
     host: str | None = env_field("SQL_VIEW_HOST", None)

@@ -10,7 +10,7 @@ from app.settings.settings_group import SettingsGroup, env_field
 
 
 class WebhookSettings(SettingsGroup):
-    """Where they may lead, how long an answer is waited for, and when it is given up."""
+    """Allowed addresses, timeout and attempts of webhooks."""
 
     allow_private: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = env_field("WEBHOOK_ALLOW_PRIVATE", ())
     timeout_seconds: float = env_field("WEBHOOK_TIMEOUT_SECONDS", 10.0, gt=0, le=60)

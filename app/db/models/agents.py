@@ -1,4 +1,4 @@
-"""What agents are bound to. Row-level security is forced on every table."""
+"""Bindings of agents. Row-level security is forced on every table."""
 
 from typing import Any
 from uuid import UUID

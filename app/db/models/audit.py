@@ -1,4 +1,4 @@
-"""What was done: rows that are added and read, and never changed. Row-level security is forced on every table."""
+"""Audit events: rows that are added and read, and never changed. Row-level security is forced on every table."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""What every table shares: naming convention, column types, tenant and time columns."""
+"""The base of every table: naming convention, column types, tenant and time columns."""
 
 from datetime import datetime
 from typing import Any, ClassVar

@@ -70,7 +70,7 @@ class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class ApiKeyUse(TenantOwnedMixin, Base):
-    """When a key was used last, to the minute; apart from the key, of whose changes every process is told."""
+    """The last use of a key, to the minute; not a column of the key, whose changes are sent to every process."""
 
     __tablename__ = "api_key_use"
     __table_args__ = (
@@ -95,8 +95,8 @@ class Chat(CreatedAtMixin, TenantOwnedMixin, Base):
 class Job(CreatedAtMixin, TenantOwnedMixin, Base):
     """A unit of background work, enqueued in the transaction of the row that it is about.
 
-    One with ``every`` is periodic: done, it waits for its next time. ``quota_key_id`` is the key of which only so many
-    run at once.
+    A job with ``every`` is periodic: when it is done, it waits for its next time. ``quota_key_id`` is the key whose
+    quota limits the number of running jobs.
     """
 
     __tablename__ = "job"
@@ -181,7 +181,7 @@ notification_secret = Table("notification_secret", Base.metadata, Column("secret
 
 
 class ProviderRateLimit(TenantOwnedMixin, Base):
-    """What is left of a model provider's limits, and how long it wants to be left alone; rows of the system tenant."""
+    """The remaining rate limit of a model provider, and the end of its pause; rows of the system tenant."""
 
     __tablename__ = "provider_rate_limit"
     __table_args__ = ({"prefixes": ["UNLOGGED"]},)

@@ -1,4 +1,4 @@
-"""What the control functions answer: rows that cross tenants, read only, one class a function."""
+"""Rows of the control functions: across tenants, read only, one class a function."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -96,7 +96,7 @@ class OutdatedIndex:
 
 @dataclass(frozen=True, slots=True)
 class StalledBackfill:
-    """A knowledge base whose next stamp nobody carries to its documents."""
+    """A knowledge base whose metadata backfill no job continues."""
 
     tenant_id: UUID
     kb_id: UUID

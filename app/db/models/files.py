@@ -1,4 +1,4 @@
-"""What the door of files and vector stores keeps beside documents. Row-level security is forced on every table."""
+"""Tables of the OpenAI-compatible API of files and vector stores. Row-level security is forced on every table."""
 
 from datetime import datetime
 from typing import Any

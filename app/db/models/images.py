@@ -31,7 +31,7 @@ class DocumentImage(TenantOwnedMixin, Base):
 
 
 class ImageCaption(CreatedAtMixin, TenantOwnedMixin, Base):
-    """What a model said of a picture, by the hash of its bytes: it was paid for. Gone with its document."""
+    """A model's caption of an image, by the hash of its bytes, so that it is paid once. Deleted with its document."""
 
     __tablename__ = "picture_description"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""What ingestion remembers beside the documents themselves, in one tenant."""
+"""State of ingestion in one tenant: checkpoints, idempotency keys, receipts of deletions."""
 
 from datetime import date, datetime
 from typing import Any
@@ -68,7 +68,7 @@ class IdempotencyKey(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class IdempotencySubject(TenantOwnedMixin, Base):
-    """What a kept answer is about, by id: a document, a knowledge base or a tenant. It goes with that."""
+    """The subject of a stored response: the id of a document, a knowledge base or a tenant. Deleted with the subject."""
 
     __tablename__ = "idempotency_subject"
     __table_args__ = (

@@ -1,4 +1,4 @@
-"""What knowledge bases are about, as vectors that routing compares. Row-level security is forced on every table."""
+"""Profiles of knowledge bases: vectors that routing compares. Row-level security is forced on every table."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from app.db.models.base import Base, TenantOwnedMixin
 
 
 class RoutingProfile(TenantOwnedMixin, Base):
-    """What the vectors of a search index were made of, and by which model; ``changed_chunks`` counts since then."""
+    """The source and the model of a search index's profile; ``changed_chunks`` counts the changes since it was made."""
 
     __tablename__ = "routing_profile"
     __table_args__ = (

@@ -10,7 +10,7 @@ from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
 class SqlView(UpdatedAtMixin, TenantOwnedMixin, Base):
-    """A view of a knowledge base with a login of its own; ``index_id`` is the search index that it shows.
+    """A view of a knowledge base with its login; ``index_id`` is the search index that it shows.
 
     One that is revoked stays until the view, its schema and the login are gone, and so does its knowledge base.
     """

@@ -56,7 +56,7 @@ class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
     """One generation of a knowledge base's chunks and lanes. ``identity`` says what made it: a mismatch refuses.
 
-    One is live; another may be built beside it, and the one before is kept for a while.
+    One is live; another may be under construction, and the previous one stays for a while.
     """
 
     __tablename__ = "search_index"
@@ -162,7 +162,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
 
 class DocumentObject(TenantOwnedMixin, Base):
-    """Where the original of a version is kept: one row, one object."""
+    """The object that holds the original of a version: one row, one object."""
 
     __tablename__ = "document_object"
     __table_args__ = (
@@ -211,7 +211,7 @@ class Node(TenantOwnedMixin, Base):
 
 
 class DocumentPage(TenantOwnedMixin, Base):
-    """Where the lines of a PDF's page stand: ranges of the stored text, and x0, y0, x1, y1 in tenths of a point."""
+    """The lines of a PDF's page: ranges of the stored text, and x0, y0, x1, y1 in tenths of a point."""
 
     __tablename__ = "document_page"
     __table_args__ = (

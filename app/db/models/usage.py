@@ -1,4 +1,4 @@
-"""What tenants use: what they have stored, what each of their keys did on a day, and what is left of their rates."""
+"""Usage of tenants: storage, requests of each key by day, and the state of rate limits."""
 
 from datetime import date, datetime
 from uuid import UUID
@@ -12,7 +12,7 @@ _NONE = text("0")
 
 
 class TenantUsage(TenantOwnedMixin, Base):
-    """What a tenant with quotas has stored now, kept by triggers; a tenant without quotas has no row."""
+    """The current storage of a tenant with quotas, counted by triggers; a tenant without quotas has no row."""
 
     __tablename__ = "tenant_usage"
     __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
@@ -33,7 +33,7 @@ class QuotaLock(TenantOwnedMixin, Base):
 
 
 class KeyUsage(TenantOwnedMixin, Base):
-    """The same of what came by a key, and by those that rotation has made of it; a key without quotas has no row."""
+    """The current storage of a key and of the keys that rotation made of it; a key without quotas has no row."""
 
     __tablename__ = "key_usage"
     __table_args__ = (
@@ -48,7 +48,7 @@ class KeyUsage(TenantOwnedMixin, Base):
 
 
 class UsageDay(TenantOwnedMixin, Base):
-    """What a key did on a day (UTC); a ``key_id`` of zeros stands for no key."""
+    """The requests of a key on a day (UTC); a ``key_id`` of zeros means no key."""
 
     __tablename__ = "usage_day"
     __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)

@@ -12,7 +12,7 @@ from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
 class WebhookRow(UpdatedAtMixin, TenantOwnedMixin, Base):
-    """An address that is told of events; ``former_secret`` signs beside ``secret`` until its time is over."""
+    """An address that receives events; ``former_secret`` signs in addition to ``secret`` until it expires."""
 
     __tablename__ = "webhook"
 
@@ -31,7 +31,7 @@ class WebhookRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
 
 class WebhookDelivery(TenantOwnedMixin, Base):
-    """An event for one webhook; triggers write it in the transaction of what it tells of, a job sends it."""
+    """An event for one webhook; triggers write it in the transaction of the event, a job sends it."""
 
     __tablename__ = "webhook_delivery"
     __table_args__ = (
