@@ -7,7 +7,7 @@ from pathlib import Path
 from app.settings import GROUPS, Settings, get_variable_name
 from app.settings.environment import ENV_FILE, find_env_file
 
-# Nobody but the system's administrator can put a module or a settings file there.
+# Only the system's administrator can put a module or a settings file there.
 WORKING_DIRECTORY = "/"
 _TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 

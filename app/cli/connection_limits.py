@@ -1,4 +1,4 @@
-"""Connections of the API process: within its file descriptors, and so many of one address."""
+"""Limits on connections of the API process: in total, by its file descriptors, and for one address."""
 
 import os
 import resource
@@ -30,7 +30,7 @@ class Connection(Protocol):
 
     @property
     def idleness(self) -> Idleness:
-        """What its caller does: nothing so far, nothing after an answer, send a body; or wait for an answer."""
+        """The state of its client: unused, waiting after an answer, sending a body, or waiting for an answer."""
 
     @property
     def idle_since(self) -> float:
@@ -47,7 +47,7 @@ def raise_descriptor_limit() -> int:
     if soft != resource.RLIM_INFINITY and soft < target:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
-        except (OSError, ValueError) as exc:  # some systems have a lower limit than the one that they tell
+        except (OSError, ValueError) as exc:  # some systems have a lower limit than the one that they report
             logger.warning("descriptors.not_raised", soft=soft, hard=hard, error=exc)
             return soft
         return target
@@ -149,7 +149,7 @@ class ConnectionLimiter:
         return False
 
     def _close(self, own: set[Connection], count: int) -> int:
-        """Close so many, unused ones first, the oldest first; return their number."""
+        """Close up to ``count`` connections, unused ones first, the oldest first; return their number."""
         candidates = [
             (_ORDER.index(kind), connection.idle_since, connection)
             for connection in own

@@ -34,13 +34,13 @@ class DemoFailed(AppError):
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """A conversation, and words that must stand in the passages found for it."""
+    """A conversation, and words that the passages found for it must contain."""
 
     messages: tuple[tuple[str, str], ...]
     expected_text: str
 
     def to_search_body(self) -> dict[str, Any]:
-        """What both searches are sent."""
+        """Return the body of both searches."""
         return {"messages": [{"role": role, "content": text} for role, text in self.messages], "top_k": TOP_K}
 
 
@@ -96,7 +96,7 @@ def _find_samples_dir() -> Path:
 
 @contextmanager
 def _run_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """``carrel serve`` in a process of its own; its log goes beside its data."""
+    """Run ``carrel serve`` in a separate process; its log goes into its data directory."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = _find_free_port()
     url = f"http://127.0.0.1:{port}"
@@ -124,7 +124,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _find_free_port() -> int:
-    """8000 if nobody has it, else any."""
+    """Return port 8000 if it is free, else any free port."""
     for port in (8000, 0):
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

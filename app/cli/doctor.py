@@ -42,7 +42,7 @@ PROBE_CONTENT = b"carrel doctor was here"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What one look has found; ``detail`` is for people."""
+    """The result of one check; ``detail`` is for people."""
 
     check: str
     state: CheckState

@@ -24,7 +24,7 @@ class ServiceNotConfigured(InvalidInputError):
 
 
 def parse_json(text: str) -> Any:
-    """What it says, where a request can carry it: no NaN, no half of a character. Raises ValueError, RecursionError."""
+    """Parse JSON that a request can carry: no NaN, no lone surrogate. Raises ValueError, RecursionError."""
     value = json.loads(text)
     json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     return value
@@ -32,7 +32,7 @@ def parse_json(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _EndpointSource:
-    """What one place says: an address, a key, both or neither."""
+    """The settings of one place: an address, a key, both or neither."""
 
     origin: str
     url: str | None
@@ -42,8 +42,8 @@ class _EndpointSource:
 def resolve_endpoint(url: str | None, key: str | None) -> Credentials:
     """Find the service and its key in one place, the first that names either.
 
-    The places are the command line, the environment, the file ``.env`` and what ``serve`` left. A key goes to the
-    address that stands beside it, and to no other: a file in the current directory may be somebody else's.
+    The places are the command line, the environment, the file ``.env`` and the file that ``serve`` wrote. A key goes to
+    the address from the same place, and to no other: a file in the current directory may be somebody else's.
 
     Args:
         url: The option ``--url``.
@@ -60,7 +60,7 @@ def resolve_endpoint(url: str | None, key: str | None) -> Credentials:
         raise ServiceNotConfigured(_format_missing_address(first, others))
     if first.key is not None:
         return Credentials(first.url, first.key)
-    # The address is named once more, beside a key: that key was meant for it.
+    # Another place has the same address with a key: that key is meant for it.
     for other in others:
         if other.key is not None and other.url == first.url:
             return Credentials(first.url, other.key)

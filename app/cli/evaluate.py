@@ -131,7 +131,10 @@ def _parse_floors(texts: Sequence[str]) -> dict[str, float]:
 def _select_measures(
     requested: Sequence[str], floors: Mapping[str, float], dataset: EvaluationDataset
 ) -> list[Measure]:
-    """Those that were asked for, or the usual ones, and those with a floor. Raises what is wrong with them."""
+    """Return the requested measures, or the default ones, and those with a floor.
+
+    Raises UnknownMeasure, DatasetError, EvaluateExtraMissing.
+    """
     defaults = select_default_measures(dataset.queries)
     selected = [*([parse_measure(name) for name in requested] or defaults), *(parse_measure(label) for label in floors)]
     for uses_excerpts, reason in ((True, "no query has excerpts"), (False, "no document is judged")):

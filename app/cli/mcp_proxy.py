@@ -29,7 +29,7 @@ def mcp(
     """
     service = resolve_endpoint(url, key)
     with connect(url, key) as client:
-        client.me()  # a wrong address or key is told at once, and plainly
+        client.me()  # a wrong address or key is reported at once
     asyncio.run(_serve(service))
 
 

@@ -1,4 +1,4 @@
-"""What ``serve`` leaves in its data directory for other commands: where the database is, and the keys (all 0600)."""
+"""Files of ``serve`` in its data directory for other commands: the database's address and keys (mode 0600)."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def write_private(path: Path, content: str) -> None:
 
 
 def write_runtime(data_dir: Path, runtime: Runtime) -> None:
-    """Tell ``worker`` and ``migrate`` where the database is."""
+    """Write the database's address for ``worker`` and ``migrate``."""
     write_private(data_dir / "runtime.json", json.dumps(asdict(runtime)))
 
 
@@ -96,7 +96,7 @@ def load_operator_key(settings: Settings, data_dir: Path) -> str:
 
 
 def read_credentials(data_dir: Path) -> Credentials | None:
-    """What ``serve`` left, if it did."""
+    """Return the credentials that ``serve`` wrote, or None."""
     try:
         return Credentials(**json.loads((data_dir / "credentials.json").read_text()))
     except (OSError, ValueError, TypeError):

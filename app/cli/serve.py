@@ -75,7 +75,7 @@ def serve(
 
 @dataclass(frozen=True, slots=True)
 class _ServiceDatabase:
-    """Where it is, in ``note`` for people; ``embedded`` where it is this process's own."""
+    """The database; ``note`` is its address for people, ``embedded`` is set if it is this process's."""
 
     runtime: Runtime
     note: str
@@ -152,7 +152,7 @@ async def _revive_database(postgres: EmbeddedPostgres) -> None:
     while True:
         await asyncio.sleep(DATABASE_CHECK_INTERVAL_SECONDS)
         try:
-            # Blocking: without a database nothing else could be done meanwhile.
+            # Blocking: without a database the process has nothing else to do.
             if postgres.restart():
                 logger.error("database.revived")
         except AppError as exc:  # what its killer left behind may be in the way for a moment
@@ -160,7 +160,7 @@ async def _revive_database(postgres: EmbeddedPostgres) -> None:
 
 
 class _ServiceHttpServer(HttpServer):
-    """Ours, but for signals: at its end uvicorn would raise them again, before worker and Postgres are stopped."""
+    """The HTTP server without uvicorn's signal handlers, which would end the process before worker and Postgres."""
 
     def __init__(self, app: FastAPI, settings: ServerSettings, screen: str, on_end: Callable[[], None]) -> None:
         super().__init__(app, settings)
@@ -171,7 +171,7 @@ class _ServiceHttpServer(HttpServer):
         """Answer from now on, and say so."""
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # what is there by now stays: each look at it all would hold up every request
+        gc.freeze()  # objects of the start stay: a full collection would delay every request
         if self.started:
             _print_screen(self._screen)
 
@@ -200,7 +200,7 @@ def _create_server(resources: Resources, screen: str) -> _ServiceHttpServer:
 
 
 def _format_url(listener: socket.socket) -> str:
-    """Where a client on this machine finds it."""
+    """Return the URL for clients on this machine."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  (compared, not bound)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -214,7 +214,7 @@ class _FirstTenant:
 
 
 async def _ensure_first_tenant(settings: Settings, resources: Resources, url: str) -> _FirstTenant | None:
-    """On the embedded database there is one tenant from the start; its key is kept beside it."""
+    """Create the first tenant of an embedded database; its key goes into the data directory."""
     if settings.database.url is not None:
         return None
     data_dir = settings.server.data_dir

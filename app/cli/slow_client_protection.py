@@ -1,6 +1,6 @@
 """uvicorn with limits for callers: how much the head of a request holds, and how long they may send and take nothing.
 
-uvicorn's httptools protocol takes heads of any size and waits for ever for whoever has not been answered yet. Each
+uvicorn's httptools protocol takes heads of any size and waits for ever for a client without an answer. Each
 connection here knows what it waits for, and the server looks at all of them once a second: a timer for each would cost
 more than all the looks.
 """
@@ -94,7 +94,7 @@ class TimeoutProtocol(HttpToolsProtocol):
 
     @property
     def idleness(self) -> Idleness:
-        """What the caller does, as ``ConnectionLimiter`` asks."""
+        """The state of the client, for ``ConnectionLimiter``."""
         if self.cycle is None or self.cycle.response_complete:
             return "waiting" if self.cycle else "unused"
         return "sending" if self._awaited_part == "body" and not self.pipeline else "busy"
@@ -177,10 +177,10 @@ class TimeoutProtocol(HttpToolsProtocol):
             self._refuse(REQUEST_TIMEOUT)
 
     def _parse(self, data: bytes) -> None:
-        """What asks for an upgrade is a request like any other: Java's client asks every plain server for h2c.
+        """Parse data; a request for an upgrade is a normal request: Java's client asks every plain server for h2c.
 
-        The parser takes such a head for the end of HTTP, and the body behind it for the next request. So a new one gets
-        the head without that wish.
+        The parser takes such a head for the end of HTTP, and its body for the next request. So a new parser gets the
+        head without the upgrade.
         """
         while True:
             try:
@@ -219,7 +219,7 @@ class TimeoutProtocol(HttpToolsProtocol):
             return False
         if now - self._awaited_since <= timeout_seconds:
             return False
-        # Who has been answered already is given this time, and no more, for the rest of a body that nobody reads.
+        # A client with an answer gets this time, and no more, for the rest of a body that the service does not read.
         if self._awaited_part == "body" and self._body_bytes >= MIN_BODY_BYTES and not self.cycle.response_complete:
             self._start_waiting("body")
             return False

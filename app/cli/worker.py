@@ -1,4 +1,4 @@
-"""``carrel worker``: ingestion in a process of its own."""
+"""``carrel worker``: ingestion in a separate process."""
 
 import asyncio
 import gc
@@ -49,7 +49,7 @@ def worker(
 
 async def _run(settings: Settings, *, attached: bool) -> None:
     runtime = find_runtime(settings)
-    operator_key = secrets.token_urlsafe(32)  # a worker lets nobody in
+    operator_key = secrets.token_urlsafe(32)  # a worker accepts no requests
     cores = len(os.sched_getaffinity(0))
     async with (
         _send_heartbeats(attached=attached),
@@ -67,7 +67,7 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         if attached:
             await _watch_parent(job_worker)
         gc.collect()
-        gc.freeze()  # what is there by now stays: each look at it all would take a tenth of a second
+        gc.freeze()  # objects of the start stay: a full collection would take a tenth of a second
         logger.info("worker.started", name=job_worker.name)
         await job_worker.run()
         logger.info("worker.stopped", name=job_worker.name)

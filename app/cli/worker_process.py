@@ -1,4 +1,4 @@
-"""The worker that ``serve`` keeps: a process of its own, started again when it dies, gone when ``serve`` is."""
+"""The worker of ``serve``: a separate process that is restarted when it ends, and ends with ``serve``."""
 
 import signal
 import socket
@@ -19,9 +19,9 @@ STOP_TIMEOUT_SECONDS = 30.0
 MAX_SHORT_LIFE_SECONDS = 20.0
 MAX_PAUSE_SECONDS = 30.0
 TICK_INTERVAL_SECONDS = 1.0
-# A worker that keeps ending is back when it has given so many signs of life.
+# A worker that keeps ending counts as recovered after this number of heartbeats.
 MIN_RECOVERY_HEARTBEATS = 20
-# Before its first sign of life the child imports what it needs, on a busy machine for long.
+# Before its first heartbeat the child imports its modules, which takes long on a busy machine.
 MAX_START_TICKS = 300
 
 
@@ -29,7 +29,7 @@ class WorkerProcess:
     """One child and the thread that watches it.
 
     Its standard input is a socket from here: however this process ends, the kernel closes it, and the child goes.
-    The child's event loop writes a byte to it every second. A child that is silent for too long is ended and replaced.
+    The child's event loop writes a byte to it every second. A child without a heartbeat is ended and replaced.
     """
 
     def __init__(self, settings: Settings, ends: WorkerExitHistory, report: Callable[[str], None]) -> None:
@@ -62,7 +62,7 @@ class WorkerProcess:
         self._socket, theirs = socket.socketpair()
         self._socket.settimeout(TICK_INTERVAL_SECONDS)
         with theirs:
-            # A session of its own: Ctrl-C in the terminal is for serve, which then stops the worker in order.
+            # A new session: Ctrl-C in the terminal reaches only serve, which then stops the worker in order.
             return subprocess.Popen(  # noqa: S603  (our own program)
                 child_process.build_command("worker", "--attached"),
                 stdin=theirs.fileno(),
@@ -72,7 +72,7 @@ class WorkerProcess:
             )
 
     def _await_end(self) -> bool:
-        """Wait for the child's end; return whether it was ended here because it was silent for too long.
+        """Wait for the child's end; return whether it was ended here because it sent no heartbeat.
 
         Ticks without a byte are counted, not time: where the whole machine stood still, this process did too.
         """
@@ -92,7 +92,7 @@ class WorkerProcess:
         return False
 
     def _receive_heartbeat(self) -> bool:
-        """Wait for a sign of life for one tick at most."""
+        """Wait for a heartbeat for one tick at most."""
         try:
             if self._socket.recv(4096):
                 return True

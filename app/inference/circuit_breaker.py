@@ -1,4 +1,4 @@
-"""A circuit breaker for one endpoint in one process: whoever keeps failing is left alone for a while (Nygard, 2007).
+"""A circuit breaker for one endpoint in one process: an endpoint that keeps failing gets no calls (Nygard, 2007).
 
 The decisions are functions of a state and a moment; ``CircuitBreaker`` holds the state.
 """
@@ -16,11 +16,11 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# So many failures in a row open it: one call for documents that was tried to the end, or three searches.
+# Consecutive failures that open it: one call for documents with all its attempts, or three searches.
 MAX_FAILURES = 5
 FIRST_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 60.0
-# What callers are told while somebody else finds out whether the endpoint is back.
+# The pause that callers get while a trial call tests the endpoint.
 TRIAL_PAUSE_SECONDS = 1.0
 
 FailureKind = Literal["timeout", "unreachable", "failed", "rate_limited", "invalid_response"]
@@ -39,7 +39,7 @@ class EndpointFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CircuitState:
-    """What the last calls came to; ``is_in_trial`` while the one call is under way that decides."""
+    """The outcome of the last calls; ``is_in_trial`` while the trial call runs."""
 
     failures: int = 0
     open_until: float = 0.0
@@ -52,7 +52,7 @@ class CircuitState:
 
 
 def compute_remaining_seconds(state: CircuitState, now: float) -> float:
-    """How long nobody may call; 0 for a call at once."""
+    """Return the seconds until the next call is allowed; 0 for now."""
     if state.is_closed:
         return 0.0
     if state.is_in_trial:
@@ -80,7 +80,7 @@ def record_failure(state: CircuitState, now: float, *, is_trial: bool, jitter: f
 
 
 def abandon_call(state: CircuitState, *, is_trial: bool) -> CircuitState:
-    """A call ended without telling anything; another one may be the trial."""
+    """Return the state after a call without a verdict; another call may be the trial."""
     return replace(state, is_in_trial=False) if is_trial else state
 
 
@@ -118,8 +118,8 @@ class CircuitBreaker:
     @contextmanager
     def call(self, *, hang_timeout_seconds: float, grace_seconds: float = 0.0) -> Iterator[None]:
         """Around a call. EndpointFailed is a failure, and so is being cancelled after ``hang_timeout_seconds``;
-        anything else that ends it, a refusal too, is an answer. Being late within ``grace_seconds`` says nothing: else
-        whoever has no patience would take the endpoint from those that have some. Raises as ``check``.
+        any other end, also a refusal, is an answer. A timeout within ``grace_seconds`` has no effect: else callers with
+        short timeouts would open the circuit for those with long ones. Raises as ``check``.
         """
         self.check()
         is_trial = not self._state.is_closed
@@ -147,13 +147,13 @@ class CircuitBreaker:
             self._set_state(replace(self._state, open_until=self._clock()))
 
     def pause(self, seconds: float) -> None:
-        """The endpoint has asked for so many seconds without calls; a minute at most, for nobody knows it means us."""
+        """Pause calls as the endpoint has asked, for a minute at most: the request may not concern this process."""
         until = self._clock() + min(seconds, MAX_PAUSE_SECONDS)
         if until > self._state.open_until:
             self._set_state(CircuitState(max(self._state.failures, MAX_FAILURES), until))
 
     def mark_streaming(self) -> None:
-        """A call has begun to get a long answer: where it is the trial, nobody need wait for its end."""
+        """Close the circuit when a trial call begins to receive a long answer, before its end."""
         if not self._state.is_closed:
             self._set_state(CircuitState())
 

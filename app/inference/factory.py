@@ -6,7 +6,7 @@ from app.settings import ModelSettings
 
 
 def create_vision_model(settings: ModelSettings) -> VisionModel | None:
-    """What describes pictures, where one is configured."""
+    """Create the vision model, or return None if none is configured."""
     if settings.vision_model is None or settings.chat_base_url is None:
         return None
     from app.inference.vision.openai_vision import OpenAIVision
@@ -16,7 +16,7 @@ def create_vision_model(settings: ModelSettings) -> VisionModel | None:
 
 
 def create_chat_model(settings: ModelSettings, model: str | None) -> ChatModel | None:
-    """What writes text by this model, where one is named; have one for each use, for each has its own patience."""
+    """Create a chat model, or return None without a name. Each use needs a separate one: timeouts differ."""
     if model is None or settings.chat_base_url is None:
         return None
     from app.inference.chat.openai_chat import OpenAIChat

@@ -1,5 +1,6 @@
-"""What the adapters of OpenAI-compatible endpoints share: a client without surprises, and what goes wrong in our own
-words: never the server's, which may repeat the text.
+"""Shared parts of the adapters of OpenAI-compatible endpoints: the client, and errors.
+
+Messages never contain the server's words, which may repeat the text.
 """
 
 import re
@@ -13,7 +14,7 @@ from app.inference.circuit_breaker import EndpointFailed, FailureKind
 CONNECT_TIMEOUT_SECONDS = 5.0
 RETRYABLE_STATUS_CODES = frozenset({408, 409, 425, 429})
 NUMBER_PATTERN = re.compile(r"\d{1,9}(\.\d+)?")
-# Nobody is believed who sends us away for longer: jobs come back and ask.
+# The maximum Retry-After that is accepted: jobs try again later.
 MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
@@ -31,7 +32,7 @@ def create_openai_client(base_url: str, api_key: str | None, *, timeout_seconds:
 
 
 def build_headers(api_key: str | None) -> dict[str, Omit]:
-    """What each request leaves out.
+    """Return the headers that each request omits.
 
     The package would fill in some headers from the environment, which belongs to other programs; and a key left out
     here is one that the endpoint does not need.

@@ -12,7 +12,7 @@ from app.db.session import Session
 from app.db.statements import parse_statement
 from app.tenants.types import ListedKey
 
-# What is no key of the tenant any more, or never was one, is left out: a token's id, and a key that went meanwhile.
+# Ids that are no keys of the tenant are skipped: a token's id, and a key that was deleted in between.
 _RECORD_USES = parse_statement("""
 insert into api_key_use as u (tenant_id, key_id, last_used_at)
 select k.tenant_id, k.id, used.at
@@ -62,12 +62,12 @@ class TenantRepository:
         )
 
     async def lock(self, tenant_id: UUID) -> TenantRow | None:
-        """The same; nobody else changes it until the transaction ends, and everybody adds to what it has."""
+        """Return the tenant and lock it against changes until the transaction ends; rows can still be added to it."""
         query = select(TenantRow).where(TenantRow.id == tenant_id, TenantRow.deleted_at.is_(None))
         return await self.session.scalar(query.with_for_update(key_share=True))
 
     async def count_contents(self, tenant_id: UUID) -> DeletedCounts | None:
-        """What it has, also while it is being deleted; None where it is not there."""
+        """Count the contents of a tenant, also while it is being deleted; None if it does not exist."""
         row = await self.session.fetch_row(_COUNT_CONTENTS, {"tenant": tenant_id})
         return None if row is None else DeletedCounts(**row)
 
@@ -81,7 +81,7 @@ class TenantRepository:
         return (await self.session.scalar(statement.returning(TenantRow.id))) is not None
 
     async def purge(self, tenant_id: UUID) -> None:
-        """Remove every row of the tenant; what has no foreign key first, when nobody can add to it any more."""
+        """Remove every row of the tenant; rows without a foreign key first, when no row can be added any more."""
         for table in ("knowledge_base", "document"):
             await self.session.execute(
                 text(f"select from {table} where tenant_id = :id for update"),
@@ -110,7 +110,7 @@ class TenantRepository:
         return [ListedKey(row, last_used_at) for row, last_used_at in rows]
 
     async def lock_key(self, tenant_id: UUID, key_id: UUID) -> ApiKeyRow | None:
-        """A key that is not revoked; nobody else changes it until the transaction ends."""
+        """Return a key that is not revoked, and lock it until the transaction ends."""
         query = select(ApiKeyRow).where(
             ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.id == key_id, ApiKeyRow.revoked_at.is_(None)
         )

@@ -37,7 +37,7 @@ from app.tenants.types import (
 
 @dataclass(frozen=True, slots=True)
 class TenantService:
-    """What the operator can do with tenants."""
+    """The operator's operations on tenants."""
 
     DELETE_JOB: ClassVar[str] = "delete_tenant"
 
@@ -112,7 +112,7 @@ class TenantService:
         return tenant
 
     async def _set_quotas(self, session: Session, tenant: TenantRow, changes: Mapping[str, Any]) -> None:
-        """What waits for another day's tokens is tried again at once: there may be more of them now."""
+        """Set quotas, and run jobs that wait for the next day's tokens at once: the budget may be larger now."""
         effective_quotas = replace(Quotas.from_json(tenant.quotas), **changes)
         await set_quotas(session, tenant.id, effective_quotas)
         tenant.quotas = effective_quotas.to_json()
@@ -156,7 +156,7 @@ class TenantService:
 
 @dataclass(frozen=True, slots=True)
 class KeyService:
-    """What a tenant's admin can do with its keys."""
+    """The admin's operations on a tenant's keys."""
 
     db: TenantDatabase
     credential_cache: CredentialCache
@@ -174,7 +174,7 @@ class KeyService:
     ) -> IssuedKey:
         """Make a key. Raises InvalidInputError for an expiry in the past."""
         if expires_at is not None and expires_at <= datetime.now(UTC):
-            raise InvalidInputError("expires_at lies in the past.", loc=("body", "expires_at"))
+            raise InvalidInputError("expires_at is in the past.", loc=("body", "expires_at"))
         issued = _create_key(
             self.db.tenant_id,
             name=name,

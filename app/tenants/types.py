@@ -75,7 +75,7 @@ def _encode_base62(number: int, length: int) -> str:
 
 
 def generate_key() -> str:
-    """``carrel_`` + 32 random characters + 6 of CRC-32: secret scanners can tell a leaked key from a lookalike."""
+    """Return ``carrel_`` + 32 random characters + 6 of CRC-32, by which secret scanners recognise a leaked key."""
     body = "".join(secrets.choice(_ALPHABET) for _ in range(32))
     return f"carrel_{body}{_compute_checksum(body)}"
 

@@ -1,1 +1,1 @@
-"""Webhooks: addresses that are told, signed and after the fact, what has happened in a tenant."""
+"""Webhooks: signed notifications of a tenant's events."""

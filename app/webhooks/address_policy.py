@@ -1,4 +1,4 @@
-"""Where webhooks may lead: addresses of the public internet, and networks that the operator allows.
+"""The addresses that webhooks may use: those of the public internet, and networks that the operator allows.
 
 A name is looked up here, and what is connected to is the very address that was checked: a name that leads elsewhere a
 moment later (DNS rebinding) leads nowhere.

@@ -21,14 +21,14 @@ from app.webhooks.types import (
 
 @dataclass(frozen=True, slots=True)
 class WebhookDeliverer:
-    """Of all tenants. What a crash leaves unsettled is sent again: a receiver may get it twice, never not at all."""
+    """Delivers events of all tenants, at least once: after a crash a receiver may get an event twice."""
 
     database: Database
     sender: WebhookSender
     settings: WebhookSettings
 
     async def deliver(self, tenant_id: UUID, delivery_id: UUID, *, is_last: bool) -> None:
-        """``is_last`` is told of an attempt after which the queue would give up by itself.
+        """Deliver an event; ``is_last`` is set at an attempt after which the queue would give up.
 
         Raises DeliveryFailed to be called again, WebhookPaused where it is too early for that.
         """
@@ -54,7 +54,7 @@ class WebhookDeliverer:
     async def _record_outcome(
         self, tenant_id: UUID, due: DueDelivery, outcome: DeliveryOutcome, *, is_last: bool
     ) -> bool:
-        """False where it is to be tried again. The webhook before the delivery, as whoever deletes one has them."""
+        """Store the outcome; return False if another attempt follows. Rows are locked in the order of a deletion."""
         delivery_id = due.delivery.id
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)

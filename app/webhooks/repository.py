@@ -36,7 +36,7 @@ class WebhookRepository:
         return await self._fetch_webhook(_ADD, {"id": generate_id(), "secret": secret, "most": max_webhooks, **values})
 
     async def find(self, webhook_id: UUID, *, lock: bool = False) -> Webhook | None:
-        """The webhook; with ``lock`` nobody else changes it until the transaction ends."""
+        """Return the webhook; with ``lock`` it cannot be changed until the transaction ends."""
         return await self._fetch_webhook(_LOCK if lock else _FIND, {"id": webhook_id})
 
     async def list_webhooks(self, *, after: Position | None, limit: int) -> list[Webhook]:
@@ -46,7 +46,7 @@ class WebhookRepository:
         return [Webhook(**row) for row in await self.session.fetch_rows(_PAGE, values)]
 
     async def update(self, webhook_id: UUID, webhook: Webhook) -> Webhook | None:
-        """Set what callers set. One that is enabled begins anew."""
+        """Store the fields that callers set. A webhook that is enabled starts with no failures."""
         values = {
             "id": webhook_id,
             "url": webhook.url,
@@ -57,7 +57,7 @@ class WebhookRepository:
         return await self._fetch_webhook(_CHANGE, values)
 
     async def rotate(self, webhook_id: UUID, secret: bytes, overlap: timedelta) -> Webhook | None:
-        """Another secret; the one of before signs beside it for a while."""
+        """Replace the secret; the previous one signs as well until the overlap ends."""
         return await self._fetch_webhook(_ROTATE, {"id": webhook_id, "secret": secret, "overlap": overlap})
 
     async def remove(self, webhook_id: UUID) -> bool:
@@ -99,7 +99,7 @@ class WebhookRepository:
         return None if row is None else _to_delivery(row)
 
     async def load_due(self, delivery_id: UUID) -> DueDelivery | None:
-        """What is to be sent; None where it was, was given up, or the tenant is being deleted."""
+        """Return a due delivery; None if it was sent, was given up, or the tenant is being deleted."""
         row = await self.session.fetch_row(_DUE, {"tenant": self.tenant_id, "id": delivery_id})
         if row is None:
             return None
@@ -116,7 +116,7 @@ class WebhookRepository:
     async def record_outcome(
         self, delivery_id: UUID, status: DeliveryStatus, outcome: DeliveryOutcome, *, attempt_count: int
     ) -> None:
-        """What became of it; ``attempt_count`` is 0 where it was not sent."""
+        """Store the outcome of an attempt; ``attempt_count`` is 0 if it was not sent."""
         values = {
             "tenant": self.tenant_id,
             "id": delivery_id,
@@ -174,7 +174,7 @@ insert into webhook (tenant_id, id, url, description, events, enabled, secret)
 select :tenant::uuid, :id::uuid, :url::text, :description::text, :events::text[], :enabled::boolean, :secret::bytea
  where (select count(*) from webhook where tenant_id = :tenant) < :most::int returning {_WEBHOOK_COLUMNS}""")  # noqa: S608
 _FIND = parse_statement(f"select {_WEBHOOK_COLUMNS} from webhook {_WHERE_ID}")  # noqa: S608
-# Not `for update`: whoever writes a delivery holds the key, and would be waited for.
+# Not `for update`: a transaction that writes a delivery locks the key, and would block it.
 _LOCK = parse_statement(f"select {_WEBHOOK_COLUMNS} from webhook {_WHERE_ID} for no key update")  # noqa: S608
 _PAGE = parse_statement(f"""
 select {_WEBHOOK_COLUMNS} from webhook

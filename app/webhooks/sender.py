@@ -21,7 +21,7 @@ from app.settings.webhook_delivery import WebhookSettings
 from app.webhooks.address_policy import AddressNotAllowed, AddressPolicy, WebhookTarget
 from app.webhooks.types import Delivery, DeliveryOutcome, WebhookFailureReason
 
-# Of a host with several addresses so many are tried.
+# The maximum number of a host's addresses that are tried.
 MAX_ADDRESSES = 3
 MAX_PAUSE_SECONDS = 600.0
 _SECONDS_PATTERN = re.compile(r"\d{1,6}")
@@ -111,7 +111,7 @@ def _to_outcome(reply: httpx2.Response) -> DeliveryOutcome:
 
 
 def build_body(delivery: Delivery) -> bytes:
-    """What is sent: the same bytes each time."""
+    """Return the body of a delivery: the same bytes at each attempt."""
     payload = {
         "type": delivery.event,
         "timestamp": delivery.created_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),

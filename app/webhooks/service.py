@@ -34,7 +34,7 @@ SECRET_PREFIX, SECRET_BYTES = "whsec_", 24
 
 @dataclass(frozen=True, slots=True)
 class WebhookService:
-    """What a tenant's admin can do with webhooks; a key that is narrowed can do nothing with them."""
+    """The admin's operations on webhooks; a restricted key cannot use them."""
 
     db: TenantDatabase
     principal: Principal
@@ -75,7 +75,7 @@ class WebhookService:
             return await self._create_repository(session).list_webhooks(after=after, limit=limit)
 
     async def update(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
-        """Set what is named; one that is enabled begins anew.
+        """Set the given fields; a webhook that is enabled starts with no failures.
 
         Raises WebhookNotFound, InvalidInputError, ForbiddenError.
         """
@@ -165,7 +165,7 @@ class WebhookService:
             raise InvalidInputError(refused.message, loc=("body", "url")) from None
 
     def _require_unrestricted_key(self) -> None:
-        """What webhooks are told is of the whole tenant."""
+        """Refuse restricted keys: the events of webhooks are those of the whole tenant."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
             raise ForbiddenError("A key that is narrowed cannot manage webhooks.")
 

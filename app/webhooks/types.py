@@ -1,4 +1,4 @@
-"""The nouns of webhooks: what they are told, what became of it, and why something is refused or tried again."""
+"""Types of webhooks: events, deliveries, outcomes and errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ TEST_EVENT = "webhook.test"
 
 
 class WebhookEventName(StrEnum):
-    """What a webhook can ask to be told of."""
+    """Events that a webhook can subscribe to."""
 
     DOCUMENT_READY = "document.ready"
     DOCUMENT_FAILED = "document.failed"
@@ -83,7 +83,7 @@ class WebhookPaused(JobPostponed):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address and what it is told of; ``failures`` are attempts that failed since the last that did not."""
+    """An address with its events; ``failures`` counts the failed attempts since the last successful one."""
 
     id: UUID
     url: str
@@ -114,7 +114,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """What is to be sent: where to, and signed with what, the newest secret first."""
+    """A delivery with its address and its secrets, the newest secret first."""
 
     delivery: Delivery
     webhook_id: UUID
@@ -126,7 +126,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """What became of an attempt; no reason means that it was taken."""
+    """The outcome of an attempt; without a reason it was successful."""
 
     status: int | None = None
     reason: WebhookFailureReason | None = None

@@ -30,7 +30,7 @@ _FOLDER = re.compile(r"(documents/[0-9]{7,})/[a-z0-9./-]+")
 
 @dataclass(slots=True)
 class ArchivedDocument:
-    """Where a document stands in the archive, from byte to byte, and what tells it from others."""
+    """The byte range of a document in the archive, and its identity."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class ArchivedDocument:
 
 @dataclass(slots=True)
 class Archive:
-    """What is in it; ``manifest_bytes`` are the bytes of the manifest, which go before every part."""
+    """The contents of an archive; ``manifest_bytes`` are the bytes of the manifest, which go before every part."""
 
     path: Path
     settings: dict[str, Any] = field(default_factory=dict)
@@ -66,12 +66,12 @@ class Archive:
 def build_document_identity(
     external_id: str | None, sha256: str, scope: Sequence[str | None]
 ) -> tuple[str | None, ...]:
-    """What makes a document the same one."""
+    """Return the identity of a document: two documents with the same identity are the same document."""
     return (external_id, sha256, *scope)
 
 
 def verify_archive(path: Path, on_progress: Callable[[int], object]) -> Archive:
-    """Read all of it, against its own hashes; ``on_progress`` is told how far it is, in bytes.
+    """Read the whole archive and check its hashes; ``on_progress`` gets the number of bytes read so far.
 
     Raises ArchiveDamaged, ArchiveTruncated, ArchiveVersionUnsupported, OSError.
     """
@@ -128,7 +128,7 @@ def _add_member(archive: Archive, member: tarfile.TarInfo, content: bytes) -> No
     elif member.name == SKIPPED_DOCUMENTS:
         archive.skipped = [json.loads(line) for line in content.splitlines()]
     elif member.name != CHECKSUMS:
-        raise ArchiveDamaged("The archive holds files that are none of its own.")
+        raise ArchiveDamaged("The archive holds unknown files.")
 
 
 def _compute_end(member: tarfile.TarInfo) -> int:

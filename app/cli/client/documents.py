@@ -19,7 +19,7 @@ def list_documents(
     kb: Kb = "default",
     status: Annotated[str | None, typer.Option(help="queued, parsing, chunking, embedding, ready, failed.")] = None,
     filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The number of documents, newest first.")] = 50,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,

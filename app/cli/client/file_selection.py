@@ -72,7 +72,7 @@ class FileSelection:
 
 @dataclass(frozen=True, slots=True)
 class RemoteIndex:
-    """What is there: the digest by external id, and the external id, if any, by digest."""
+    """The documents of the knowledge base: the digest by external id, and the external id, if any, by digest."""
 
     by_external_id: Mapping[str, str]
     by_digest: Mapping[str, str | None]

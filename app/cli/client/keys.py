@@ -27,7 +27,7 @@ def create(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     role: Annotated[Literal["admin", "writer", "reader"], typer.Option(help="What it may do.")] = "reader",
     kb: Annotated[list[str] | None, typer.Option(help="Only this knowledge base; may be repeated.")] = None,
-    user_id: Annotated[str | None, typer.Option(help="Only this user's documents beside the tenant's.")] = None,
+    user_id: Annotated[str | None, typer.Option(help="Only the tenant's documents and this user's.")] = None,
     expires_at: Annotated[str | None, typer.Option(help="RFC 3339, such as 2027-01-01T00:00:00Z.")] = None,
     as_json: AsJson = False,
     url: Url = None,

@@ -75,7 +75,7 @@ def update(
 
 @app.command()
 def reindex(name: Name, settings: Settings = None, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Build its index anew, beside the live one, perhaps with another model or other chunks.
+    """Rebuild its index while the live one is used, also with another model or other chunks.
 
     Example: carrel kb reindex handbook --settings '{"chunking": {"max_tokens": 300}}'
     """

@@ -51,7 +51,7 @@ def parse_json_object(option: str, text: str | None) -> dict[str, Any]:
 
 
 def drop_unset(**options: Any) -> Mapping[str, Any]:
-    """What is not None."""
+    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""What the commands print: a table for people, JSON for programs."""
+"""Output of the commands: a table for people, JSON for programs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from rich.table import Table
 
 
 def print_json(value: Any) -> None:
-    """As the service said it."""
+    """Print a value as JSON, unchanged."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 

@@ -35,8 +35,8 @@ def export(
 ) -> None:
     """Write a knowledge base into one archive: originals, parsed texts, chunks, vectors, settings and hashes.
 
-    The archive is verified before it gets its name. Documents whose newest version is not ready are left out, and
-    told. Needs a key with the role admin.
+    The archive is verified before it gets its name. Documents whose newest version is not ready are skipped and
+    reported. Needs a key with the role admin.
 
     Example: carrel export handbook --to handbook.tar
     """
@@ -107,7 +107,7 @@ def _send_documents(client: Client, kb: str, archive: Archive, counts: Counter[s
 
 
 def _load_existing(client: Client, kb: str, archive: Archive) -> set[tuple[str | None, ...]]:
-    """What the knowledge base has; it is made with the archive's settings where there is none."""
+    """Return the identities of the stored documents; create a missing knowledge base with the archive's settings."""
     try:
         client.knowledge_bases.get(kb)
     except NotFound:

@@ -86,7 +86,7 @@ class _UploadRun:
     console: Console
 
     def upload_files(self, files: Sequence[LocalFile]) -> list[UploadOutcome]:
-        """Upload them, and wait for them where that is wished for; what failed is told at once."""
+        """Upload files, and wait for them if requested; failures are printed at once."""
         remote_index = load_remote_index(self.client, self.kb, self.filters)
         uploader = Uploader(self.client, self.kb, self.options, remote_index, self.concurrency)
         with self._create_progress() as progress:

@@ -21,7 +21,7 @@ OutcomeKind = Literal["uploaded", "unchanged", "duplicate", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """What became of a file; ``document_id`` is its id where it was uploaded, ``error`` has a code and a message."""
+    """The outcome of a file; ``document_id`` is set if it was uploaded, ``error`` has a code and a message."""
 
     file: LocalFile
     kind: OutcomeKind
@@ -36,7 +36,7 @@ class UploadOutcome:
 
 
 def load_remote_index(client: Client, kb: str, filters: Mapping[str, str]) -> RemoteIndex:
-    """What the knowledge base has at this level, but for what has failed. Raises ApiError."""
+    """Return the documents of the knowledge base at this level, without failed ones. Raises ApiError."""
     by_external_id: dict[str, str] = {}
     by_digest: dict[str, str | None] = {}
     query = cast(Any, filters)
@@ -62,7 +62,10 @@ class Uploader:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def upload_all(self, files: Iterable[LocalFile]) -> Iterator[UploadOutcome]:
-        """What became of each, as they end. Raises ApiError where no further file would do better, ConnectionFailed."""
+        """Yield the outcome of each file as it ends.
+
+        Raises ApiError if further files would fail too, ConnectionFailed.
+        """
         waiting = iter(files)
         with ThreadPoolExecutor(self.concurrency) as pool:
             running: set[Future[UploadOutcome]] = {
@@ -148,7 +151,7 @@ class DirectoryWatcher:
     _reported_states: dict[LocalFile, tuple[int, int]] = field(default_factory=dict)
 
     def poll(self, files: Iterable[LocalFile]) -> list[LocalFile]:
-        """Those that are as they were at the last look, and were not told of as they are now."""
+        """Return the files that have not changed since the last poll and were not returned in this state before."""
         changed = []
         for file in files:
             try:

@@ -1,1 +1,1 @@
-"""What ``carrel evaluate`` is made of: sets, uploading, asking, measures, intervals, and the report."""
+"""``carrel evaluate``: datasets, corpus upload, searches, measures, confidence intervals, and the report."""

@@ -10,7 +10,7 @@ CONFIDENCE_LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceInterval:
-    """A mean, and where it lies in 95 of 100 draws of as many queries."""
+    """A mean with its 95 % confidence interval by bootstrap (Efron, 1979)."""
 
     mean: float
     low: float
@@ -19,7 +19,7 @@ class ConfidenceInterval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What one setting has over another on the same queries, and on how many of them it is better or worse."""
+    """The difference of two configurations on the same queries, and the numbers of better and worse queries."""
 
     interval: ConfidenceInterval
     better: int
@@ -39,7 +39,7 @@ class Bootstrap:
     seed: int = 1
 
     def compute_interval(self, values: list[float]) -> ConfidenceInterval:
-        """Of the mean of one value a query."""
+        """Return the interval of the mean of one value a query."""
         sample, generator = np.array(values), np.random.default_rng(self.seed)
         # One draw at a time: all at once would take resamples times queries of memory.
         means = [sample[generator.integers(0, len(sample), len(sample))].mean() for _ in range(self.resamples)]

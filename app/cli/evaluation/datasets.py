@@ -18,7 +18,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 # takes none at all.
 MAX_GRADE = 1_000_000
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-# The one that BEIR itself measures where nobody says.
+# The split that BEIR measures by default.
 _DEFAULT_SPLIT = "test"
 
 
@@ -66,7 +66,7 @@ class _ReferenceLine(ExcerptReference):
 
 
 class _IdentifiedLine(_DatasetLine):
-    """BEIR's own files write ``_id``; what carries another ``id`` beside it does not say which one judgements mean."""
+    """A line with an id. BEIR writes ``_id``; a line with a different ``id`` as well is ambiguous."""
 
     id: str
 
@@ -87,7 +87,7 @@ class _QueryLine(_IdentifiedLine):
     references: list[ExcerptReference] = Field(default_factory=list)
 
     def to_search_body(self) -> dict[str, Any]:
-        """What a search is asked: a conversation where there is one, else the words alone."""
+        """Return the body of a search: the conversation if there is one, else the query."""
         if self.messages is not None:
             return {"messages": self.messages}
         if self.text is None:
@@ -148,7 +148,7 @@ def read_dataset(
 ) -> EvaluationDataset:
     """A directory in BEIR's layout or a file of queries. Raises DatasetError, with file and line."""
     if split is not None and (judgements is not None or not path.is_dir()):
-        raise DatasetError(f"{path}: --split chooses among the qrels/*.tsv of a directory, and not beside --judgements")
+        raise DatasetError(f"{path}: --split chooses among the qrels/*.tsv of a directory, without --judgements")
     if path.is_dir():
         judgements = judgements or _find_judgements(path, split)
         references = references or _find_existing(path / "references.jsonl")
@@ -196,7 +196,7 @@ def _read_queries(path: Path) -> dict[str, _QueryLine]:
 def _build_query(
     path: Path, line: _QueryLine, grades: Mapping[str, int], excerpts: Iterable[ExcerptReference]
 ) -> EvaluationQuery:
-    """What its own line says, and what the other files say of it."""
+    """Build a query of its line, its judgements and its excerpts."""
     try:
         search_body = line.to_search_body()
     except ValueError as exc:

@@ -55,7 +55,7 @@ class Evaluation:
         return [self._run_config(config, naming, texts) for config in self.configs], missing
 
     def _load_naming(self) -> tuple[DocumentNaming, int | None]:
-        """Judged documents are looked up by external id: a search does not tell it, and the others do not matter."""
+        """Look judged documents up by external id, which search results do not contain."""
         if self.naming_kind != EXTERNAL_ID:
             return DocumentNaming(self.naming_kind, {}), None
         names = sorted(set().union(*(query.documents for query in self.dataset.queries)))

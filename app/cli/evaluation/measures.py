@@ -42,7 +42,7 @@ class Measure:
 
     @property
     def label(self) -> str:
-        """As it is written: ``nDCG@10``."""
+        """The measure as it is written: ``nDCG@10``."""
         return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
 
     @property
@@ -64,7 +64,7 @@ def parse_measure(text: str) -> Measure:
 
 
 def select_default_measures(queries: Sequence[EvaluationQuery]) -> list[Measure]:
-    """Those of documents where documents are judged, those of excerpts where there are some."""
+    """Return the measures of documents if documents are judged, and those of excerpts if there are excerpts."""
     names: list[str] = []
     if any(query.is_judged for query in queries):
         names += DEFAULT_DOCUMENT_MEASURES
@@ -108,7 +108,7 @@ def score_excerpts(
     results: Mapping[str, QueryResult],
     texts: CorpusTexts,
 ) -> tuple[dict[str, ScoreByQuery], int]:
-    """The same for excerpts, and how many passages of the first were not found in their document.
+    """Return the scores of excerpts, and how many passages of the first configuration were not found in their document.
 
     Raises DatasetError.
     """

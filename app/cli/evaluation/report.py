@@ -1,4 +1,4 @@
-"""What an evaluation found: figures by setting, as tables and as JSON."""
+"""The report of an evaluation: figures by configuration, as tables and as JSON."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ ScoreMapping = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class ConfigResult:
-    """What one setting gave: values by measure and query, and what was not as it should be."""
+    """The result of one configuration: values by measure and query, and problems."""
 
     config: SearchConfig
     scores: Mapping[str, ScoreMapping]

@@ -17,7 +17,7 @@ ResultT = TypeVar("ResultT")
 EXTERNAL_ID = "external_id"
 NAMING_FIELDS = ("source", "title")
 METADATA_PREFIX = "metadata."
-# What a search is asked by. `queries` would be searched beside every question, the others give way to it unseen.
+# Fields that hold the query. `queries` would be searched with every question, the others would be ignored.
 QUERY_FIELDS = ("query", "queries", "messages")
 # As long as the service allows: what is measured is what it finds, not how soon.
 SEARCH_TIMEOUT_SECONDS = 60
@@ -37,14 +37,14 @@ class InvalidDocumentNaming(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
-    """A named way to search: what is sent beside the question."""
+    """A named search configuration: the fields of the request without the question."""
 
     name: str
     body: Mapping[str, Any]
 
     @property
     def knowledge_bases(self) -> list[str]:
-        """Where it searches."""
+        """The names of the knowledge bases that it searches."""
         return list(self.body["knowledge_bases"])
 
 
@@ -60,7 +60,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class DocumentNaming:
-    """How a found document is called in the judgements; ``by_id`` for names that a search does not tell."""
+    """The name of a found document in the judgements; ``by_id`` has the names that search results do not contain."""
 
     kind: str
     by_id: Mapping[str, str]
@@ -78,13 +78,13 @@ class DocumentNaming:
 
 @dataclass(frozen=True, slots=True)
 class StoredTextCache:
-    """What is stored of found documents, each asked for once."""
+    """The stored texts of found documents, each read once."""
 
     client: Client
     texts: dict[str, str] = field(default_factory=dict)
 
     def get(self, result: Mapping[str, Any]) -> str:
-        """Empty where it cannot be read: another version is live by now, or it is shared by the operator."""
+        """Return the stored text, or an empty text if another version is live or the document is shared."""
         kb, document, root = result["knowledge_base"], result["document"]["id"], result["node_path"][0]
         if root not in self.texts:
             try:

@@ -20,9 +20,9 @@ NormalizedText = tuple[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class RetrievedChunk:
-    """What was retrieved: a text, the document that it says it is from, and where it begins in what is stored of it.
+    """A retrieved text, its document, and its offset in the stored text.
 
-    That is ``stored``, where it is needed: the same words stand in the document more than once.
+    ``stored`` is the stored text, if the same words occur in the document more than once.
     """
 
     document: str
@@ -54,10 +54,10 @@ class CorpusTexts:
     lock: Lock = field(default_factory=Lock)
 
     def locate(self, document: str, words: str, *, near: int = 0, stored: str = "") -> Range | None:
-        """Where they stand: as they are, else whatever became of white space and compatibility characters.
+        """Locate words: exactly, else without regard to white space and compatibility characters.
 
-        Else of all signs, too: those of a heading or a table in a plain text are not stored. Of several places it is
-        the one with the same number as theirs in ``stored``, where they begin at ``near``; without that, and where
+        Else without all signs, too: those of a heading or a table in a plain text are not stored. Of several places it
+        is the one with the same number as theirs in ``stored``, where they begin at ``near``; without that, and where
         they do not come as often there, the one nearest to ``near``.
         """
         text = self.by_document.get(document)
@@ -98,7 +98,7 @@ class CorpusTexts:
         return [(positions[start], positions[start + len(target) - 1] + 1) for start in starts]
 
     def _normalize(self, text: str, normalization: Normalization) -> NormalizedText:
-        """What is compared of the text, and where each character of it stood; made once, whoever waits for it."""
+        """Return the normalized text with the offset of each character; computed once, also for concurrent callers."""
         if normalization is _split_characters:
             return text, range(len(text))
         with self.lock:
@@ -115,7 +115,7 @@ class CorpusTexts:
     def locate_references(self, references: Iterable[ExcerptReference]) -> dict[str, list[Range]]:
         """The excerpts' ranges by document. Raises DatasetError for one that is not in its document.
 
-        Of a document that is not in the corpus nobody knows how long it is.
+        Documents that are not in the corpus have no known length.
         """
         ranges_by_document: dict[str, list[Range]] = {}
         for reference in references:
@@ -142,7 +142,7 @@ def _split_marks(text: str) -> Iterator[str]:
 
 
 def _split_letters(text: str) -> Iterator[str]:
-    """What no parser takes for markup."""
+    """Yield the letters and digits of a text: no parser takes them for markup."""
     return (mark for mark in normalize("NFKD", text) if mark.isalnum())
 
 
@@ -150,7 +150,7 @@ NORMALIZATIONS: tuple[Normalization, ...] = (_split_characters, _split_marks, _s
 
 
 def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
-    """The same characters in ranges that do not touch."""
+    """Merge ranges that overlap or touch."""
     result: list[Range] = []
     for start, end in sorted(ranges):
         if result and start <= result[-1][1]:

@@ -23,7 +23,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatTokens:
-    """What a call cost as the endpoint counts it; 0 where it does not tell."""
+    """The tokens of a call as the endpoint counts them; 0 if it does not report them."""
 
     prompt: int = 0
     completion: int = 0
@@ -88,7 +88,7 @@ class ChatModel(Protocol):
     async def complete_structured(
         self, messages: Sequence[ChatMessage], shape: type[Shape], *, max_tokens: int, timeout_seconds: float
     ) -> StructuredCompletion[Shape]:
-        """An object; the model is told its JSON Schema. Raises ChatUnavailable."""
+        """Return an object of this shape; the request carries its JSON Schema. Raises ChatUnavailable."""
 
     def stream(
         self,

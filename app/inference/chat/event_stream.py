@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 
 class EventStreamParser:
-    """Fed with pieces of any length; whoever feeds it limits the whole."""
+    """A parser that takes pieces of any length; its caller limits the total length."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -39,9 +39,9 @@ IDLE_TIMEOUT_SECONDS = 20.0
 FIRST_DELAY_SECONDS = 0.1
 # Without so much time left after the pause a second request only costs more.
 MIN_RETRY_SECONDS = 0.5
-# Whoever gives a call up when this part of its time is over has seen the endpoint hang.
+# A call that is given up after this share of its time counts as a hanging endpoint.
 HANG_SHARE = 0.8
-# Being late for whoever waits no longer than this is no failure of the endpoint.
+# A timeout of no more than this is no failure of the endpoint.
 GRACE_SECONDS = 0.3
 # How long the end of a stream is waited for after its last event, so that the connection can be used again.
 DRAIN_TIMEOUT_SECONDS = 0.1
@@ -98,7 +98,7 @@ class OpenAIChat:
         """``clock`` is the circuit breaker's."""
         self._headers = build_headers(api_key)
         self._client = create_openai_client(base_url, api_key, timeout_seconds=None)
-        # Looked up here: the package imports half of itself on the way, while nobody waits yet.
+        # Looked up here, before the first call, because this imports half of the package.
         self._create = self._client.chat.completions.with_streaming_response.create
         self._model = model
         self._idle_timeout_seconds = idle_timeout_seconds
@@ -113,7 +113,7 @@ class OpenAIChat:
 
     @property
     def name(self) -> str:
-        """As configured."""
+        """The configured name of the model."""
         return self._model
 
     async def complete(self, messages: Sequence[ChatMessage], *, max_tokens: int, timeout_seconds: float) -> Completion:
@@ -124,7 +124,7 @@ class OpenAIChat:
     async def complete_structured(
         self, messages: Sequence[ChatMessage], shape: type[Shape], *, max_tokens: int, timeout_seconds: float
     ) -> StructuredCompletion[Shape]:
-        """An object; the model is told its JSON Schema. Raises ChatUnavailable."""
+        """Return an object of this shape; the request carries its JSON Schema. Raises ChatUnavailable."""
         text, parser = await self._complete_with_retries(ChatRequest(messages, max_tokens, shape), timeout_seconds)
         try:
             return StructuredCompletion(parse_structured_output(text, shape), parser.tokens)
@@ -212,7 +212,7 @@ class OpenAIChat:
 
     async def _stream_request(self, call: ChatCall, chat_stream: ChatStream) -> AsyncGenerator[str]:
         """One request's text as it comes. Raises as ``_send_request``, and ChatUnavailable."""
-        # Whoever goes away in the middle of an answer says nothing about the endpoint.
+        # A caller that disconnects during an answer says nothing about the endpoint.
         with self._breaker.call(hang_timeout_seconds=math.inf), _translate_errors():
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout_at(call.first_piece_deadline):
@@ -262,7 +262,7 @@ class OpenAIChat:
         return pause
 
     def _remember_dialect(self, call: ChatCall) -> None:
-        """What has helped is kept; others that began before say nothing about it."""
+        """Keep the dialect that succeeded; calls that began earlier do not change it."""
         if call.has_fallen_back and call.dialect != self._dialect:
             self._dialect = call.dialect
             logger.info("chat.dialect", model=self._model, schema=call.dialect.schema, limit=call.dialect.limit_field)

@@ -19,7 +19,7 @@ DONE_EVENT = b"[DONE]"
 
 @dataclass(frozen=True, slots=True)
 class ChatDialect:
-    """What an endpoint understands; the beginning is what the newest ones do."""
+    """The features of an endpoint; the defaults are those of the newest endpoints."""
 
     schema: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -28,7 +28,7 @@ class ChatDialect:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What is asked of a model, whatever its dialect."""
+    """A request to a model, independent of its dialect."""
 
     messages: Sequence[ChatMessage]
     max_tokens: int
@@ -52,7 +52,7 @@ class ChatRequest:
         }
 
     def find_fallback(self, dialect: ChatDialect, param: str | None) -> ChatDialect | None:
-        """What to try next when the endpoint refuses the request; ``param`` is what it blames, if anything."""
+        """Return the next dialect after a refusal; ``param`` is the parameter that the endpoint names, if any."""
         if param == "max_tokens" and dialect.limit_field == "max_tokens":
             return replace(dialect, limit_field="max_completion_tokens")
         if self.shape is not None and dialect.schema != "prompt":
@@ -118,7 +118,7 @@ class ResponseParser:
 
 
 def replace_surrogates(text: str) -> str:
-    """Without half characters, which an escape can bring in and nobody can encode."""
+    """Replace lone surrogates, which an escape can produce and UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -46,14 +46,14 @@ def parse_structured_output(text: str, shape: type[Shape]) -> Shape:
 def build_strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
     """Its JSON Schema as OpenAI's strict mode wants it: every object closed, every property required, no defaults.
 
-    Made once, for it takes longer than the rest of a request; nobody changes it.
+    Cached, because it takes longer than the rest of a request; callers must not change it.
     """
     schema: dict[str, Any] = _close_schema(shape.model_json_schema())
     return schema
 
 
 def _strip_thoughts(text: str) -> str:
-    """What comes after the thoughts. Raises UnparseableOutput."""
+    """Return the text after the model's thoughts. Raises UnparseableOutput."""
     _, end, answer = text.partition(THOUGHTS_END)
     if end:
         return answer
@@ -63,7 +63,7 @@ def _strip_thoughts(text: str) -> str:
 
 
 def _iterate_objects(text: str) -> Iterator[str]:
-    """What looks like an object, outermost, from left to right. Raises UnparseableOutput."""
+    """Yield the outermost candidates for a JSON object, from left to right. Raises UnparseableOutput."""
     position = 0
     while opening := OPENING_BRACE.search(text, position):
         candidate, position = _extract_object(text, opening.start())
@@ -97,7 +97,7 @@ def _extract_object(text: str, start: int) -> tuple[str, int]:
 def _parse_object(candidate: str, shape: type[Shape]) -> Shape:
     try:
         data = json.loads(candidate, strict=False, parse_constant=_reject_constant)
-        json.dumps(data, ensure_ascii=False).encode()  # an escape may be half a character, which nobody can store
+        json.dumps(data, ensure_ascii=False).encode()  # an escape may be a lone surrogate, which cannot be stored
         return shape.model_validate(data)
     except ValidationError:
         raise UnparseableOutput("its object has another shape") from None  # the cause would quote it

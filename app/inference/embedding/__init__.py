@@ -25,7 +25,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingIdentity:
-    """What must be equal for two vectors to be comparable; part of every search index's identity."""
+    """The identity of an embedding model: vectors are comparable if it is equal. Each search index stores it."""
 
     model: str
     dimensions: int
@@ -35,7 +35,7 @@ class EmbeddingIdentity:
 
     @classmethod
     def from_index_identity(cls, identity: Mapping[str, Any]) -> Self:
-        """As it stands in the identity of a search index, which says more."""
+        """Take the identity of the model from that of a search index."""
         values: dict[str, Any] = {field.name: identity.get(field.name) for field in fields(cls)}
         return cls(**values)
 
@@ -112,7 +112,7 @@ class Embedder(Protocol):
 
     @property
     def image_embedder(self) -> ImageEmbedder | None:
-        """What embeds pictures, where the model does: mostly the embedder itself."""
+        """The embedder of images, often the embedder itself; None if the model takes no images."""
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
         """Bulk work: may be slow, never delays a query; ``interactive`` are a few texts that somebody waits for.

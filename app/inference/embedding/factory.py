@@ -33,7 +33,7 @@ class DuplicateEmbeddingModel(AppError):
 
 
 def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedders:
-    """The default model and all beside it; blocking.
+    """Create the default model and all further ones; blocking.
 
     Raises as ``create_embedder``, and DuplicateEmbeddingModel.
     """

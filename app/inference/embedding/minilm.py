@@ -1,4 +1,4 @@
-"""The embedded model: all-MiniLM-L6-v2 on the CPU, with a thread of its own for queries beside the bulk threads."""
+"""The embedded model: all-MiniLM-L6-v2 on the CPU, with a separate thread for queries and the bulk threads."""
 
 import asyncio
 import mmap
@@ -112,7 +112,8 @@ class MiniLMEmbedder:
         """It reads text alone."""
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
-        """Bulk work at low priority, ``interactive`` beside queries. Raises EmbeddingUnavailable after ``close``.
+        """Embed texts at low priority, or with ``interactive`` like queries. Raises EmbeddingUnavailable after
+        ``close``.
 
         Tokens are as the model reads them.
         """

@@ -23,7 +23,7 @@ def compute_model_key(identity: EmbeddingIdentity) -> UUID:
 
 @dataclass(frozen=True, slots=True)
 class Embedders:
-    """All embedding models; ``default`` is that of whoever names none, and never among ``additional``."""
+    """All embedding models; ``default`` is used if no model is named, and is never among ``additional``."""
 
     default: Embedder
     additional: Sequence[Embedder] = ()

@@ -31,8 +31,8 @@ FIRST_BATCH_SIZE = 64
 IMAGE_BATCH_SIZE = 8
 # Providers refuse requests over a total of 120,000 to 300,000 tokens; the estimate errs upwards.
 MAX_BATCH_TOKENS = 100_000
-# What a server says when a request is too large for it. The same numbers also mean a text that it does not take, and
-# only halving tells the two apart.
+# Status codes of a request that is too large. The same codes can mean a text that the server refuses, and only halving
+# distinguishes the two.
 TOO_LARGE_STATUS_CODES = frozenset({400, 413, 422})
 
 
@@ -49,7 +49,7 @@ class RetryPolicy:
     is_interactive: bool = False
 
 
-# Limits are counted by the minute: whoever waits longer than that is told to come back.
+# Limits are counted by the minute: a caller that would wait longer gets an error.
 BULK_RETRY_POLICY = RetryPolicy(
     max_attempts=5, first_delay_seconds=0.5, max_delay_seconds=60.0, hang_timeout_seconds=math.inf
 )
@@ -137,7 +137,7 @@ class OpenAIEmbedder:
 
     @property
     def special_tokens(self) -> int:
-        """What BERT-like models add; others add less, which errs on the safe side."""
+        """The number of special tokens of BERT-like models; others add fewer, so this is safe."""
         return 2
 
     @property
@@ -160,7 +160,7 @@ class OpenAIEmbedder:
         return (await self._embed_texts(texts, self._identity.query_prefix, QUERY_RETRY_POLICY)).vectors
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
-        """As ``embed_documents``, or with the patience of ``embed_queries``; only where ``images`` is not None."""
+        """Embed images like ``embed_documents``, or with the retries of ``embed_queries``; needs an image format."""
         inputs = ImageInputs(images, self._image_format or "input")
         return await self._embed_all(
             inputs, self._image_batch_size, QUERY_RETRY_POLICY if interactive else BULK_RETRY_POLICY
@@ -171,7 +171,7 @@ class OpenAIEmbedder:
         return [estimate_tokens(text) for text in texts]
 
     async def check(self) -> None:
-        """Embed one word, also while the circuit is open: this tells whether the endpoint is back.
+        """Embed one word, also while the circuit is open, to test whether the endpoint works again.
 
         Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected.
         """

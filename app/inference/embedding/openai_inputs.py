@@ -1,4 +1,4 @@
-"""What requests to an OpenAI-compatible embedding endpoint hold: texts, or pictures in one of the forms in use."""
+"""Inputs of requests to an OpenAI-compatible embedding endpoint: texts, or images in one of two formats."""
 
 import base64
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ ImageInputFormat = Literal["input", "messages"]
 
 
 class EmbeddingInputs(Protocol):
-    """What one call wants vectors of."""
+    """The inputs of one call."""
 
     def estimate_token_counts(self) -> list[int]:
         """Tokens of each, an upper estimate."""
@@ -44,7 +44,7 @@ class TextInputs:
         return [estimate_tokens(text) for text in self.texts]
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:
-        """As OpenAI has it."""
+        """Return the body in OpenAI's format."""
         return {"input": list(self.texts[start:end])}
 
     def compute_max_tokens(self, start: int, end: int) -> int:
@@ -60,7 +60,7 @@ class ImageInputs:
     image_format: ImageInputFormat
 
     def estimate_token_counts(self) -> list[int]:
-        """The same for all: what a picture costs hangs on the model more than on the picture."""
+        """Return the same estimate for each image: the cost depends more on the model than on the image."""
         return [IMAGE_TOKENS] * len(self.images)
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:

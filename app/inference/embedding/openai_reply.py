@@ -17,7 +17,7 @@ class UnusableReply(Exception):
 def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Vectors:
     """The unit-length vectors of a decoded JSON reply, shape (count, dimensions), in the order of the request.
 
-    ``setting`` is the name of what says so many dimensions.
+    ``setting`` is the name of the setting of the dimensions, for messages.
 
     Vectors may be lists of numbers or base64 of little-endian float32 (some servers ignore the format asked for).
     Raises EmbeddingMismatch for another dimension, UnusableReply for anything else that is wrong.
@@ -37,7 +37,7 @@ def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Ve
 
 
 def read_used_tokens(payload: Any, *, max_tokens: int) -> int | None:
-    """What the endpoint says that the request cost; None where it says nothing that can be true."""
+    """Return the tokens of the request as the endpoint reports them, or None without a plausible number."""
     usage = payload.get("usage") if isinstance(payload, dict) else None
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return tokens if type(tokens) is int and 0 < tokens <= max_tokens else None

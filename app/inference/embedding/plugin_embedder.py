@@ -42,7 +42,7 @@ class EmbedderRefused(AppError):
 
 
 def create_plugin_embedder(name: str, settings: EmbeddingSettings) -> Embedder:
-    """What the plugin's factory makes of the settings; blocking. Raises EmbedderMissing, EmbedderRefused."""
+    """Create the plugin's embedder from the settings; blocking. Raises EmbedderMissing, EmbedderRefused."""
     embedder = load_provider(
         EMBEDDERS,
         name,
@@ -56,7 +56,7 @@ def create_plugin_embedder(name: str, settings: EmbeddingSettings) -> Embedder:
 
 
 def _find_problem(embedder: Any) -> str:
-    """What is wrong with an embedder; empty when nothing is."""
+    """Return the problem of an embedder, or an empty text."""
     if not isinstance(embedder.identity, EmbeddingIdentity):
         return "has no EmbeddingIdentity"
     if not 1 <= embedder.identity.dimensions <= MAX_DIMENSIONS:
@@ -78,17 +78,17 @@ class PluginEmbedder:
 
     @property
     def identity(self) -> EmbeddingIdentity:
-        """As the plugin says."""
+        """The identity of the plugin's model."""
         return self.inner.identity
 
     @property
     def max_tokens(self) -> int:
-        """As the plugin says."""
+        """The maximum input of the plugin's model, in tokens."""
         return self.inner.max_tokens
 
     @property
     def special_tokens(self) -> int:
-        """As the plugin says."""
+        """The number of special tokens of the plugin's model."""
         return self.inner.special_tokens
 
     @property
@@ -97,7 +97,10 @@ class PluginEmbedder:
         return self if self._inner_image_embedder else None
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:  # noqa: ARG002
-        """As bulk work: plugins know no other. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        """Embed texts as bulk work, the only kind of plugins.
+
+        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected.
+        """
         return self._check_embeddings(await self._call_plugin(self.inner.embed_documents, texts), len(texts))
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:

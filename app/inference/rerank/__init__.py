@@ -33,7 +33,7 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, or what stands for it."""
+        """The model's name, or a replacement if it has none."""
 
     async def rerank(
         self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float

@@ -7,7 +7,7 @@ from app.inference.rerank.dialect import RerankDialect, RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:
-    """What all of its kind know, and nothing else: some refuse fields that they do not."""
+    """Build a body with the fields that all Cohere-like endpoints know: some refuse unknown fields."""
     model = {"model": request.model} if request.model else {}
     return {**model, "query": request.query, "documents": request.texts, "top_n": request.top_n}
 

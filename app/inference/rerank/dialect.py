@@ -1,4 +1,4 @@
-"""What the families of rerank endpoints differ in: the body of a request, and where an answer has its scores."""
+"""Dialects of rerank endpoints: the body of a request, and the position of the scores in an answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class RerankDialect:
     """How one family is spoken to.
 
     ``results_field`` names the list in an answer, None where the answer is that list; ``score_field`` names a number in
-    each entry, beside ``index``. ``max_documents`` is what a request may hold, unless the settings say otherwise.
+    each entry, next to ``index``. ``max_documents`` limits the documents of a request, unless the settings do.
     """
 
     build_body: Callable[[RerankRequest], Mapping[str, Any]]

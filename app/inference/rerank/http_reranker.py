@@ -13,7 +13,7 @@ from app.inference.rerank import RerankUnavailable
 from app.inference.rerank.dialect import RerankDialect, RerankRequest
 from app.inference.rerank.response import parse_scores
 
-# A search gives up long before an endpoint does: from so many seconds on that counts as a failure of the endpoint.
+# A search gives up long before an endpoint does: after this time, giving up counts as a failure of the endpoint.
 HANG_TIMEOUT_SECONDS = 0.5
 # What a server says when a request is too large for it.
 TOO_LARGE_STATUS_CODES = frozenset({413, 422})
@@ -21,7 +21,7 @@ TOO_LARGE_STATUS_CODES = frozenset({413, 422})
 RETRYABLE_STATUS_CODES = frozenset({408, 424, 425})
 # Some send the texts back, and JSON may write each character as six.
 BASE_ANSWER_BYTES, ANSWER_BYTES_PER_REQUEST_BYTE = 64 * 1024, 6
-# What a connection that was kept may die of when the server has closed it meanwhile.
+# Errors of a kept connection that the server has closed.
 STALE_CONNECTION_ERRORS = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 NUMBER_PATTERN = re.compile(r"\d{1,4}")
 
@@ -51,7 +51,7 @@ class HttpReranker:
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # Without limits of its own, since whoever calls sets one for the whole; and it follows no redirects.
+        # Without timeouts, because the caller limits the whole call; it follows no redirects.
         self._client = httpx2.AsyncClient(headers=headers, timeout=None)
         self._url = url
         self._dialect = dialect
@@ -146,7 +146,7 @@ class HttpReranker:
             raise EndpointFailed("it is no JSON") from exc
 
     async def _post(self, body: bytes) -> bytes:
-        """What the endpoint says, if it is a success. Raises as ``_request_json``, and httpx2.HTTPError."""
+        """Return the body of a successful answer. Raises as ``_request_json``, and httpx2.HTTPError."""
         max_bytes = BASE_ANSWER_BYTES + ANSWER_BYTES_PER_REQUEST_BYTE * len(body)
         answer = bytearray()
         async with self._client.stream("POST", self._url, content=body) as reply:
@@ -160,7 +160,7 @@ class HttpReranker:
 
 
 def _create_failure(reply: httpx2.Response) -> EndpointFailed | RerankUnavailable:
-    """What another try may mend, or a refusal, in our own words: an endpoint's may repeat the texts."""
+    """Create the error of a failure that may be retried, or of a refusal. The endpoint's words may repeat the texts."""
     status = reply.status_code
     if status in TOO_LARGE_STATUS_CODES:
         return RerankInputTooLarge(reason="refused")

@@ -1,4 +1,4 @@
-"""Jina's ``POST /v1/rerank``: as Cohere's, but it sends the documents back unless it is told not to."""
+"""Jina's ``POST /v1/rerank``: like Cohere's, but it returns the documents unless the request forbids it."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -26,7 +26,7 @@ class RerankerRefused(AppError):
 
 
 def create_plugin_reranker(name: str, settings: RerankSettings) -> Reranker:
-    """What the plugin's factory makes of the settings; blocking. Raises RerankerMissing, RerankerRefused."""
+    """Create the plugin's reranker from the settings; blocking. Raises RerankerMissing, RerankerRefused."""
     reranker = load_provider(
         RERANKERS,
         name,
@@ -40,7 +40,7 @@ def create_plugin_reranker(name: str, settings: RerankSettings) -> Reranker:
 
 
 def _find_problem(reranker: Any) -> str:
-    """What a reranker lacks; empty when it lacks nothing."""
+    """Return the missing parts of a reranker, or an empty text."""
     missing = [part for part in ("rerank", "close") if not callable(getattr(reranker, part, None))]
     return f"has no {missing[0]}" if missing else ""
 

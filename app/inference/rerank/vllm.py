@@ -1,4 +1,4 @@
-"""vLLM's ``POST /rerank``: as Cohere's, but it refuses what is too long for the model unless it is told to cut it."""
+"""vLLM's ``POST /rerank``: like Cohere's, but it refuses too long texts unless the request asks to truncate them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from app.inference.rerank.dialect import RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:
-    """-1 stands for the longest that the model reads."""
+    """Build the body; -1 means the maximum length of the model."""
     return {**cohere.build_body(request), "truncate_prompt_tokens": -1}
 
 

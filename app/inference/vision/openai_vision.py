@@ -14,7 +14,7 @@ from app.inference.vision import PROMPT, ImageDescription, VisionRejected, Visio
 TIMEOUT_SECONDS = 60.0
 MAX_ATTEMPTS = 3
 FIRST_DELAY_SECONDS = 0.5
-# Whoever asks for more patience is asked again by a later attempt of the whole document.
+# An endpoint that asks for a longer pause is called again by a later attempt at the whole document.
 MAX_DELAY_SECONDS = 30.0
 MAX_CHARACTERS = 2000
 
@@ -38,7 +38,7 @@ class OpenAIVision:
 
     @property
     def name(self) -> str:
-        """As configured."""
+        """The configured name of the model."""
         return self._model
 
     async def describe(self, data: bytes, media_type: str, *, language: str) -> ImageDescription:

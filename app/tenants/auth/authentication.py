@@ -17,7 +17,7 @@ from app.tenants.types import has_key_format, hash_key
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a valid token says; ``key_id`` stands for its issuer and subject."""
+    """The claims of a valid token; ``key_id`` is derived from its issuer and subject."""
 
     tenant_id: UUID
     role: Role
@@ -32,7 +32,7 @@ class TokenReader(Protocol):
     """Reads the tokens of one identity provider."""
 
     async def read(self, token: str) -> TokenClaims | None:
-        """What the token says; None for one that is not valid. Raises UnavailableError."""
+        """Return the claims of a token, or None if it is not valid. Raises UnavailableError."""
         ...
 
     async def close(self) -> None:
@@ -42,7 +42,7 @@ class TokenReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Tells who is calling from the credential alone."""
+    """Authenticates callers by the credential alone."""
 
     credential_cache: CredentialCache
     operator_key_hash: bytes
@@ -51,10 +51,9 @@ class Authenticator:
     token_reader: TokenReader | None = None
 
     async def authenticate(self, token: str, *, address: str | None = None) -> Principal:
-        """The credential is looked at first: whatever others do at an address, a valid one is never refused.
+        """Authenticate a caller. The credential is checked first: a valid one is never refused for its address.
 
-        Raises UnauthorizedError for one that is not valid now, the reason is not told; TooManyFailedSignIns;
-        Unavailable.
+        Raises UnauthorizedError for an invalid credential, without a reason; TooManyFailedSignIns; UnavailableError.
         """
         principal = await self._find_principal(token)
         if principal is None:

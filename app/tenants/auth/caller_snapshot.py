@@ -1,4 +1,4 @@
-"""Callers for whom a job goes on: they are who they were when they asked, also where their key is revoked by now."""
+"""Callers of background jobs: a job keeps the rights of its caller, also if the key is revoked later."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from app.tenants.repository import TenantRepository
 
 
 def snapshot_caller(principal: Principal) -> dict[str, Any]:
-    """What a job's payload says of its caller."""
+    """Return the caller for a job's payload."""
     allowed = principal.knowledge_base_ids
     return {
         "key": None if principal.key_id is None else str(principal.key_id),
@@ -25,7 +25,7 @@ def snapshot_caller(principal: Principal) -> dict[str, Any]:
 
 
 async def restore_caller(database: Database, tenant_id: UUID, snapshot: Mapping[str, Any]) -> Principal | None:
-    """The caller, with the quotas that hold by now; None where the tenant is being deleted."""
+    """Return the caller with the current quotas, or None if the tenant is being deleted."""
     key_id = None if snapshot["key"] is None else UUID(snapshot["key"])
     async with database.transaction(tenant_id) as session:
         repository = TenantRepository(session)

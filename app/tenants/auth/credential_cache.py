@@ -1,4 +1,4 @@
-"""Credentials that were valid a moment ago: kept for seconds, and only while the database can tell of changes."""
+"""A cache of valid credentials: entries live for seconds, and only while changes arrive as notifications."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ CHANNEL = "carrel_key"
 # How long a key may outlive its revocation where a connection is dead and neither side knows it.
 CACHE_TTL_SECONDS = 5.0
 MAX_KEYS = 10_000
-# Any database that answers finds a key sooner; and whoever searches waits for five seconds in all.
+# A database that answers finds a key sooner; a search waits for five seconds in all.
 LOOKUP_TIMEOUT_SECONDS = 1.5
 
 
@@ -115,7 +115,7 @@ class CredentialCache:
         if lookup is None:
             return None
         principal = lookup.principal
-        # An answer may be older than a change that was told of meanwhile.
+        # The answer may be older than a change that was notified in between.
         if self._namer is not None and change_count == self._change_count:
             until = requested_at + min(self.ttl_seconds, lookup.remaining_seconds)
             self._cached[digest] = CachedCredential(principal, self._namer(str(principal.tenant_id)), until)
@@ -143,7 +143,7 @@ class CredentialCache:
         if pending is not None and pending.task is task:
             del self._pending[digest]
         if not task.cancelled():
-            task.exception()  # whoever waited has it; all of them may have left
+            task.exception()  # the waiting callers have it; all of them may have left
 
     def _on_change(self, notification_name: str) -> None:
         self._change_count += 1

@@ -1,4 +1,4 @@
-"""Opens what tells who is calling, as it is configured.
+"""Factory of authentication, as it is configured.
 
 The library that reads tokens is imported where an issuer is named: it is an extra that others need not install.
 """
@@ -14,7 +14,7 @@ from app.tenants.types import OidcExtraMissing, hash_key
 
 
 def create_authenticator(settings: IdentitySettings, database: Database, operator_key: str) -> Authenticator:
-    """Knows nobody yet; close it. Raises OidcExtraMissing."""
+    """Create an authenticator with an empty cache; close it. Raises OidcExtraMissing."""
     return Authenticator(
         credential_cache=CredentialCache(ControlPlaneDatabase(database)),
         operator_key_hash=hash_key(operator_key),
@@ -25,7 +25,7 @@ def create_authenticator(settings: IdentitySettings, database: Database, operato
 
 
 def create_token_reader(settings: IdentitySettings) -> TokenReader | None:
-    """What reads an identity provider's tokens, where one is configured. Raises OidcExtraMissing."""
+    """Create the reader of an identity provider's tokens, or return None without one. Raises OidcExtraMissing."""
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return None
     try:

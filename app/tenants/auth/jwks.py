@@ -15,10 +15,10 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# Those that are checked with a public key: nobody can sign with what everybody may read.
+# Algorithms with a public key only: with a shared secret, every reader of the secret could sign.
 ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"})
 MAX_AGE_SECONDS = 300.0
-# A key that is not known may be a new one, or nobody's: it is asked for at most so often.
+# An unknown key may be new or forged: the key set is refreshed at most once in this interval.
 REFRESH_INTERVAL_SECONDS = 60.0
 EMPTY_RETRY_INTERVAL_SECONDS = 5.0
 FETCH_TIMEOUT_SECONDS = 3.0
@@ -29,13 +29,13 @@ DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 
 class IssuerUnavailable(UnavailableError):
-    """The identity provider does not tell its keys; try again."""
+    """The identity provider does not return its keys; try again."""
 
     code = "issuer_unavailable"
 
 
 class InvalidJwksResponse(Exception):
-    """What an identity provider has answered is not what was asked for."""
+    """The identity provider's answer is not a key set."""
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class JwksClient:
 
 
 def _parse_signing_keys(document: Mapping[str, Any]) -> Mapping[str, PyJWK]:
-    """Those with a ``kid`` that sign in a way that we know. Raises InvalidJwksResponse where there is none."""
+    """Return the keys with a ``kid`` and a known algorithm. Raises InvalidJwksResponse if there is none."""
     listed = document.get("keys")
     keys = {}
     for data in listed if isinstance(listed, list) else []:

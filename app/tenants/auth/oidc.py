@@ -21,7 +21,7 @@ MAX_CLAIM_CHARACTERS = 256
 MAX_KNOWLEDGE_BASES = 100
 LEEWAY_SECONDS = 30
 MAX_EXPIRY = 2**40
-# A token that never ends is one that nobody can take back.
+# A token without an end could not be revoked.
 REQUIRED_CLAIMS = ["exp", "iss", "aud", "sub"]
 ROLES = {role.value: role for role in (Role.READER, Role.WRITER, Role.ADMIN)}
 
@@ -40,7 +40,7 @@ class OidcTokenReader:
     jwks_client: JwksClient
 
     async def read(self, token: str) -> TokenClaims | None:
-        """What the token says; None for one that is not valid. Raises IssuerUnavailable."""
+        """Return the claims of a token, or None if it is not valid. Raises IssuerUnavailable."""
         if len(token) > MAX_TOKEN_CHARACTERS or token.count(".") != 2:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Failed sign-ins by address: after some in a minute the next ones are told to wait."""
+"""A limit on failed sign-ins by address: after some in a minute the next ones are refused."""
 
 import time
 from collections import OrderedDict
@@ -14,7 +14,7 @@ MAX_ADDRESSES = 10_000
 
 @dataclass(slots=True)
 class FailureWindow:
-    """What failed since the first one."""
+    """The failures of one address since the first one."""
 
     ends_at: float
     failures: int = 0
@@ -44,7 +44,7 @@ class SignInThrottle:
 
 
 def _normalize_address(address: str) -> str:
-    """Whoever has one IPv6 address has 2^64 of them."""
+    """Return the address, or the /64 network of an IPv6 address: its owner has all of them."""
     try:
         parsed = ip_address(address)
     except ValueError:
