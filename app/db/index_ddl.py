@@ -1,7 +1,7 @@
 """The tables' owner at work: partial indexes that are made, tried, rebuilt and dropped while everything else goes on.
 
 Nothing but this and the migrations uses the owner's URL. CONCURRENTLY runs outside a transaction, so a statement that
-is cut short leaves an invalid index behind: ``drop_orphans`` removes it.
+is cut short leaves an invalid index behind: ``is_clean`` finds it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, KeysView, Sequence

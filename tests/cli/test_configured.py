@@ -44,7 +44,7 @@ def first_tenant(service: Command) -> httpx2.Client:
         (
             "serve",
             {"CARREL_ADMIN_DATABASE_URL": "postgresql://owner:hidden@db/carrel"},
-            "CARREL_DATABASE_URL must be set too, where CARREL_ADMIN_DATABASE_URL is",
+            "CARREL_DATABASE_URL must be set if CARREL_ADMIN_DATABASE_URL is",
         ),
         (
             "migrate",
