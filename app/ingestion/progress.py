@@ -39,7 +39,7 @@ class IngestionProgress:
     def report(self, stage: str, **counts: int | str) -> None:
         """Report the stage, and counts such as ``done``, ``total`` and ``unit``.
 
-        Raises VersionSuperseded if a newer version of the document replaced this one.
+        Raises VersionSuperseded if the version was deleted, replaced, or finished by another worker.
         """
         self.stage, self.counts = stage, counts or None
         if self._is_superseded:

@@ -140,11 +140,21 @@ def test_every_public_method_has_a_docstring() -> None:
 
 
 def test_every_public_function_documents_its_arguments_and_its_result() -> None:
-    """Private parameters, whose names start with an underscore, are unused."""
+    """So does every method of a protocol. Private parameters, whose names start with an underscore, are unused."""
+    methods = {
+        f"{name}.{attribute}": member
+        for name, value in CLASSES.items()
+        if getattr(value, "_is_protocol", False)
+        for attribute, member in vars(value).items()
+        if inspect.isfunction(member) and not attribute.startswith("_")
+    }
+    assert len(methods) > 5
     wrong = {}
-    for name, function in FUNCTIONS.items():
+    for name, function in {**FUNCTIONS, **methods}.items():
         text, signature = own_docstring(function), inspect.signature(function)
-        parameters = [parameter for parameter in signature.parameters if not parameter.startswith("_")]
+        parameters = [
+            parameter for parameter in signature.parameters if not parameter.startswith("_") and parameter != "self"
+        ]
         missing = [parameter for parameter in parameters if parameter not in section_entries(function, "Args")]
         if signature.return_annotation not in (None, "None") and "\nReturns:\n" not in text:
             missing.append("Returns")

@@ -1,4 +1,4 @@
-"""Embedding: the protocol between the rooms and whatever turns text into vectors."""
+"""Interface of embedders: the protocols for texts and images, their types and errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Make ``Vectors`` when it is asked for: ``weights``, next door, runs before anything is installed."""
+        """Create ``Vectors`` at the first access: ``weights`` runs before NumPy is installed."""
         if name != "Vectors":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import numpy as np
@@ -25,7 +25,15 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingIdentity:
-    """The identity of an embedding model: vectors are comparable if it is equal. Each search index stores it."""
+    """Identity of an embedding: two vectors are comparable only if theirs is equal. Search indexes store it.
+
+    Attributes:
+        model: Name of the model.
+        dimensions: Number of dimensions of a vector, from 1 to 4000.
+        precision: Precision of the model, such as ``fp32`` or ``int8``.
+        query_prefix: Text that the embedder adds before every query.
+        document_prefix: Text that the embedder adds before every text of a document.
+    """
 
     model: str
     dimensions: int
@@ -42,7 +50,13 @@ class EmbeddingIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """Unit-length vectors of shape (inputs, dimensions), float32, in order, and the tokens that they cost."""
+    """Vectors with their cost.
+
+    Attributes:
+        vectors: Vectors of unit length in the order of the inputs, as a float32 array of the shape (inputs,
+            dimensions).
+        tokens: Number of tokens of all inputs together, for the usage of the tenant.
+    """
 
     vectors: "Vectors"
     tokens: int
@@ -50,7 +64,12 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """A picture as a model gets it: the bytes of a PNG or a JPEG."""
+    """Image as a model gets it.
+
+    Attributes:
+        media_type: ``image/png`` or ``image/jpeg``.
+        data: Bytes of the file.
+    """
 
     media_type: str
     data: bytes
@@ -75,60 +94,107 @@ class EmbeddingRejected(AppError):
 
 
 class ImageEmbedder(Protocol):
-    """Turns pictures into vectors that can be compared with those of an Embedder's texts: of the same identity."""
+    """Protocol of an embedder of images. The vectors are comparable with those of the ``Embedder`` it belongs to."""
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
-        """Bulk work, or ``interactive`` for a query that somebody waits for. Without prefixes, which are for texts.
+        """Embed images.
 
-        Raises as ``Embedder.embed_documents``.
+        Args:
+            images: PNG or JPEG images.
+            interactive: Whether a caller waits for the result.
+
+        Returns:
+            The vectors and their cost. No prefix applies.
+
+        Raises:
+            EmbeddingUnavailable: The model does not answer; a retry may help.
+            EmbeddingMismatch: The vectors have a wrong number or dimension.
+            EmbeddingRejected: The model refuses an image. ``fields["index"]`` is its index.
         """
 
 
 @runtime_checkable
 class HasEndpoint(Protocol):
-    """An embedder that leaves its endpoint alone for a while when it has failed."""
+    """Protocol of an embedder with a circuit breaker."""
 
     def require_available(self) -> None:
-        """Raise EmbeddingUnavailable while the endpoint is left alone."""
+        """Raise EmbeddingUnavailable while the circuit breaker is open."""
 
 
 class Embedder(Protocol):
-    """Turns texts into unit-length vectors of shape (len(texts), identity.dimensions), float32, in the order given.
+    """Protocol of an embedder of texts.
 
-    Prefixes are added here, not by callers. Empty input gives shape (0, dimensions).
+    The embedder adds the prefixes of its identity; callers do not. Without texts, vectors have the shape (0,
+    dimensions).
     """
 
     @property
     def identity(self) -> EmbeddingIdentity:
-        """The identity of every vector it makes."""
+        """Identity of all vectors of this embedder."""
 
     @property
     def max_tokens(self) -> int:
-        """The longest input the model reads, in its own tokens, special tokens included."""
+        """Maximum number of tokens that the model reads of one text, special tokens included."""
 
     @property
     def special_tokens(self) -> int:
-        """How many tokens the model adds to every text (already inside ``max_tokens``)."""
+        """Number of tokens that the model adds to every text; ``max_tokens`` includes them."""
 
     @property
     def image_embedder(self) -> ImageEmbedder | None:
         """The embedder of images, often the embedder itself; None if the model takes no images."""
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
-        """Bulk work: may be slow, never delays a query; ``interactive`` are a few texts that somebody waits for.
+        """Embed texts of documents, with ``identity.document_prefix``.
 
-        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected (with ``fields["index"]`` for one bad text,
-        and ``fields["tokens"]`` that the others have cost until then).
+        Args:
+            texts: Texts without a prefix.
+            interactive: Whether a caller waits for the result. Otherwise the call may be slow, and must not delay
+                queries.
+
+        Returns:
+            The vectors and their cost.
+
+        Raises:
+            EmbeddingUnavailable: The model does not answer; a retry may help.
+            EmbeddingMismatch: The vectors have a wrong number or dimension.
+            EmbeddingRejected: The model refuses a text. ``fields["index"]`` is its index if it is a single one, and
+                ``fields["tokens"]`` the cost of the other texts so far.
         """
 
     async def embed_queries(self, texts: Sequence[str]) -> "Vectors":
-        """Interactive work. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        """Embed queries, with ``identity.query_prefix``.
+
+        Args:
+            texts: Queries without a prefix.
+
+        Returns:
+            Vectors of unit length as a float32 array of the shape (queries, dimensions).
+
+        Raises:
+            EmbeddingUnavailable: The model does not answer; a retry may help.
+            EmbeddingMismatch: The vectors have a wrong number or dimension.
+            EmbeddingRejected: The model refuses a query; a retry does not help.
+        """
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text without special tokens, or an upper estimate where its tokenizer is unknown. Blocking."""
+        """Count the tokens of each text without special tokens. The call blocks.
+
+        Args:
+            texts: Texts without a prefix.
+
+        Returns:
+            The number of tokens of each text, or an upper estimate if the tokenizer is unknown.
+        """
 
     async def check(self) -> None:
-        """Embed one word, compare the dimension. Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        """Check that the model answers with vectors of the right dimension.
+
+        Raises:
+            EmbeddingUnavailable: The model does not answer.
+            EmbeddingMismatch: The vectors have a wrong dimension.
+            EmbeddingRejected: The model refuses the text.
+        """
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""

@@ -1,4 +1,4 @@
-"""Reranking: the protocol between retrieval and whatever scores texts against a query."""
+"""Interface of rerankers: the protocol and its error."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -6,8 +6,12 @@ from typing import Any, Literal, Protocol
 from app.errors import UnavailableError
 from app.inference.circuit_breaker import FailureKind
 
-# "refused": it will not serve this request, now or later; "circuit_open": it has failed so often that it was not asked.
 RerankFailureReason = FailureKind | Literal["refused", "circuit_open"]
+"""Why a reranker gives no scores.
+
+``refused``: it does not serve this request, and a retry does not help. ``circuit_open``: it failed so often that it is
+not called for a while.
+"""
 
 
 class RerankUnavailable(UnavailableError):
@@ -29,7 +33,7 @@ class RerankUnavailable(UnavailableError):
 
 
 class Reranker(Protocol):
-    """Says how well each of a few texts answers a query."""
+    """Protocol of a reranker, which scores how well each of a few texts answers a query."""
 
     @property
     def name(self) -> str:
@@ -38,11 +42,20 @@ class Reranker(Protocol):
     async def rerank(
         self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float
     ) -> Mapping[int, float]:
-        """Scores by position in ``texts``, greater ones better, finite; of at least the best ``top_n`` where it can.
+        """Score texts for a query.
 
-        What is not there was not scored. It ends within ``timeout_seconds``. Raises RerankUnavailable, and nothing
-        else.
+        Args:
+            query: Text of the query.
+            texts: Texts to score.
+            top_n: Number of best texts that need a score.
+            timeout_seconds: Time until the call must end.
+
+        Returns:
+            Finite scores by position in ``texts``; a higher score is better. A missing position has no score.
+
+        Raises:
+            RerankUnavailable: The reranker gives no scores.
         """
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""
