@@ -41,7 +41,7 @@ class WarningCode(StrEnum):
     LINES_NOT_READ = "lines_not_read", "Damaged lines of a JSON Lines file were not read."
     NUL_CHARACTERS_REMOVED = "nul_characters_removed", "NUL characters were removed from the text."
     OCR_LANGUAGES_MISSING = "ocr_languages_missing", "OCR data of some configured languages is not installed."
-    OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read: the message says why."
+    OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read, and the message says why."
     PAGES_WITHOUT_TEXT = "pages_without_text", "OCR found no text on some pages."
     PLUGIN_WARNING = "plugin_warning", "A plugin gave a warning without a code of its own."
     SLIDES_PARTLY_READ = "slides_partly_read", "Damaged slides were read in part."
@@ -51,7 +51,7 @@ class WarningCode(StrEnum):
     HEADINGS_SHORTENED = "headings_shortened", "Headings were too long; the rest of each became a paragraph."
     IMAGES_NOT_DESCRIBED = "images_not_described", "The vision model did not describe some images."
     IMAGES_NOT_EMBEDDED = "images_not_embedded", "The embedding model refused images; only words find them."
-    PROCESSING_POSTPONED = "processing_postponed", "The document waits: the message says why, and until when."
+    PROCESSING_POSTPONED = "processing_postponed", "The document waits, and the message says why."
     SECTION_TITLES_OMITTED = "section_titles_omitted", "Chunks repeat only their innermost section titles."
     TITLE_SHORTENED = "title_shortened", "The title was too long; its rest became a paragraph."
 
@@ -105,7 +105,10 @@ class WarningCode(StrEnum):
     RERANKING_SKIPPED = "reranking_skipped", "No time was left to rerank, so the order did not change."
     RESULTS_MAY_BE_INCOMPLETE = "results_may_be_incomplete", "More results may exist beyond the candidate limit."
     RETRIEVER_UNAVAILABLE = "retriever_unavailable", "One of the retrievers did not answer."
-    THRESHOLD_NOT_APPLIED = "threshold_not_applied", "`score_threshold` ignores results without a similarity."
+    THRESHOLD_NOT_APPLIED = (
+        "threshold_not_applied",
+        "Results without a similarity were not compared with `score_threshold`.",
+    )
     VECTORS_NOT_RETURNED = "vectors_not_returned", "`return_vectors` found no vectors, because a retriever failed."
 
     # Answers.

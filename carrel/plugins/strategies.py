@@ -27,6 +27,7 @@ from app.retrieval.types import (
     Scores,
     SearchUnavailable,
 )
+from app.warnings import ServiceWarning
 
 __all__ = [
     "ChunkKey",
@@ -44,6 +45,7 @@ __all__ = [
     "SearchContext",
     "SearchRun",
     "SearchUnavailable",
+    "ServiceWarning",
     "Strategy",
     "fuse_hybrid",
     "fuse_rrf",

@@ -9,6 +9,7 @@ from app.retrieval.transformers.transformer import (
     TransformResult,
 )
 from app.retrieval.types import Message, Reformulation
+from app.warnings import ServiceWarning
 
 __all__ = [
     "ConversationAnalysis",
@@ -16,6 +17,7 @@ __all__ = [
     "NoTransformerOptions",
     "Reformulation",
     "SearchRun",
+    "ServiceWarning",
     "TransformContext",
     "TransformResult",
     "Transformer",

@@ -51,6 +51,20 @@ def test_every_operation_has_a_summary_and_a_name_of_its_own(description: dict[s
         assert operation["description"], (method, path)
 
 
+def test_every_list_of_warnings_has_objects_of_code_and_message(description: dict[str, Any]) -> None:
+    schemas = description["components"]["schemas"]
+    shown = {
+        name: schema["properties"]["warnings"]
+        for name, schema in schemas.items()
+        if "warnings" in schema.get("properties", {})
+    }
+    assert {"AnswerOut", "DocumentOut", "PreviewOut", "SearchOut", "SqlViewOut"} <= shown.keys()
+    for name, schema in shown.items():
+        found = resolved(description, schema["items"]["$ref"])
+        assert set(found["required"]) == {"code", "message"}, name
+        assert all(part["description"] for part in found["properties"].values()), name
+
+
 def test_every_operation_tells_its_errors_as_problems(description: dict[str, Any]) -> None:
     for method, path, operation in operations(description):
         if not path.startswith("/v1/"):

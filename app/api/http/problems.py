@@ -45,6 +45,9 @@ HTTP_STATUSES: Sequence[tuple[type[AppError], int]] = (
     (TooManyRequestsError, 429),
     (UnavailableError, 503),
 )
+# Codes of the framework's own errors.
+HTTP_ERROR_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+OTHER_HTTP_ERROR_CODE = "error"
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["type", "title", "status", "detail", "request_id"],
@@ -175,8 +178,7 @@ async def handle_http_error(request: Request, error: Exception) -> Response:
     if error.status_code == 400:  # raised for a JSON body that is too deep, or holds too long a number, to be read
         fault = {"loc": ["body"], "msg": str(error.detail)}
         return create_problem_response(request, 422, "invalid", str(error.detail), errors=[fault])
-    codes = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
-    code = codes.get(error.status_code, "error")
+    code = HTTP_ERROR_CODES.get(error.status_code, OTHER_HTTP_ERROR_CODE)
     return create_problem_response(request, error.status_code, code, str(error.detail), headers=error.headers)
 
 
