@@ -289,7 +289,7 @@ with made as ({_VECTOR_INDEXES})
 select i.tenant_id, i.id from search_index i cross join lateral (
   select coalesce(sum(t.chunks), 0) as there, $1 * sqrt(384.0 / i.dim) as wanted,
          coalesce(to_regclass('public.chunk_embedding_' || i.dim), 'public.chunk_embedding_other'::regclass) as place
-    from lex_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id) n
+    from index_totals t where t.tenant_id = i.tenant_id and t.index_id = i.id) n
  where i.state = 'live' and case i.vector_index
    when 'building' then true
    when 'hnsw' then n.there < n.wanted / 2 or i.deleted_chunks > $2::float8 * i.built_chunks
