@@ -31,7 +31,7 @@ from app.object_store.factory import create_object_store
 from app.sandbox.process import find_confinement
 from app.settings import Settings, load_settings
 
-CheckState = Literal["ok", "warning", "failed", "left out"]
+CheckState = Literal["ok", "warning", "failed", "skipped"]
 CHECK_TIMEOUT_SECONDS = 30.0
 # A clock that is off by more makes expiries and presigned links wrong.
 MAX_CLOCK_SKEW_SECONDS = 2.0
@@ -154,8 +154,10 @@ async def _check_worker_restarts(settings: Settings) -> AsyncIterator[CheckResul
 
 def _check_tenant_isolation(examined: DatabaseDiagnostics) -> CheckResult:
     if examined.open_tables:
-        return CheckResult("walls", "failed", f"no forced row-level security on {', '.join(examined.open_tables)}")
-    return CheckResult("walls", "ok", "row-level security is forced on every table of tenants")
+        return CheckResult(
+            "tenant isolation", "failed", f"no forced row-level security on {', '.join(examined.open_tables)}"
+        )
+    return CheckResult("tenant isolation", "ok", "row-level security is forced on every table of tenants")
 
 
 def _check_indexes(examined: DatabaseDiagnostics) -> CheckResult:
@@ -232,7 +234,7 @@ async def _check_chat(settings: Settings) -> AsyncIterator[CheckResult]:
     models = settings.models
     names = dict.fromkeys(name for name in (models.chat_model, models.rewrite_model) if name is not None)
     if not names:
-        yield CheckResult("chat", "left out", "no CARREL_CHAT_MODEL is set")
+        yield CheckResult("chat", "skipped", "no CARREL_CHAT_MODEL is set")
     for name in names:
         chat = await asyncio.to_thread(create_chat_model, models, name)
         if chat is None:
@@ -247,7 +249,7 @@ async def _check_chat(settings: Settings) -> AsyncIterator[CheckResult]:
 async def _check_rerank(settings: Settings) -> AsyncIterator[CheckResult]:
     reranker = await asyncio.to_thread(create_reranker, settings.rerank)
     if reranker is None:
-        yield CheckResult("rerank", "left out", "no CARREL_RERANK_URL is set")
+        yield CheckResult("rerank", "skipped", "no CARREL_RERANK_URL is set")
         return
     texts = ["A tern is a bird.", "A harbour is a place."]
     async with _close_on_exit(reranker):

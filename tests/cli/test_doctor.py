@@ -58,7 +58,7 @@ def test_all_is_well(
         status, found = look(settings, tmp_path, monkeypatch)
     assert status == 0, found
     assert set(found) == {
-        "disk", "parser confinement", "database", "schema and role", "walls", "indexes", "clock", "owner",
+        "disk", "parser confinement", "database", "schema and role", "tenant isolation", "indexes", "clock", "owner",
         "workers", "waiting jobs", "object store", "object store rights", "embedding", "chat", "rerank",
     }  # fmt: skip
     assert {one.partition(":")[0] for check, ones in found.items() for one in ones if check != "disk"} == {"ok"}
@@ -84,13 +84,13 @@ def test_what_is_wrong_is_named(
         }  # fmt: skip
         status, found = look(settings, tmp_path, monkeypatch)
     assert status == 1
-    assert found["walls"] == ["failed: no forced row-level security on document"]
+    assert found["tenant isolation"] == ["failed: no forced row-level security on document"]
     assert found["indexes"][0].startswith("warning: not valid: document_pkey")
     assert found["owner"][0].startswith("warning: CARREL_ADMIN_DATABASE_URL")
     assert {check for check, ones in found.items() if ones[-1].startswith("failed")} == {
-        "walls", "object store", "embedding", "chat"
+        "tenant isolation", "object store", "embedding", "chat"
     }  # fmt: skip
-    assert found["rerank"] == ["left out: no CARREL_RERANK_URL is set"]
+    assert found["rerank"] == ["skipped: no CARREL_RERANK_URL is set"]
     assert "hidden-secret" not in str(found)
 
 

@@ -20,7 +20,7 @@ from app.settings import (
     load_settings,
 )
 from app.settings.origins import ADDRESS_BY_SECRET
-from app.settings.renames import RENAMED_VARIABLES, REPLACED_VARIABLES
+from app.settings.renames import RENAMED_KEYS, RENAMED_VARIABLES, REPLACED_VARIABLES
 
 EXAMPLE = Path(__file__).parents[2] / ".env.example"
 S3 = {
@@ -367,19 +367,17 @@ def test_load_settings_several_old_variables_names_all_in_one_line(environment: 
     )
 
 
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        (models({**FURTHER, "pictures": "input"}), "CARREL_EMBEDDING_MODELS.0.pictures is called images now."),
-        (binding(private=True), "CARREL_HTTP_SOURCES.0.private is called allow_private now."),
-    ],
-)
-def test_load_settings_old_json_key_names_the_new_one(
-    environment: Environment, variables: dict[str, str], message: str
+OLD_KEYS = [(variable, old, new) for variable, keys in RENAMED_KEYS.items() for old, new in keys.items()]
+
+
+@pytest.mark.parametrize(("variable", "old", "new"), OLD_KEYS)
+def test_load_settings_every_old_json_key_names_the_new_one(
+    environment: Environment, variable: str, old: str, new: str
 ) -> None:
-    with pytest.raises(SettingsError) as caught:
-        environment.load(variables)
-    assert str(caught.value) == message
+    entry = {"EMBEDDING_MODELS": FURTHER, "HTTP_SOURCES": {"url": "https://x.example/", "tenants": ["*"]}}.get(variable)
+    value: Any = {old: 1} if entry is None else [{**entry, old: 1}]
+    with pytest.raises(SettingsError, match=rf"^CARREL_{variable}\.(0\.)?{old} is called {new} now\.$"):
+        environment.load({f"CARREL_{variable}": json.dumps(value)})
 
 
 def test_list_variables_durations_end_in_timeout_or_interval() -> None:
