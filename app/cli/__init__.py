@@ -14,7 +14,7 @@ from carrel import __version__
 app = typer.Typer(
     cls=LazyCommandGroup,
     name="carrel",
-    help="Retrieval-augmented generation as a service: one desk a tenant.",
+    help="Retrieval-augmented generation as a service for many tenants.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -33,7 +33,7 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """Retrieval-augmented generation as a service: one desk a tenant."""
+    """Retrieval-augmented generation as a service for many tenants."""
 
 
 def main() -> None:

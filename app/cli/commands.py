@@ -64,13 +64,13 @@ class LazyCommandGroup(TyperGroup):
         self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command itself in the place of its summary. Raises UsageError for a word that is none."""
+        """Replace the summary by the command itself. Raises UsageError for an unknown command."""
         name, _, remaining = super().resolve_command(ctx, args)
         return name, None if name is None else load_command(name), remaining
 
 
 def load_command(name: str) -> Any:
-    """The command of this name, or the group of commands."""
+    """Import the command of this name, or the group of commands."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     target = getattr(import_module(module), attribute)
     if isinstance(target, typer.Typer):

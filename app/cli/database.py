@@ -11,7 +11,7 @@ from app.settings import load_settings
 
 
 def migrate() -> None:
-    """Bring the database's schema to this version; safe to repeat, and with old replicas still running.
+    """Migrate the database's schema to this version; safe to repeat, also while old replicas run.
 
     CARREL_ADMIN_DATABASE_URL is the tables' owner, CARREL_DATABASE_URL the plain role that the service uses.
 

@@ -88,7 +88,7 @@ def demo(
 
 
 def _find_samples_dir() -> Path:
-    """The sample documents: inside the package in a wheel, at the top level of a source checkout."""
+    """Return the directory of the sample documents: in the package of a wheel, or in a source checkout."""
     package = Path(__file__).resolve().parent.parent
     inside = package / "_samples"
     return inside if inside.is_dir() else package.parent / "samples"
@@ -164,7 +164,7 @@ def _upload(client: httpx2.Client, path: Path) -> None:
 
 
 def _check_question(client: httpx2.Client, number: int, question: DemoQuestion) -> None:
-    """Through the agent's door and through the native one: the same passages, and the expected one among them."""
+    """Search by the agent API and by the native API: check that both return the same passages and the expected one."""
     typer.echo("")
     for role, text in question.messages:
         typer.secho(f"  {role}: {text}", bold=True)

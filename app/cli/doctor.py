@@ -94,7 +94,7 @@ async def _run_checks(settings: Settings) -> list[CheckResult]:
 
 
 async def _run_check(name: str, check: AsyncIterator[CheckResult]) -> list[CheckResult]:
-    """All that a look finds, and what ended it."""
+    """Return the results of a check, with the error that ended it."""
     results: list[CheckResult] = []
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
@@ -259,7 +259,7 @@ async def _check_rerank(settings: Settings) -> AsyncIterator[CheckResult]:
 
 
 async def _time_answer(check: str, name: str, answer: Awaitable[object]) -> CheckResult:
-    """How long one short question took, or why there was no answer."""
+    """Return the time that a short question took, or the reason why there was no answer."""
     begun = time.monotonic()
     try:
         await answer

@@ -112,6 +112,6 @@ def _format_missing_key(first: _EndpointSource, others: Sequence[_EndpointSource
 
 
 def connect(url: str | None, key: str | None) -> Client:
-    """A client of the service that ``resolve_endpoint`` finds; to be used by ``with``. Raises ServiceNotConfigured."""
+    """Open a client of the service that ``resolve_endpoint`` returns; close it. Raises ServiceNotConfigured."""
     credentials = resolve_endpoint(url, key)
     return Client(credentials.url, credentials.api_key, retries=MAX_RETRIES)

@@ -114,7 +114,7 @@ def evaluate(
 
 
 def _parse_floors(texts: Sequence[str]) -> dict[str, float]:
-    """The least value by measure. Raises BadFloor, UnknownMeasure."""
+    """Return the least value by measure. Raises BadFloor, UnknownMeasure."""
     floors: dict[str, float] = {}
     for text in texts:
         name, _, minimum = text.partition("=")
@@ -174,7 +174,7 @@ def _show_progress(items: Iterable[ItemT], length: int, label: str) -> Iterator[
 
 
 def _write_status(text: str) -> None:
-    """One line of a terminal, written over by the next."""
+    """Write a status line, which the next one overwrites."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

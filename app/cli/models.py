@@ -8,12 +8,12 @@ import typer
 from app.inference.embedding.weights import get_cached_weights_dir, pull_weights
 from app.settings import get_user_cache_dir
 
-app = typer.Typer(help="The weights of the embedded embedding model.", no_args_is_help=True)
+app = typer.Typer(help="Manage the weights of the embedded embedding model.", no_args_is_help=True)
 
 
 @app.callback()
 def models() -> None:
-    """The weights of the embedded embedding model."""
+    """Manage the weights of the embedded embedding model."""
 
 
 @app.command()

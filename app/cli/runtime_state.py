@@ -60,13 +60,13 @@ def write_runtime(data_dir: Path, runtime: Runtime) -> None:
 
 
 def delete_runtime(data_dir: Path) -> None:
-    """At a clean stop."""
+    """Delete the file at a clean stop."""
     with suppress(OSError):
         (data_dir / "runtime.json").unlink()
 
 
 def find_runtime(settings: Settings) -> Runtime:
-    """The configured database, else the one of the service on the data directory. Raises ServiceNotRunning."""
+    """Return the configured database, else that of the service on the data directory. Raises ServiceNotRunning."""
     configured = settings.database
     if configured.url is not None:
         admin = configured.admin_url
@@ -84,7 +84,7 @@ def find_runtime(settings: Settings) -> Runtime:
 
 
 def load_operator_key(settings: Settings, data_dir: Path) -> str:
-    """The configured key, else one made on first start and kept in the data directory."""
+    """Return the configured key, else the key that the first start generated in the data directory."""
     if settings.server.operator_key is not None:
         return settings.server.operator_key.get_secret_value()
     path = data_dir / "operator-key"
@@ -104,5 +104,5 @@ def read_credentials(data_dir: Path) -> Credentials | None:
 
 
 def write_credentials(data_dir: Path, credentials: Credentials) -> None:
-    """For the client commands and for people."""
+    """Write the credentials for the client commands and for people."""
     write_private(data_dir / "credentials.json", json.dumps(asdict(credentials)))

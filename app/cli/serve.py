@@ -84,7 +84,7 @@ class _ServiceDatabase:
 
 @contextmanager
 def _open_database(settings: Settings) -> Iterator[_ServiceDatabase]:
-    """The configured database, else an embedded one that lives as long as this process."""
+    """Open the configured database, else an embedded one that lives as long as this process."""
     data_dir = settings.server.data_dir
     if settings.database.url is not None:
         prepare_data_dir(data_dir)
@@ -227,7 +227,7 @@ async def _ensure_first_tenant(settings: Settings, resources: Resources, url: st
 
 
 def _print_screen(screen: str) -> None:
-    """A reader that has gone away must not take the service with it."""
+    """Print the screen; a closed standard output must not end the service."""
     try:
         typer.echo(screen)
     except OSError:

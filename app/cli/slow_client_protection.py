@@ -77,7 +77,7 @@ class TimeoutProtocol(HttpToolsProtocol):
     _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """The head of the first request is due."""
+        """Start to wait for the head of the first request."""
         super().connection_made(transport)
         self._start_waiting("head")
         self._last_read_at = self._awaited_since
@@ -119,13 +119,13 @@ class TimeoutProtocol(HttpToolsProtocol):
             self._refuse(HEADERS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """A request of a pipeline may begin while another is answered."""
+        """Note the begin of a request; in a pipeline another one may still be answered."""
         super().on_message_begin()
         self._start_waiting("head")
         self._header_bytes = self._header_count = 0
 
     def on_url(self, url: bytes) -> None:
-        """A piece of it. Raises HeadersTooLarge."""
+        """Count a piece of the URL. Raises HeadersTooLarge."""
         super().on_url(url)
         self._count_header_bytes(len(url))
 
@@ -137,7 +137,7 @@ class TimeoutProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """From now on it is the body that is due."""
+        """Start to wait for the body."""
         self._is_upgrade_requested = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
         if self._is_upgrade_requested:
             return
@@ -145,13 +145,13 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._start_waiting("body")
 
     def on_body(self, body: bytes) -> None:
-        """A piece of it."""
+        """Count a piece of the body."""
         self._unparsed_bytes = 0
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Nothing is due until the answer is given."""
+        """Stop waiting until the answer is given."""
         if self._is_upgrade_requested:
             return
         self._unparsed_bytes = 0
@@ -159,7 +159,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def resume_writing(self) -> None:
-        """Most of what was waiting has been taken."""
+        """Continue to write: the client has read most of the pending data."""
         self._last_read_at, self._unsent_bytes = self.loop.time(), self.transport.get_write_buffer_size()
         super().resume_writing()
 
@@ -226,7 +226,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         return True
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Say why where no answer has begun, and close the connection."""
+        """Answer with the reason if no answer has begun, and close the connection."""
         cycle = self.cycle
         is_idle = cycle is None or (cycle.response_complete and self._awaited_part == "head")
         if self.transport.is_closing():
@@ -282,7 +282,7 @@ class HttpServer(uvicorn.Server):
         await super().startup(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Look at every connection once a second."""
+        """Check every connection once a second."""
         if counter % TICKS_PER_CHECK == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):

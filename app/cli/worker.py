@@ -33,7 +33,7 @@ def worker(
         bool, typer.Option(hidden=True, help="Started by serve: end when standard input does.")
     ] = False,
 ) -> None:
-    """Work through the job queue; any number may run, on any number of machines.
+    """Run jobs of the queue; any number of workers may run, on any number of machines.
 
     Without CARREL_DATABASE_URL it joins the service that runs on the data directory.
 
@@ -93,7 +93,7 @@ async def _write_heartbeats() -> None:
 
 
 async def _watch_parent(job_worker: Worker) -> None:
-    """Standard input is a socket from ``serve``: its end means that serve is gone, however it ended."""
+    """Wait for the end of standard input, a socket from ``serve`` that closes whenever ``serve`` ends."""
     await asyncio.get_running_loop().connect_read_pipe(lambda: _ParentWatcher(job_worker), sys.stdin)
 
 

@@ -40,7 +40,10 @@ class SearchRateLimiter:
     _buckets: dict[tuple[UUID, UUID], LocalBucket] = field(default_factory=dict)
 
     async def acquire(self, tenant_id: UUID, bucket_id: UUID, rate: float) -> RateLimitState:
-        """One search of the bucket, which fills by ``rate`` a second. Raises RateLimitExceeded, DatabaseUnavailable."""
+        """Take one search from the bucket, which fills by ``rate`` a second.
+
+        Raises RateLimitExceeded, DatabaseUnavailable.
+        """
         self._drop_idle_buckets()
         local_bucket = self._buckets.setdefault((tenant_id, bucket_id), LocalBucket())
         burst = max(1.0, rate * BURST_SECONDS)
@@ -66,7 +69,7 @@ class SearchRateLimiter:
             local_bucket.expires_at = max(local_bucket.expires_at, self.clock() + 1 / rate)
 
     async def _prefetch(self, local_bucket: LocalBucket, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
-        """Twice as many as the last time where those are used up, else one."""
+        """Take tokens from the shared bucket: twice as many as the last time if those are used up, else one."""
         is_busy = local_bucket.remaining < 1 and self.clock() < local_bucket.expires_at
         max_prefetch = max(1, floor(rate * PREFETCH_WINDOW_SECONDS))
         local_bucket.requested = min(max_prefetch, local_bucket.requested * 2) if is_busy else 1

@@ -51,11 +51,11 @@ class QuotaRepository:
         await self.session.fetch_rows(_BEGIN, {"t": self.tenant_id})
 
     async def stop_counting_storage(self) -> None:
-        """The tenant has no quota any more of what is stored."""
+        """Stop counting the storage of a tenant without storage quotas."""
         await self.session.fetch_rows(_STOP, {"t": self.tenant_id})
 
     async def set_max_running_jobs(self, max_jobs: int | None) -> None:
-        """How many jobs of the tenant run at once; None is as many as of any."""
+        """Limit the running jobs of the tenant; None means the limit of all tenants."""
         await self.session.fetch_rows(_LIMIT_JOBS, {"t": self.tenant_id, "most": max_jobs})
 
     async def find_counted_storage(self) -> StorageUsage | None:

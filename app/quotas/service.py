@@ -75,7 +75,7 @@ class QuotaService:
         return tenant_state if key_state is None or tenant_state.remaining < key_state.remaining else key_state
 
     async def check_storage(self, session: Session, *, replaces: bool) -> None:
-        """The document that the caller's transaction has written, maybe over another's, fits. Raises QuotaExceeded."""
+        """Check that the document of the caller's transaction, new or replacing another, fits. Raises QuotaExceeded."""
         tenant_quota_names = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
         # A key that replaces a document of another key takes over all of it.
         key_quota_names = ("documents", "stored_bytes", "chunks")
@@ -84,7 +84,7 @@ class QuotaService:
         )
 
     async def check_file_storage(self, session: Session) -> None:
-        """The file that the caller's transaction has kept for itself fits. Raises QuotaExceeded."""
+        """Check that the file that the caller's transaction has stored fits. Raises QuotaExceeded."""
         added = {"stored_bytes": 0}
         await StorageQuota.from_principal(self.principal).check(session, added, key_added=added)
 

@@ -22,11 +22,11 @@ class StorageQuota:
 
     @classmethod
     def from_principal(cls, principal: Principal) -> Self:
-        """That of what a caller uploads."""
+        """Return the quota of a caller's uploads."""
         return cls(principal.tenant_id, principal.quotas, principal.storage_quota_key_id, principal.key_quotas)
 
     def has_limit(self, *names: str) -> bool:
-        """Whether one of these quotas is set."""
+        """Return whether one of these quotas is set."""
         return bool(_get_limits(self.quotas, names) or (self.key_id and _get_limits(self.key_quotas, names)))
 
     async def check(self, session: Session, added: Mapping[str, int], *, key_added: Mapping[str, int]) -> None:

@@ -24,7 +24,7 @@ class TokenBudget:
 
     @classmethod
     def from_principal(cls, db: TenantDatabase, principal: Principal) -> Self:
-        """That of a caller."""
+        """Return the budget of a caller."""
         return cls(db, principal.key_id or NO_KEY, principal.quotas, principal.key_quotas)
 
     async def check(self) -> None:

@@ -47,7 +47,7 @@ class RateLimitExceeded(TooManyRequestsError):
 
 
 def get_next_day_start(now: datetime) -> datetime:
-    """When the day (UTC) of this moment is over."""
+    """Return the end of the day (UTC) of this moment."""
     return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
 
 

@@ -17,7 +17,7 @@ class SettingsError(Exception):
 
 
 def read_environment() -> dict[str, str]:
-    """The process's variables, and below them those of the settings file."""
+    """Return the variables of the settings file, overridden by the process's variables."""
     return read_env_file() | dict(os.environ)
 
 
@@ -48,7 +48,7 @@ def read_env_file() -> dict[str, str]:
 
 
 def read_sources() -> dict[str, Mapping[str, str]]:
-    """Variables that are not empty, in capitals, by the place that they come from; the first place wins.
+    """Return the variables that are not empty, in capitals, by source; the first source wins.
 
     A file that ``CARREL_ENV_FILE`` names is chosen in the environment, and counts as a part of it.
     """

@@ -46,7 +46,7 @@ def make_absolute(path: Path) -> Path:
 
 
 def env_field(name: str, default: Any = ..., **limits: Any) -> Any:
-    """A field that is read from the variable of this name, without the prefix."""
+    """Create a field that is read from the variable ``CARREL_<name>``."""
     return Field(default, validation_alias=AliasChoices(PREFIX + name), **limits)
 
 
@@ -72,7 +72,7 @@ class SettingsGroup(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (its signature is the library's)
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  (the same)
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Process environment over the settings file; no secrets directory."""
+        """Read the process environment, then the settings file; no secrets directory."""
         return init_settings, env_settings, _FileSource(settings_cls)
 
     @model_validator(mode="after")
@@ -87,6 +87,6 @@ class SettingsGroup(BaseSettings):
 
 
 def get_variable_name(field: FieldInfo) -> str:
-    """The environment variable of a settings field."""
+    """Return the environment variable of a settings field."""
     alias = field.validation_alias
     return str(alias.choices[0]) if isinstance(alias, AliasChoices) else ""

@@ -56,7 +56,7 @@ class TenantRepository:
         return tenant
 
     async def get(self, tenant_id: UUID) -> TenantRow | None:
-        """The tenant, unless it is being deleted."""
+        """Return the tenant, or None while it is being deleted."""
         return await self.session.scalar(
             select(TenantRow).where(TenantRow.id == tenant_id, TenantRow.deleted_at.is_(None))
         )
@@ -72,7 +72,7 @@ class TenantRepository:
         return None if row is None else DeletedCounts(**row)
 
     async def mark_deleted(self, tenant_id: UUID) -> bool:
-        """Shut its keys out; True also when that was done before."""
+        """Mark the tenant as deleted, so that its keys are refused; True also if it was marked before."""
         statement = (
             update(TenantRow)
             .where(TenantRow.id == tenant_id)
@@ -100,7 +100,7 @@ class TenantRepository:
         return key
 
     async def list_keys(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
-        """Keys that are not revoked, newest first."""
+        """Return the keys that are not revoked, newest first."""
         used = (ApiKeyUse.tenant_id == ApiKeyRow.tenant_id) & (ApiKeyUse.key_id == ApiKeyRow.id)
         query = select(ApiKeyRow, ApiKeyUse.last_used_at).outerjoin(ApiKeyUse, used)
         query = query.where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.revoked_at.is_(None))
@@ -117,17 +117,17 @@ class TenantRepository:
         return await self.session.scalar(query.with_for_update())
 
     async def find_key_including_revoked(self, tenant_id: UUID, key_id: UUID) -> ApiKeyRow | None:
-        """A key, also one that was revoked."""
+        """Return a key, also a revoked one."""
         return await self.session.scalar(
             select(ApiKeyRow).where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.id == key_id)
         )
 
     async def get_current_time(self) -> datetime:
-        """The moment of this transaction by the database's clock, by which keys end."""
+        """Return the time of this transaction by the database's clock, which decides when keys expire."""
         return (await self.session.execute(select(func.now()))).scalar_one()
 
     async def record_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
-        """When each key was used last."""
+        """Store the last use of each key."""
         values = {"tenant": tenant_id, "ids": list(uses), "times": list(uses.values())}
         await self.session.fetch_rows(_RECORD_USES, values)
 

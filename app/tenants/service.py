@@ -76,7 +76,7 @@ class TenantService:
         return tenant
 
     async def list_tenants(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedTenant]:
-        """Newest first."""
+        """Return the tenants, newest first."""
         return await self.control_plane.list_tenants(after=after, limit=limit)
 
     async def update(
@@ -88,7 +88,7 @@ class TenantService:
         sql_views: bool | None = None,
         actor: Actor = SERVICE_ACTOR,
     ) -> TenantRow:
-        """Another name, other quotas, those alone that are named; None is without a limit. Raises TenantNotFound.
+        """Change the given fields: the name, quotas (None removes a limit). Raises TenantNotFound.
 
         ``sql_views`` allows or forbids SQL views; where they are forbidden, those that exist are empty at once.
         """
@@ -119,7 +119,7 @@ class TenantService:
         await self.queue.resume_jobs(session, tenant_id=tenant.id, code=QuotaExceeded.code)
 
     async def delete(self, tenant_id: UUID, *, actor: Actor = SERVICE_ACTOR) -> UUID:
-        """Shut its keys out at once; a job of the system tenant removes all it has. Returns the deletion's id.
+        """Refuse the tenant's keys at once; a job of the system tenant removes its data. Returns the deletion's id.
 
         Asked again before that is done, it is the same deletion. Raises TenantNotFound.
         """
@@ -143,7 +143,7 @@ class TenantService:
         return deletion
 
     async def disable(self, tenant_id: UUID) -> None:
-        """Its keys open nothing from now on."""
+        """Refuse the tenant's keys from now on."""
         async with self.database.transaction(tenant_id) as session:
             await TenantRepository(session).mark_deleted(tenant_id)
         self.credential_cache.invalidate(tenant_id)
@@ -192,12 +192,12 @@ class KeyService:
         return issued
 
     async def list_keys(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
-        """Valid and expired keys, newest first; revoked ones are gone."""
+        """Return valid and expired keys, newest first, without revoked ones."""
         async with self.db.transaction() as session:
             return await TenantRepository(session).list_keys(self.db.tenant_id, after=after, limit=limit)
 
     async def rotate(self, key_id: UUID, *, overlap: timedelta) -> IssuedKey:
-        """A key that may do what the old one may and ends when it would have; the old one ends after ``overlap``.
+        """Create a replacement with the same settings and expiry; the old key expires after ``overlap``.
 
         Raises ApiKeyNotFound, ApiKeyReplaced, ApiKeyExpired.
         """
@@ -228,7 +228,7 @@ class KeyService:
         return issued
 
     async def revoke(self, key_id: UUID) -> None:
-        """From now on the key is refused, everywhere. Raises ApiKeyNotFound."""
+        """Revoke a key: every process refuses it from now on. Raises ApiKeyNotFound."""
         async with self.db.transaction() as session:
             if not await TenantRepository(session).revoke_key(self.db.tenant_id, key_id):
                 raise ApiKeyNotFound

@@ -81,12 +81,12 @@ def generate_key() -> str:
 
 
 def has_key_format(text: str) -> bool:
-    """True when form and checksum are those of a key; saves a look-up for anything else."""
+    """Return whether form and checksum are those of a key, which saves a look-up otherwise."""
     return _KEY.fullmatch(text) is not None and _compute_checksum(text[7:39]) == text[39:]
 
 
 def hash_key(text: str) -> bytes:
-    """SHA-256: a key has 190 random bits, so a slow hash would guard nothing."""
+    """Return the SHA-256 of a key: with 190 random bits it needs no slow hash."""
     return hashlib.sha256(text.encode()).digest()
 
 

@@ -34,7 +34,7 @@ class AddressNotAllowed(AppError):
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system has them. Raises OSError."""
+    """Resolve a name with the system's resolver. Raises OSError."""
     infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(info[4][0]) for info in infos))
 

@@ -40,7 +40,7 @@ class WebhookRepository:
         return await self._fetch_webhook(_LOCK if lock else _FIND, {"id": webhook_id})
 
     async def list_webhooks(self, *, after: Position | None, limit: int) -> list[Webhook]:
-        """Newest first."""
+        """Return the tenant's webhooks, newest first."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "after_time": after_time, "after_id": after_id, "limit": limit}
         return [Webhook(**row) for row in await self.session.fetch_rows(_PAGE, values)]
@@ -72,7 +72,7 @@ class WebhookRepository:
         return _to_delivery(row)
 
     async def find_delivery(self, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
-        """One of this webhook's."""
+        """Return a delivery of this webhook."""
         values = {"tenant": self.tenant_id, "webhook": webhook_id, "id": delivery_id}
         row = await self.session.fetch_row(_FIND_DELIVERY, values)
         return None if row is None else _to_delivery(row)
@@ -80,7 +80,7 @@ class WebhookRepository:
     async def list_deliveries(
         self, webhook_id: UUID, status: DeliveryStatus | None, *, after: Position | None, limit: int
     ) -> list[Delivery]:
-        """Newest first."""
+        """Return the deliveries of a webhook, newest first."""
         after_time, after_id = after or (None, None)
         values = {
             "tenant": self.tenant_id,
@@ -93,7 +93,7 @@ class WebhookRepository:
         return [_to_delivery(row) for row in await self.session.fetch_rows(_DELIVERIES, values)]
 
     async def requeue(self, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
-        """It is to be sent again, as if it never had been."""
+        """Reset a delivery, so that it is sent again."""
         values = {"tenant": self.tenant_id, "webhook": webhook_id, "id": delivery_id}
         row = await self.session.fetch_row(_REQUEUE, values)
         return None if row is None else _to_delivery(row)
@@ -128,18 +128,18 @@ class WebhookRepository:
         await self.session.fetch_rows(_RECORD_OUTCOME, values)
 
     async def record_success(self, webhook_id: UUID) -> None:
-        """Its receiver takes what is sent."""
+        """Reset the failures of a webhook."""
         await self.session.fetch_rows(_RECORD_SUCCESS, {"tenant": self.tenant_id, "id": webhook_id})
 
     async def record_failure(self, webhook_id: UUID, *, pause_seconds: float) -> int | None:
-        """Its receiver does not: leave it alone for a while. How often in a row; None where it is not enabled."""
+        """Pause a webhook after a failure; return the consecutive failures, or None if it is not enabled."""
         row = await self.session.fetch_row(
             _RECORD_FAILURE, {"tenant": self.tenant_id, "id": webhook_id, "pause": pause_seconds}
         )
         return None if row is None else row["failures"]
 
     async def disable(self, webhook_id: UUID, reason: str) -> None:
-        """Nothing more is sent to it."""
+        """Disable a webhook: nothing more is sent to it."""
         await self.session.fetch_rows(_DISABLE, {"tenant": self.tenant_id, "id": webhook_id, "reason": reason})
 
     async def _fetch_webhook(self, query: Any, values: Mapping[str, Any]) -> Webhook | None:

@@ -37,7 +37,7 @@ class WebhookSender:
     def __init__(
         self, address_policy: AddressPolicy, *, timeout_seconds: float, certificates: ssl.SSLContext | bool = True
     ) -> None:
-        """``timeout_seconds`` is how long one attempt takes at most, all in all.
+        """Create a sender; ``timeout_seconds`` limits a whole attempt.
 
         ``certificates`` says whose are believed.
         """
@@ -48,7 +48,7 @@ class WebhookSender:
 
     @classmethod
     def from_settings(cls, settings: WebhookSettings) -> Self:
-        """Blocking: it reads certificates."""
+        """Create a sender; blocking, because it reads certificates."""
         return cls(AddressPolicy(settings.allow_private), timeout_seconds=settings.timeout_seconds)
 
     async def close(self) -> None:
@@ -56,7 +56,7 @@ class WebhookSender:
         await self._transport.aclose()
 
     async def send(self, url: str, delivery: Delivery, secrets: Sequence[bytes]) -> DeliveryOutcome:
-        """Whether the receiver has taken it: any answer of 200 to 299 in time."""
+        """Send a delivery; any answer of 200 to 299 in time is a success."""
         content = build_body(delivery)
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -80,7 +80,7 @@ class WebhookSender:
     async def _post_to(
         self, address: IpAddress, target: WebhookTarget, content: bytes, headers: dict[str, str]
     ) -> DeliveryOutcome:
-        """The name is in the Host header, and the certificate must be for it; the connection goes to the address."""
+        """Post to an address; the host's name is in the Host header, and the certificate must be for it."""
         host = target.url.netloc.decode()
         extensions = {"sni_hostname": target.url.raw_host.decode()} if target.url.scheme == "https" else {}
         request = httpx2.Request(
@@ -124,13 +124,13 @@ _PREFIXES = {"document": "doc", "knowledge_base": "kb", "webhook": "whk"}
 
 
 def to_public_data(delivery: Delivery) -> dict[str, object]:
-    """With ids as callers know them, in the order of their names."""
+    """Return the data with public ids, sorted by name."""
     items = sorted(delivery.data.items())
     return {name: encode_id(_PREFIXES[name], UUID(value)) if name in _PREFIXES else value for name, value in items}
 
 
 def build_signature_headers(delivery: Delivery, content: bytes, secrets: Sequence[bytes]) -> dict[str, str]:
-    """The headers; a signature for each secret that holds."""
+    """Return the headers, with a signature for each valid secret."""
     now, message = datetime.now(UTC), encode_id("dlv", delivery.id)
     signatures = [Signer(secret).sign(message, now, content.decode()) for secret in secrets]
     return {

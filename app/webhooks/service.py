@@ -44,7 +44,10 @@ class WebhookService:
     async def create(
         self, url: str, events: Sequence[str], *, description: str | None, enabled: bool
     ) -> tuple[Webhook, str]:
-        """With its secret, which is shown this once. Raises InvalidInputError, TooManyWebhooks, ForbiddenError."""
+        """Create a webhook with a secret, shown only once.
+
+        Raises InvalidInputError, TooManyWebhooks, ForbiddenError.
+        """
         self._require_unrestricted_key()
         await self._check(url)
         secret = secrets.token_bytes(SECRET_BYTES)
@@ -69,7 +72,7 @@ class WebhookService:
             return _require_webhook(await self._create_repository(session).find(webhook_id))
 
     async def list_webhooks(self, *, after: Position | None, limit: int) -> Sequence[Webhook]:
-        """Newest first. Raises ForbiddenError."""
+        """Return the tenant's webhooks, newest first. Raises ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             return await self._create_repository(session).list_webhooks(after=after, limit=limit)
@@ -92,7 +95,7 @@ class WebhookService:
             return _require_webhook(await repository.update(webhook_id, after))
 
     async def rotate(self, webhook_id: UUID, *, overlap: timedelta) -> tuple[Webhook, str]:
-        """Another secret, shown this once; what is sent is signed with both for a while.
+        """Replace the secret; the new one is shown only once. Deliveries are signed with both for a while.
 
         Raises WebhookNotFound, ForbiddenError.
         """
@@ -104,7 +107,7 @@ class WebhookService:
         return changed, _format_secret(secret)
 
     async def delete(self, webhook_id: UUID) -> None:
-        """With its deliveries. Raises WebhookNotFound, ForbiddenError."""
+        """Delete a webhook with its deliveries. Raises WebhookNotFound, ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             if not await self._create_repository(session).remove(webhook_id):
@@ -114,7 +117,7 @@ class WebhookService:
     async def list_deliveries(
         self, webhook_id: UUID, status: DeliveryStatus | None, *, after: Position | None, limit: int
     ) -> Sequence[Delivery]:
-        """Newest first. Raises WebhookNotFound, ForbiddenError."""
+        """Return the deliveries of a webhook, newest first. Raises WebhookNotFound, ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = self._create_repository(session)

@@ -48,7 +48,7 @@ class Archive:
     skipped: list[dict[str, Any]] = field(default_factory=list)
 
     def split(self, existing: Collection[tuple[str | None, ...]]) -> Iterator[tuple[bytes, int]]:
-        """Archives of documents that are not known, and how many documents each part of the way is."""
+        """Yield archives of the documents that are not stored yet, each with the number of documents that it covers."""
         with self.path.open("rb") as file:
             pending: list[bytes] = []
             passed = 0
@@ -98,7 +98,7 @@ def verify_archive(path: Path, on_progress: Callable[[int], object]) -> Archive:
 
 
 def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> tuple[bytes, str]:
-    """A small file's bytes, nothing of a large one, and its hash."""
+    """Return the bytes of a small file, nothing of a large one, and the hash."""
     file: IO[bytes] | None = tar.extractfile(member) if member.isreg() else None
     if file is None:
         raise ArchiveDamaged("The archive holds something else than files.")

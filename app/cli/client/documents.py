@@ -24,7 +24,7 @@ def list_documents(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """The newest documents.
+    """List the newest documents.
 
     Example: carrel documents list --kb handbook --status failed
     """
@@ -37,7 +37,7 @@ def list_documents(
 
 @app.command()
 def show(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """One document, with its status, or why it failed.
+    """Show one document with its status, or the reason of its failure.
 
     Example: carrel documents show doc_… --kb handbook
     """
@@ -48,7 +48,7 @@ def show(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = N
 
 @app.command()
 def chunks(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Its passages.
+    """Show the chunks of a document.
 
     Example: carrel documents chunks doc_… --kb handbook
     """

@@ -87,7 +87,7 @@ class RemoteIndex:
 
 
 def compute_sha256(path: Path) -> str:
-    """SHA-256 of a file, in hex. Raises OSError."""
+    """Return the SHA-256 of a file, in hex. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(READ_BYTES):

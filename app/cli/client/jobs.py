@@ -22,7 +22,7 @@ def list_jobs(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Documents that are being ingested or wait for it, and those that have failed.
+    """List documents that are being ingested, wait for ingestion, or have failed.
 
     Example: carrel jobs list --failed
     """

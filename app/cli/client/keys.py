@@ -13,7 +13,7 @@ Id = Annotated[str, typer.Argument(help="The key's id.")]
 
 @app.command("list")
 def list_keys(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """All that are valid, without their secrets.
+    """List all valid keys, without their secrets.
 
     Example: carrel keys list
     """
@@ -62,7 +62,7 @@ def rotate(
 
 @app.command()
 def revoke(api_key: Id, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """It is refused from now on.
+    """Revoke a key: it is refused from now on.
 
     Example: carrel keys revoke key_… --yes
     """

@@ -16,7 +16,7 @@ Settings = Annotated[str | None, typer.Option(help="Further settings, as JSON.")
 
 @app.command("list")
 def list_knowledge_bases(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """All that the key may read.
+    """List all knowledge bases that the key may read.
 
     Example: carrel kb list
     """
@@ -27,7 +27,7 @@ def list_knowledge_bases(as_json: AsJson = False, url: Url = None, key: Key = No
 
 @app.command()
 def show(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """One, with its settings and the state of its index.
+    """Show a knowledge base with its settings and the state of its index.
 
     Example: carrel kb show handbook
     """

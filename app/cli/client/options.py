@@ -27,7 +27,7 @@ class BadJson(InvalidInputError):
 
 @contextmanager
 def open_client(url: str | None, key: str | None) -> Iterator[Client]:
-    """A client; an error inside is one line and ends the command: status 1 for a refusal, else 2."""
+    """Open a client. An error inside prints one line and ends the command: status 1 for a refusal, else 2."""
     try:
         with connect(url, key) as client:
             yield client
@@ -56,6 +56,6 @@ def drop_unset(**options: Any) -> Mapping[str, Any]:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask in a terminal; anywhere else only ``--yes`` will do. Raises typer.Abort."""
+    """Ask for confirmation in a terminal; elsewhere require ``--yes``. Raises typer.Abort."""
     if not yes:
         typer.confirm(question, abort=True)

@@ -16,7 +16,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """One line a row where there is room; what is None stays empty."""
+    """Print a table, one line a row if it fits; None is printed as an empty cell."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=number == 0)
@@ -26,7 +26,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:
-    """One fact a line; what is nested as JSON."""
+    """Print one field a line, nested values as JSON."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -37,7 +37,7 @@ def print_fields(fields: Mapping[str, Any]) -> None:
 
 
 def print_list(items: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
-    """These columns of the items, or all of them as JSON."""
+    """Print these columns of the items, or the items as JSON."""
     if as_json:
         print_json(list(items))
     else:
@@ -45,7 +45,7 @@ def print_list(items: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as
 
 
 def print_item(item: Mapping[str, Any], *, as_json: bool) -> None:
-    """All of one thing."""
+    """Print all fields of one item, or the item as JSON."""
     if as_json:
         print_json(item)
     else:
@@ -53,5 +53,5 @@ def print_item(item: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _escape_text(text: str) -> str:
-    """Documents' text must not speak to the terminal, nor to the table."""
+    """Escape control characters, so that a document's text cannot control the terminal or break the table."""
     return escape("".join(character if character.isprintable() or character == "\n" else " " for character in text))

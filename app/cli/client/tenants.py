@@ -14,7 +14,7 @@ QuotasAsJson = Annotated[str | None, typer.Option("--quotas", help="What it may 
 
 @app.command("list")
 def list_tenants(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """All tenants.
+    """List all tenants.
 
     Example: carrel tenants list --url http://127.0.0.1:8000 --key "$CARREL_OPERATOR_KEY"
     """
@@ -25,7 +25,7 @@ def list_tenants(as_json: AsJson = False, url: Url = None, key: Key = None) -> N
 
 @app.command()
 def show(tenant: Id, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """One, with its quotas.
+    """Show a tenant with its quotas.
 
     Example: carrel tenants show ten_…
     """
@@ -64,7 +64,7 @@ def update(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Another name, other quotas (null lifts one), or whether it may have SQL views.
+    """Change a tenant's name, its quotas (null removes one), or whether it may have SQL views.
 
     --no-sql-views empties the views that exist at once. The service needs CARREL_SQL_VIEWS=true too.
 

@@ -99,7 +99,7 @@ class _UploadRun:
         return outcomes
 
     def watch(self, selection: FileSelection, paths: Sequence[Path], files: Sequence[LocalFile]) -> None:
-        """Look again and again, until Ctrl-C."""
+        """Upload new and changed files until Ctrl-C."""
         watcher = DirectoryWatcher()
         watcher.mark_reported(files)
         self.console.print("Watching; Ctrl-C ends it.")

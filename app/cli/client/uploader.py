@@ -29,7 +29,7 @@ class UploadOutcome:
     error: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the outcome for ``--json``."""
         required = {"path": str(self.file.path), "external_id": self.file.external_id, "outcome": self.kind}
         optional = {"document": self.document_id, "error": self.error}
         return {**required, **{name: value for name, value in optional.items() if value is not None}}
@@ -81,7 +81,7 @@ class Uploader:
                 pool.shutdown(cancel_futures=True)
 
     def upload(self, file: LocalFile) -> UploadOutcome:
-        """One file, unless it is there."""
+        """Upload one file, unless it is stored already."""
         try:
             digest = compute_sha256(file.path)
         except OSError as exc:
@@ -166,6 +166,6 @@ class DirectoryWatcher:
         return changed
 
     def mark_reported(self, files: Iterable[LocalFile]) -> None:
-        """These were dealt with as they are."""
+        """Remember these files as reported in their current state."""
         self.poll(files)
         self.poll(files)

@@ -47,7 +47,7 @@ class Bootstrap:
         return ConfidenceInterval(float(sample.mean()), float(low), float(high))
 
     def compute_difference(self, values: Mapping[str, float], baseline: Mapping[str, float]) -> Difference:
-        """Drawn by query, so that what makes a query easy or hard for both does not count."""
+        """Compare paired by query, so that easy and hard queries do not widen the interval."""
         gains = [value - baseline[query] for query, value in values.items()]
         return Difference(
             self.compute_interval(gains), sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)

@@ -23,7 +23,7 @@ class CorpusUploadFailed(AppError):
 
 
 def read_corpus(path: Path) -> list[CorpusLine]:
-    """Every document that says something; an empty one cannot be found anyway. Raises DatasetError."""
+    """Return every document with a text; an empty one cannot be found. Raises DatasetError."""
     corpus = [line for line in read_lines(path, CorpusLine) if line.text.strip()]
     if not corpus:
         raise DatasetError(f"{path}: no document")
@@ -31,7 +31,7 @@ def read_corpus(path: Path) -> list[CorpusLine]:
 
 
 def ensure_knowledge_base(client: Client, kb: str) -> None:
-    """Unless it is there. Raises ApiError."""
+    """Create the knowledge base if it does not exist. Raises ApiError."""
     try:
         client.knowledge_bases.get(kb)
     except NotFound:
@@ -39,7 +39,7 @@ def ensure_knowledge_base(client: Client, kb: str) -> None:
 
 
 def upload_corpus(client: Client, kb: str, corpus: Sequence[CorpusLine], *, concurrency: int) -> Iterator[str]:
-    """The documents' ids as they are stored; the same ones again change nothing. Raises ApiError."""
+    """Upload documents and yield their stored ids; unchanged documents stay as they are. Raises ApiError."""
 
     def upload_document(line: CorpusLine) -> str:
         optional = {"title": line.title or None, "metadata": line.metadata}

@@ -97,7 +97,7 @@ class _QueryLine(_IdentifiedLine):
         return {"messages": [*self.history, {"role": "user", "content": self.text}]}
 
     def get_grades(self) -> dict[str, int]:
-        """The judged documents; those of a list are relevant."""
+        """Return the grades of the judged documents; those of a list are relevant."""
         return self.relevant if isinstance(self.relevant, dict) else dict.fromkeys(self.relevant, 1)
 
 
@@ -146,7 +146,7 @@ def read_dataset(
     corpus: Path | None = None,
     split: str | None = None,
 ) -> EvaluationDataset:
-    """A directory in BEIR's layout or a file of queries. Raises DatasetError, with file and line."""
+    """Read a directory in BEIR's layout or a file of queries. Raises DatasetError, with file and line."""
     if split is not None and (judgements is not None or not path.is_dir()):
         raise DatasetError(f"{path}: --split chooses among the qrels/*.tsv of a directory, without --judgements")
     if path.is_dir():
@@ -169,7 +169,7 @@ def read_dataset(
 
 
 def read_lines(path: Path, model: type[ModelT]) -> Iterator[ModelT]:
-    """The objects of a JSON Lines file, one at a time. Raises DatasetError."""
+    """Yield the objects of a JSON Lines file. Raises DatasetError."""
     for number, line in _iterate_lines(path):
         if line.strip():
             try:
@@ -208,7 +208,7 @@ def _build_query(
 
 
 def _find_judgements(directory: Path, split: str | None) -> Path | None:
-    """A directory's ``qrels.tsv``, else BEIR's ``qrels/test.tsv``; no other split is taken unasked."""
+    """Return ``qrels.tsv`` of a directory, else BEIR's ``qrels/test.tsv``; never another split."""
     default_path, splits_dir = directory / "qrels.tsv", directory / "qrels"
     if split is None and default_path.exists():
         return default_path
@@ -239,7 +239,7 @@ def _read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str,
 
 
 def _iterate_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Cut at line feeds alone: texts may hold other characters that Python takes for the end of a line."""
+    """Split at line feeds alone: texts may contain other characters that Python treats as line ends."""
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
             yield from enumerate(file, 1)

@@ -49,7 +49,10 @@ class Evaluation:
     progress: ProgressReporter
 
     def run(self) -> tuple[list[ConfigResult], int | None]:
-        """One a setting, and how many judged documents are not there, where that is known. Raises NoQueryAnswered."""
+        """Run each configuration; return the results, and the number of missing judged documents if known.
+
+        Raises NoQueryAnswered.
+        """
         texts = self._load_texts()
         naming, missing = self._load_naming()
         return [self._run_config(config, naming, texts) for config in self.configs], missing
@@ -69,7 +72,7 @@ class Evaluation:
         return DocumentNaming(EXTERNAL_ID, by_id), missing
 
     def _load_texts(self) -> CorpusTexts:
-        """The texts that excerpts are in. Raises DatasetError where they are needed and an excerpt is not there."""
+        """Return the texts of the excerpts. Raises DatasetError if they are needed and an excerpt is missing."""
         document_ids = {reference.document for query in self.dataset.queries for reference in query.references}
         if not document_ids or not count_needed_chunks(self.measures):
             return CorpusTexts({})
@@ -99,7 +102,7 @@ class Evaluation:
         return ConfigResult(config, ordered, problems, warnings, unlocated, tuple(self._list_remarks(config, results)))
 
     def _list_remarks(self, config: SearchConfig, results: Mapping[str, QueryResult]) -> Iterator[str]:
-        """Why figures may not be what they are called."""
+        """Return remarks on figures that may be inaccurate."""
         top_k = config.body["top_k"]
         deeper = [
             measure.label for measure in self.measures if isinstance(top_k, int) and (measure.cutoff or 0) > top_k

@@ -52,7 +52,7 @@ class Measure:
 
 
 def parse_measure(text: str) -> Measure:
-    """Names may be written in any case, and as ir-measures has them. Raises UnknownMeasure."""
+    """Parse a measure's name, in any case, also as ir-measures writes it. Raises UnknownMeasure."""
     names_by_lower = {name.lower(): name for name in (*DOCUMENT_MEASURES, *EXCERPT_MEASURES)}
     names_by_lower |= {library_name.lower(): measure_name for measure_name, library_name in DOCUMENT_MEASURES.items()}
     match = re.fullmatch(r"([A-Za-z_]+)(?:@([1-9]\d{0,3}))?", text.strip())
@@ -74,14 +74,14 @@ def select_default_measures(queries: Sequence[EvaluationQuery]) -> list[Measure]
 
 
 def count_needed_chunks(measures: Sequence[Measure]) -> int:
-    """How many passages a query the measures of excerpts look at."""
+    """Return the number of passages a query that the measures of excerpts need."""
     return max((measure.cutoff or 0 for measure in measures if measure.is_excerpt_measure), default=0)
 
 
 def score_documents(
     measures: Sequence[Measure], queries: Sequence[EvaluationQuery], results: Mapping[str, QueryResult]
 ) -> dict[str, ScoreByQuery]:
-    """By measure and query; a query that was not answered gets 0. Raises EvaluateExtraMissing."""
+    """Return scores by measure and query; an unanswered query gets 0. Raises EvaluateExtraMissing."""
     labels = {_to_library_name(measure): measure.label for measure in measures if not measure.is_excerpt_measure}
     if not labels:
         return {}
@@ -130,7 +130,7 @@ def score_excerpts(
 
 
 def load_ir_measures() -> ModuleType:
-    """Imported when it is needed: the service does without. Raises EvaluateExtraMissing."""
+    """Import ir-measures when it is needed: the service does not need it. Raises EvaluateExtraMissing."""
     try:
         import ir_measures
     except ImportError as exc:

@@ -42,7 +42,7 @@ class Report:
     counts: Mapping[str, int | None]
 
     def compute_values(self, result: ConfigResult) -> list[MetricValue]:
-        """One a measure."""
+        """Return mean, confidence interval and difference to the first configuration of each measure."""
         first = self.results[0]
         return [
             MetricValue(
@@ -55,7 +55,7 @@ class Report:
         ]
 
     def list_failures(self, floors: Mapping[str, float]) -> list[str]:
-        """A line for each setting and measure that does not reach its floor."""
+        """Return a line for each configuration and measure below its floor."""
         return [
             f"{result.config.name}: {value.label} {value.interval.mean:.4f} is below {floors[value.label]:g}"
             for result in self.results
@@ -64,7 +64,7 @@ class Report:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, value by value."""
+        """Return the report as JSON, with every value."""
         return {
             **self.counts,
             "resamples": self.bootstrap.resamples,
@@ -84,7 +84,7 @@ class Report:
         }
 
     def format_lines(self) -> Iterator[str]:
-        """A table for each setting, with what to know about it below."""
+        """Return the lines of a table for each configuration, with its remarks."""
         shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items() if count)
         yield f"{shown}; intervals of 95 %, {self.bootstrap.resamples} resamples"
         baseline = self.results[0].config.name

@@ -66,7 +66,7 @@ class DocumentNaming:
     by_id: Mapping[str, str]
 
     def get_name(self, document: Mapping[str, Any]) -> str:
-        """The judgements' name, or its id, which no judgement has."""
+        """Return the document's name in the judgements, or its id, which no judgement has."""
         if self.kind in NAMING_FIELDS:
             name = document[self.kind]
         elif self.kind.startswith(METADATA_PREFIX):
@@ -103,7 +103,7 @@ def check_naming(kind: str) -> str:
 
 
 def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
-    """NAME={…}; what it does not say is searched in ``kb`` for ``top_k`` passages. Raises InvalidSearchConfig."""
+    """Parse NAME={…}; the defaults are ``kb`` and ``top_k``. Raises InvalidSearchConfig."""
     name, _, encoded = text.partition("=")
     try:
         body = parse_json(encoded)
@@ -126,7 +126,7 @@ def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
 def find_documents(
     client: Client, knowledge_bases: Iterable[str], external_ids: Iterable[str], *, concurrency: int
 ) -> Iterator[tuple[str, list[str]]]:
-    """The ids of the searchable documents under each external id; an empty list where there is none."""
+    """Return the ids of the searchable documents of each external id; an empty list if there is none."""
     kb_names = list(knowledge_bases)
 
     def find_ids(external_id: str) -> tuple[str, list[str]]:
@@ -148,7 +148,7 @@ def run_queries(
     max_chunks: int,
     concurrency: int,
 ) -> Iterator[tuple[str, QueryResult]]:
-    """The answer to each query, in their order; a refused one has its problem instead. Raises ConnectionFailed.
+    """Return the answer to each query, in order, or the problem of a refusal. Raises ConnectionFailed.
 
     Passages that their document has more than once in ``texts`` come with what is stored of it.
     """
@@ -177,7 +177,7 @@ def run_queries(
 def map_concurrently(
     work: Callable[[ItemT], ResultT], items: Sequence[ItemT], *, concurrency: int
 ) -> Iterator[ResultT]:
-    """Results in the items' order; after the first error, what has not begun is not begun."""
+    """Yield results in the order of the items; after the first error no further item begins."""
     with ThreadPoolExecutor(concurrency) as pool:
         yield from pool.map(work, items)
 

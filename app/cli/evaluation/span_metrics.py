@@ -41,7 +41,7 @@ class ExcerptScores:
     unlocated: int
 
     def to_dict(self) -> dict[str, float]:
-        """By the measures' names."""
+        """Return the scores by the names of the measures."""
         return {"excerpt_recall": self.recall, "excerpt_precision": self.precision, "excerpt_IoU": self.iou}
 
 
@@ -79,14 +79,14 @@ class CorpusTexts:
         return nearest
 
     def is_ambiguous(self, document: str, words: str) -> bool:
-        """Whether it is a question which place of the document they are from."""
+        """Return whether the words occur more than once in the document."""
         text = self.by_document.get(document, "")
         return any(
             len(self._find_occurrences(text, words, normalization)) > 1 for normalization in reversed(NORMALIZATIONS)
         )
 
     def _find_occurrences(self, text: str, words: str, normalization: Normalization) -> list[Range]:
-        """Every place where a text has them, in this reading."""
+        """Return every range of the words in this normalization of a text."""
         target = "".join(normalization(words))
         if not text or not target:
             return []
@@ -113,7 +113,7 @@ class CorpusTexts:
             return self.normalized[text, normalization]
 
     def locate_references(self, references: Iterable[ExcerptReference]) -> dict[str, list[Range]]:
-        """The excerpts' ranges by document. Raises DatasetError for one that is not in its document.
+        """Return the excerpts' ranges by document. Raises DatasetError for an excerpt that is not in its document.
 
         Documents that are not in the corpus have no known length.
         """
@@ -132,12 +132,12 @@ class CorpusTexts:
 
 
 def _split_characters(text: str) -> Iterator[str]:
-    """All of it."""
+    """Yield all characters."""
     return iter(text)
 
 
 def _split_marks(text: str) -> Iterator[str]:
-    """Stored text is in another normal form than its original may be; decomposed, both are the same."""
+    """Yield the decomposed characters without white space: the stored text may have another normal form."""
     return (mark for mark in normalize("NFKD", text) if not mark.isspace())
 
 
@@ -161,7 +161,7 @@ def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
 
 
 def count_overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
-    """How many characters two merged lists share."""
+    """Return the number of characters that two merged lists share."""
     ends = [end for _, end in right]
     shared = 0
     for start, end in left:
@@ -175,7 +175,7 @@ def count_overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
 def score_query(
     chunks: Sequence[RetrievedChunk], expected: Mapping[str, list[Range]], texts: CorpusTexts
 ) -> ExcerptScores:
-    """One query's; passages that cannot be located count as retrieved and hit nothing."""
+    """Score one query; passages that cannot be located count as retrieved and hit nothing."""
     retrieved_ranges: dict[str, list[Range]] = {}
     unlocated = retrieved_count = 0
     for chunk in chunks:

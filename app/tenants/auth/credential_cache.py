@@ -68,11 +68,11 @@ class CredentialCache:
     _task: asyncio.Task[None] | None = None
 
     async def find(self, key_hash: bytes) -> Principal | None:
-        """Who has the valid key with this hash, if there is one. Raises DatabaseUnavailable."""
+        """Return the principal of the valid key with this hash, or None. Raises DatabaseUnavailable."""
         return await self.resolve(key_hash, lambda: self._load_key(key_hash))
 
     async def resolve(self, digest: bytes, load: Callable[[], Awaitable[CredentialLookup | None]]) -> Principal | None:
-        """Who has the credential with this hash; ``load`` finds out where that is not known."""
+        """Return the principal of the credential with this hash, by ``load`` if it is not cached."""
         cached = self._cached.get(digest)
         if cached is not None and self.clock() < cached.expires_at:
             self._cached.move_to_end(digest)
@@ -80,7 +80,7 @@ class CredentialCache:
         return await self._load_and_cache(digest, load)
 
     def invalidate(self, tenant_id: UUID) -> None:
-        """The tenant or one of its keys has changed: for who changed it, ahead of the notification."""
+        """Forget the keys of a tenant that this process has changed, ahead of the notification."""
         self._on_change("" if self._namer is None else self._namer(str(tenant_id)))
 
     async def close(self) -> None:

@@ -52,7 +52,10 @@ class JwksClient:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def find(self, kid: str) -> PyJWK | None:
-        """The key; None where the issuer has no such one. Raises IssuerUnavailable where none was ever fetched."""
+        """Return the key, or None if the issuer has no such key.
+
+        Raises IssuerUnavailable if no key set was ever fetched.
+        """
         if self._needs_refresh(kid):
             async with self._lock:
                 if self._needs_refresh(kid):

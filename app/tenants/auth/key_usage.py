@@ -36,7 +36,7 @@ class KeyUsageRecorder:
     _task: asyncio.Task[None] | None = None
 
     def record(self, tenant_id: UUID, key_id: UUID) -> None:
-        """The key was used now."""
+        """Record that the key was used now."""
         self._used[tenant_id, key_id] = datetime.now(UTC)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write_periodically())

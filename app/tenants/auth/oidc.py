@@ -99,7 +99,7 @@ def _read_text_claim(claims: dict[str, Any], name: str) -> str:
 
 
 def _parse_knowledge_base_ids(value: Any) -> frozenset[UUID]:
-    """A claim that a setting names must be there: a token that lacks it would reach further than one that has it."""
+    """Parse the claim of knowledge bases. It must exist if a setting names it, or the token would not be restricted."""
     if not isinstance(value, list) or not 0 < len(value) <= MAX_KNOWLEDGE_BASES:
         raise InvalidClaims
     ids = {decode_id("kb", text) if isinstance(text, str) else None for text in value}

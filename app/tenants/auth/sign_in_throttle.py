@@ -30,7 +30,7 @@ class SignInThrottle:
     _windows: OrderedDict[str, FailureWindow] = field(default_factory=OrderedDict)
 
     def record_failure(self, address: str) -> None:
-        """One more from this address. Raises TooManyFailedSignIns, until a minute after the first."""
+        """Count a failure of this address. Raises TooManyFailedSignIns, until a minute after the first."""
         now, source = self.clock(), _normalize_address(address)
         window = self._windows.get(source)
         if window is None or window.ends_at <= now:
