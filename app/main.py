@@ -64,7 +64,7 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
     app = FastAPI(
         title="Carrel",
         version=__version__,
-        summary="Retrieval-augmented generation as a service: one desk a tenant.",
+        summary="Retrieval-augmented generation as a service for many tenants.",
         lifespan=lifespan,
         openapi_url=None,
         docs_url=None,

@@ -11,15 +11,15 @@ from typer.main import get_command, get_group
 COMMANDS = {
     "serve": (
         "app.cli.serve:serve",
-        "Serve the API and work through the queue; where no database is configured, bring one along.",
+        "Serve the API and run a worker; without CARREL_DATABASE_URL, also an embedded Postgres.",
     ),
     "worker": (
         "app.cli.worker:worker",
-        "Work through the job queue; any number may run, on any number of machines.",
+        "Run jobs of the queue; any number of workers may run, on any number of machines.",
     ),
     "migrate": (
         "app.cli.database:migrate",
-        "Bring the database's schema to this version; safe to repeat, and with old replicas still running.",
+        "Migrate the database's schema to this version; safe to repeat, also while old replicas run.",
     ),
     "demo": ("app.cli.demo:demo", "Start the service, upload two sample documents and ask three questions."),
     "doctor": (
@@ -32,7 +32,7 @@ COMMANDS = {
     ),
     "upload": (
         "app.cli.client.upload:upload",
-        "Upload files and whole directories; what is there already is not sent again.",
+        "Upload files and whole directories; stored documents are not sent again.",
     ),
     "search": ("app.cli.client.search:search", "Search, best passages first."),
     "export": (
@@ -49,10 +49,10 @@ COMMANDS = {
     ),
     "kb": ("app.cli.client.knowledge_bases:app", "Knowledge bases."),
     "documents": ("app.cli.client.documents:app", "Documents of a knowledge base."),
-    "jobs": ("app.cli.client.jobs:app", "Ingestion: what is under way, and what has failed."),
+    "jobs": ("app.cli.client.jobs:app", "Ingestion jobs: running, waiting and failed ones."),
     "keys": ("app.cli.client.keys:app", "Keys of the tenant; needs an admin's."),
     "tenants": ("app.cli.client.tenants:app", "Tenants; needs the operator's key."),
-    "models": ("app.cli.models:app", "The weights of the embedded embedding model."),
+    "models": ("app.cli.models:app", "Manage the weights of the embedded embedding model."),
 }
 
 

@@ -53,7 +53,7 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept. [default: .carrel]")] = None,
     api_only: Annotated[bool, typer.Option("--api-only", help="No worker: `carrel worker` runs elsewhere.")] = False,
 ) -> None:
-    """Serve the API and work through the queue; where no database is configured, bring one along.
+    """Serve the API and run a worker; without CARREL_DATABASE_URL, also an embedded Postgres.
 
     Examples:
 

@@ -374,8 +374,9 @@ OLD_KEYS = [(variable, old, new) for variable, keys in RENAMED_KEYS.items() for 
 def test_load_settings_every_old_json_key_names_the_new_one(
     environment: Environment, variable: str, old: str, new: str
 ) -> None:
-    entry = {"EMBEDDING_MODELS": FURTHER, "HTTP_SOURCES": {"url": "https://x.example/", "tenants": ["*"]}}.get(variable)
-    value: Any = {old: 1} if entry is None else [{**entry, old: 1}]
+    source = {"url": "https://search.example.com/search", "tenants": ["*"]}
+    entries: dict[str, dict[str, Any]] = {"EMBEDDING_MODELS": FURTHER, "HTTP_SOURCES": source}
+    value: Any = [{**entries[variable], old: 1}] if variable in entries else {old: 1}
     with pytest.raises(SettingsError, match=rf"^CARREL_{variable}\.(0\.)?{old} is called {new} now\.$"):
         environment.load({f"CARREL_{variable}": json.dumps(value)})
 

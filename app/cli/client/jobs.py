@@ -9,7 +9,7 @@ from carrel_client import Client
 from app.cli.client.options import AsJson, Key, Url, open_client
 from app.cli.client.output import print_json, print_list, print_table
 
-app = typer.Typer(help="Ingestion: what is under way, and what has failed.", no_args_is_help=True)
+app = typer.Typer(help="Ingestion jobs: running, waiting and failed ones.", no_args_is_help=True)
 UNFINISHED_STATUSES = ("embedding", "chunking", "parsing", "queued")
 Kbs = Annotated[list[str] | None, typer.Option("--kb", help="A knowledge base; may be repeated. Else all.")]
 

@@ -37,7 +37,7 @@ def upload(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Upload files and whole directories; what is there already is not sent again.
+    """Upload files and whole directories; stored documents are not sent again.
 
     A file's external id is its path below the directory that is named: a changed file is a new version of its document.
     After Ctrl-C the same command goes on where it was. Nothing is ever deleted. Status 1: a file failed, or the
