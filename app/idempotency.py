@@ -27,7 +27,7 @@ logger = get_logger(__name__)
 RETENTION = timedelta(hours=24)
 LOCK_TIMEOUT = timedelta(seconds=60)
 # Why an answer is not given again whose subject is gone.
-RESPONSE_DELETED_CODE = "idempotency_answer_deleted"
+RESPONSE_DELETED_CODE = "idempotency_response_deleted"
 
 
 class RequestInProgress(ConflictError):

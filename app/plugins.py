@@ -27,7 +27,7 @@ PluginReader = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, Lin
 class InvalidPlugin(AppError):
     """The plugin is not what its entry point says it is."""
 
-    code = "plugin_refused"
+    code = "invalid_plugin"
 
 
 def find_entry_points(group: str) -> list[EntryPoint]:

@@ -27,7 +27,7 @@ MIN_AGE_SECONDS = 2.0
 class TempDiskFull(UnavailableError):
     """The disk for temporary files is full; try again when there is room."""
 
-    code = "temporary_full"
+    code = "temp_disk_full"
 
 
 @contextmanager

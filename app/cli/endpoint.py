@@ -20,7 +20,7 @@ MAX_RETRIES = 2  # somebody waits
 class ServiceNotConfigured(InvalidInputError):
     """No service is named and none has left its credentials here; give --url and --key."""
 
-    code = "no_service"
+    code = "service_not_configured"
 
 
 def parse_json(text: str) -> Any:

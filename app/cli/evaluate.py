@@ -49,10 +49,10 @@ FailUnder = Annotated[
 ]
 
 
-class BadFloor(InvalidInputError):
+class InvalidFloor(InvalidInputError):
     """--fail-under takes a measure and a number, such as nDCG@10=0.7."""
 
-    code = "bad_floor"
+    code = "invalid_floor"
 
 
 def evaluate(
@@ -114,16 +114,16 @@ def evaluate(
 
 
 def _parse_floors(texts: Sequence[str]) -> dict[str, float]:
-    """Return the least value by measure. Raises BadFloor, UnknownMeasure."""
+    """Return the least value by measure. Raises InvalidFloor, UnknownMeasure."""
     floors: dict[str, float] = {}
     for text in texts:
         name, _, minimum = text.partition("=")
         try:
             value = float(minimum)
         except ValueError as exc:
-            raise BadFloor from exc
+            raise InvalidFloor from exc
         if not math.isfinite(value):
-            raise BadFloor
+            raise InvalidFloor
         floors[parse_measure(name).label] = value
     return floors
 

@@ -16,7 +16,7 @@ from app.settings import Settings
 class ServiceNotRunning(AppError):
     """Nothing runs on this data directory; start `carrel serve`, or set CARREL_DATABASE_URL."""
 
-    code = "nothing_runs"
+    code = "service_not_running"
 
 
 @dataclass(frozen=True, slots=True)

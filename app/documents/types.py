@@ -46,7 +46,7 @@ class ChunkNotFound(NotFoundError):
 class DuplicateIdentity(ConflictError):
     """Another document with the same identity is in that scope already."""
 
-    code = "identity_taken"
+    code = "duplicate_identity"
 
 
 class EmptyUpload(InvalidInputError):

@@ -61,7 +61,7 @@ REINDEXED_MESSAGE = "The knowledge base was reindexed while this document was em
 class TitleChanged(JobPostponed):
     """The document has another title by now; its passages are made anew with it."""
 
-    code = "retitled"
+    code = "title_changed"
 
 
 @dataclass(frozen=True, slots=True)

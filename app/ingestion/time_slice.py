@@ -15,7 +15,7 @@ MIN_PREPARATION_MULTIPLE = 4.0
 class JobPreempted(AppError):
     """The job gives its place to another tenant's; its vectors are kept, and no attempt is counted."""
 
-    code = "handed_back"
+    code = "preempted"
 
 
 def _return_false() -> bool:

@@ -46,7 +46,7 @@ class IndexMismatch(ConflictError):
 class ReindexInProgress(ConflictError):
     """A next index is being built, or could not be: wait for it, ask for the same again, or cancel it first."""
 
-    code = "reindex_under_way"
+    code = "reindex_in_progress"
 
 
 class ReindexNotFound(NotFoundError):
@@ -64,7 +64,7 @@ class NothingToRollBack(ConflictError):
 class NoDocumentStore(ConflictError):
     """The knowledge base is of kind http: it holds no documents and no index of its own."""
 
-    code = "holds_no_documents"
+    code = "no_document_store"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class ApiKeyReplaced(ConflictError):
 class OidcExtraMissing(AppError):
     """Tokens need `pip install carrel[oidc]`; or leave CARREL_OIDC_ISSUER out."""
 
-    code = "tokens_missing"
+    code = "oidc_extra_missing"
 
 
 class TooManyFailedSignIns(TooManyRequestsError):

@@ -73,10 +73,10 @@ def _handle_request(channel: Channel, request: dict[str, Any], files: Sequence[I
                 channel.write(bytes(buffer))
                 buffer.clear()
     except (ArchiveDamaged, ArchiveTooLarge) as exc:
-        buffer += _format_last_line("f", {"code": type(exc).__name__, "message": exc.message[:500]})
+        buffer += _format_last_line("f", {"error": type(exc).__name__, "message": exc.message[:500]})
     except MemoryError:
         buffer = bytearray(
-            _format_last_line("f", {"code": "ArchiveTooLarge", "message": "A document takes too much memory."})
+            _format_last_line("f", {"error": "ArchiveTooLarge", "message": "A document takes too much memory."})
         )
     channel.write(bytes(buffer))
 

@@ -116,4 +116,4 @@ def _parse_error(line: bytes) -> ArchiveDamaged | ArchiveTooLarge:
         message = str(error["message"])[:500].encode("utf-8", "replace").decode()
     except (ValueError, TypeError, KeyError):
         return ArchiveDamaged("The reader of the archive gave an answer that is not valid.")
-    return ArchiveTooLarge(message) if error["code"] == "ArchiveTooLarge" else ArchiveDamaged(message)
+    return ArchiveTooLarge(message) if error["error"] == "ArchiveTooLarge" else ArchiveDamaged(message)

@@ -47,7 +47,7 @@ class ArchiveTruncated(ArchiveDamaged):
 class ArchiveVersionUnsupported(InvalidInputError):
     """The archive was written in a newer format than this service reads."""
 
-    code = "archive_newer"
+    code = "archive_version_unsupported"
 
 
 class ArchiveTooLarge(TooLargeError):
@@ -77,7 +77,7 @@ class ArchiveMismatch(ConflictError):
 class ExportInterrupted(ConflictError):
     """The knowledge base was reindexed or deleted while it was exported."""
 
-    code = "export_broken"
+    code = "export_interrupted"
 
 
 @dataclass(slots=True)

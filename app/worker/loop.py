@@ -235,7 +235,7 @@ class Worker:
             False  # one place is enough for the tenant that waits; the next look tells of others
         )
         await self.resources.queue.requeue(job, self.name)
-        logger.info("job.handed_back", kind=job.kind)
+        logger.info("job.preempted", kind=job.kind)
 
     async def _handle_failure(self, job: ClaimedJob, error: BaseException) -> None:
         queue = self.resources.queue

@@ -401,7 +401,7 @@ def test_answers_that_are_kept_for_retries_go_with_what_they_are_about(
     left = run(service.urls.owner, kept, values=(decode_id("ten", tenant.id), IN_AN_ANSWER))
     assert left == (0 if what == "knowledge base" else 1)
     # What was done once is not done again by a retry, though nobody knows any more what was answered.
-    problem(tenant.admin.post(path, params={"wait": 60}, json=body, headers=again), 409, "idempotency_answer_deleted")
+    problem(tenant.admin.post(path, params={"wait": 60}, json=body, headers=again), 409, "idempotency_response_deleted")
 
 
 def test_a_name_goes_from_the_operators_answers_with_the_tenant(service: Service) -> None:

@@ -60,7 +60,7 @@ async def test_it_can_still_be_deleted(tenant: Tenant) -> None:
 async def test_it_is_not_in_the_way_of_what_moves_up(tenant: Tenant, fields: dict[str, str]) -> None:
     above, below = tenant.add_text("Gulls cry.", **fields), tenant.add_text("Gulls cry.", user_id="u", **fields)
     path = f"{DOCUMENTS}/{below['id']}"
-    problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "identity_taken")
+    problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "duplicate_identity")
     await expire(tenant, above)
     tenant.admin.patch(path, json={"scope": {"level": "tenant"}}).raise_for_status()
     assert listed(tenant) == [below["id"]]
@@ -79,8 +79,8 @@ async def test_it_is_not_in_the_way_of_what_is_imported(tenant: Tenant) -> None:
         taken: dict[str, int] = reply.raise_for_status().json()
         return taken
 
-    assert take() == {"documents": 0, "chunks": 0, "present": 0, "conflicts": 1}
+    assert take() == {"documents": 0, "chunks": 0, "existing": 0, "conflicts": 1}
     await expire(tenant, document)
-    assert take() == {"documents": 1, "chunks": 1, "present": 0, "conflicts": 0}
+    assert take() == {"documents": 1, "chunks": 1, "existing": 0, "conflicts": 0}
     assert listed(tenant) != [document["id"]]
     assert len(listed(tenant)) == 1

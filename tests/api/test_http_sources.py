@@ -399,7 +399,7 @@ def test_it_holds_no_documents(tenant: Tenant, site: SiteSearchServer) -> None:
         admin.patch(path, json={"metadata_filter": {"year": 2024}}),
     ]
     for reply in refused:
-        problem(reply, 409, "holds_no_documents")
+        problem(reply, 409, "no_document_store")
     assert admin.get(f"{path}/documents").json() == {"items": [], "next_cursor": None}
     described = admin.get(path).json()
     assert (described["document_count"], described["chunk_count"], described["index"]["problem"]) == (0, 0, None)

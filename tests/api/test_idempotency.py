@@ -309,7 +309,7 @@ def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: Breakab
     path = f"{DOCUMENTS}/batch"
     first = tenant.admin.post(path, files=files, data=form, headers=key)
     assert (first.status_code, len(first.content) > 1024 * 1024) == (200, True)
-    problem(tenant.admin.post(path, files=files, data=form, headers=key), 409, "idempotency_answer_too_large")
+    problem(tenant.admin.post(path, files=files, data=form, headers=key), 409, "idempotency_response_too_large")
     (row,) = kept(fragile.service, key)
     assert row["body"] is None
 

@@ -295,7 +295,7 @@ def test_a_reply_is_one_of_the_service(library: Tenant) -> None:
 
 def test_a_page_of_another_origin_is_refused(library: Tenant) -> None:
     for origin in ("https://evil.example", library.service.url, "null"):
-        problem(library.admin.post("/mcp", json=LIST, headers={"Origin": origin}), 403, "foreign_origin")
+        problem(library.admin.post("/mcp", json=LIST, headers={"Origin": origin}), 403, "origin_not_allowed")
 
 
 @pytest.mark.parametrize(

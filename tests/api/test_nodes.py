@@ -332,6 +332,6 @@ def test_no_two_documents_with_one_identity(tenant: Tenant) -> None:
         above = tenant.add_text("Gulls cry.", **fields)
         document = tenant.add_text("Gulls cry.", user_id="u", **fields)
         path = f"{DOCUMENTS}/{document['id']}"
-        found = problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "identity_taken")
+        found = problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "duplicate_identity")
         assert above["id"] not in str(found)
         assert tenant.admin.get(path).json() == document

@@ -195,8 +195,8 @@ def test_one_thing_at_a_time(world: TwoModelService, tenant: Tenant) -> None:
         assert again.status_code == 202
         assert again.json()["reindex"]["started_at"] == first["started_at"]
         for other in ({}, {"embedding": {"model": f"words-{OLD}"}}, {**wishes, "language": "german"}):
-            problem(tenant.admin.post(f"{KB}/reindex", json=other), 409, "reindex_under_way")
-        problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "reindex_under_way")
+            problem(tenant.admin.post(f"{KB}/reindex", json=other), 409, "reindex_in_progress")
+        problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "reindex_in_progress")
         assert tenant.admin.get("/v1/knowledge-bases").json()["items"][0]["reindex"]["state"] == "building"
         # The live one goes on meanwhile.
         assert search(tenant, "heron")["results"]
@@ -217,7 +217,7 @@ def test_a_model_that_refuses(world: TwoModelService, tenant: Tenant) -> None:
     assert failed["error"]["code"] == "embedding_rejected"
     assert failed["error"]["document"].startswith("doc_")
     # To wait, as for one that is being built, would be no use.
-    refused = problem(tenant.admin.post(f"{KB}/reindex"), 409, "reindex_under_way")
+    refused = problem(tenant.admin.post(f"{KB}/reindex"), 409, "reindex_in_progress")
     assert "or could not be: wait for it, ask for the same again, or cancel it" in refused["detail"]
     assert search(tenant, "heron")["results"]
     world.new.reset()

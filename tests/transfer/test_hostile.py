@@ -177,7 +177,7 @@ def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content", "status", "code"),
     [
-        (lambda: archive(head=manifest(version=2)), 422, "archive_newer"),
+        (lambda: archive(head=manifest(version=2)), 422, "archive_version_unsupported"),
         (lambda: huge("vectors.f16"), 413, "too_large"),
         (lambda: huge("original"), 413, "too_large"),
         (lambda: build_member("manifest.json", b" " * (1 << 20) + manifest()), 413, "too_large"),

@@ -65,7 +65,7 @@ async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
         (EmbeddingRejected("x"), JobFailure("embedding_unavailable", "x", False)),
         (CorruptFile("not \0 stored \ud800"), JobFailure("corrupt", "not  stored ?", False)),
         (IndexMismatch("x"), JobFailure("embedding_unavailable", "x", False)),
-        (TempDiskFull(), JobFailure("temporary_full", TempDiskFull().message, True, 2.0)),
+        (TempDiskFull(), JobFailure("temp_disk_full", TempDiskFull().message, True, 2.0)),
         (UnavailableError("x"), JobFailure("internal", "x", True, 2.0)),
         (AppError("x"), JobFailure("internal", "x", False)),
         (ValueError("the document says"), JobFailure("internal", "Something went wrong inside Carrel.", True)),
@@ -359,7 +359,7 @@ async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(works
         assert await workshop.settled(document.id) == "ready"
         waits = (await services.knowledge_bases.find_with_counts("default")).reindex_progress
         assert waits is not None
-        assert (waits.state, (waits.last_error or {})["code"]) == ("building", "build_under_way")
+        assert (waits.state, (waits.last_error or {})["code"]) == ("building", "build_in_progress")
     await until(lambda: no_jobs(workshop))
     assert (await services.knowledge_bases.find_with_counts("default")).reindex_progress is None
     worker.stop()

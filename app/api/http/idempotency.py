@@ -86,7 +86,7 @@ class ResponseContainsSecret(ConflictError):
 class ResponseTooLarge(ConflictError):
     """This was done already; its answer was too large to be kept."""
 
-    code = "idempotency_answer_too_large"
+    code = "idempotency_response_too_large"
 
 
 class StoredResponseDeleted(ConflictError):

@@ -23,7 +23,7 @@ router = APIRouter(tags=["mcp"], route_class=AuthenticatedRoute)
 class OriginNotAllowed(ForbiddenError):
     """A page of this origin may not call; CARREL_CORS_ORIGINS names those that may."""
 
-    code = "foreign_origin"
+    code = "origin_not_allowed"
 
 
 class NotJson(UnsupportedMediaTypeError):

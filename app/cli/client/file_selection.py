@@ -11,10 +11,10 @@ from app.errors import InvalidInputError
 READ_BYTES = 1024 * 1024
 
 
-class BadPaths(InvalidInputError):
+class InvalidPaths(InvalidInputError):
     """The paths cannot be uploaded together."""
 
-    code = "bad_paths"
+    code = "invalid_paths"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class FileSelection:
     prefix: str = ""
 
     def list_files(self, paths: Iterable[Path]) -> list[LocalFile]:
-        """In the order of their paths. Raises BadPaths where one is missing or two would be the same document."""
+        """In the order of their paths. Raises InvalidPaths where one is missing or two would be the same document."""
         files: dict[str, LocalFile] = {}
         for path in paths:
             for file in self._iterate_files(path):
                 existing = files.setdefault(file.external_id, file)
                 if existing.path.resolve() != file.path.resolve():
                     message = f"{existing.path} and {file.path} would both be {file.external_id!r}"
-                    raise BadPaths(f"{message}; upload them apart, with --prefix")
+                    raise InvalidPaths(f"{message}; upload them apart, with --prefix")
         return list(files.values())
 
     def _iterate_files(self, path: Path) -> Iterator[LocalFile]:
@@ -59,7 +59,7 @@ class FileSelection:
                 if not is_hidden and file.is_file() and self._is_selected(relative_path):
                     yield LocalFile(file, self.prefix + relative_path.as_posix())
         else:
-            raise BadPaths(f"{path} is not there")
+            raise InvalidPaths(f"{path} is not there")
 
     def _is_selected(self, relative_path: Path) -> bool:
         name = relative_path.as_posix()

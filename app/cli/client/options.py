@@ -19,10 +19,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 REFUSED_STATUS, ERROR_STATUS = 1, 2
 
 
-class BadJson(InvalidInputError):
+class InvalidJson(InvalidInputError):
     """An option takes a JSON object."""
 
-    code = "bad_json"
+    code = "invalid_json"
 
 
 @contextmanager
@@ -40,13 +40,13 @@ def open_client(url: str | None, key: str | None) -> Iterator[Client]:
 
 
 def parse_json_object(option: str, text: str | None) -> dict[str, Any]:
-    """The object that an option holds, nothing where it is not given. Raises BadJson."""
+    """The object that an option holds, nothing where it is not given. Raises InvalidJson."""
     try:
         value = parse_json(text) if text is not None else {}
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise BadJson(f"{option} takes a JSON object, such as '{{\"year\": 2026}}'")
+        raise InvalidJson(f"{option} takes a JSON object, such as '{{\"year\": 2026}}'")
     return value
 
 

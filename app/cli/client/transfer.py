@@ -22,7 +22,7 @@ INTERRUPTED_STATUS = 130
 class FileAlreadyExists(InvalidInputError):
     """The file is there already; name another one, or give --force."""
 
-    code = "file_there"
+    code = "file_exists"
 
 
 def export(

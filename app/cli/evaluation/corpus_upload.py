@@ -19,7 +19,7 @@ STALL_TIMEOUT_SECONDS = 300.0
 class CorpusUploadFailed(AppError):
     """The corpus could not be loaded."""
 
-    code = "loading_failed"
+    code = "corpus_upload_failed"
 
 
 def read_corpus(path: Path) -> list[CorpusLine]:

@@ -25,7 +25,7 @@ _DEFAULT_SPLIT = "test"
 class DatasetError(InvalidInputError):
     """The evaluation set cannot be read."""
 
-    code = "bad_evaluation_set"
+    code = "invalid_evaluation_set"
 
 
 class _DatasetLine(BaseModel):

@@ -33,7 +33,7 @@ class ProgressReporter(Protocol):
 class NoQueryAnswered(AppError):
     """No query was answered."""
 
-    code = "nothing_answered"
+    code = "no_query_answered"
 
 
 @dataclass(frozen=True, slots=True)

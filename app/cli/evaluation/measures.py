@@ -30,7 +30,7 @@ class UnknownMeasure(InvalidInputError):
 class EvaluateExtraMissing(UnavailableError):
     """Measures of documents need ir-measures: pip install 'carrel[evaluate]'."""
 
-    code = "measures_missing"
+    code = "evaluate_extra_missing"
 
 
 @dataclass(frozen=True, slots=True)

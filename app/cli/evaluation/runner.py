@@ -26,13 +26,13 @@ SEARCH_TIMEOUT_SECONDS = 60
 class InvalidSearchConfig(InvalidInputError):
     """A setting is NAME={…}, with the body of a search request."""
 
-    code = "bad_setting"
+    code = "invalid_search_config"
 
 
 class InvalidDocumentNaming(InvalidInputError):
     """--documents is external_id, source, title, or metadata. and a key."""
 
-    code = "bad_naming"
+    code = "invalid_document_naming"
 
 
 @dataclass(frozen=True, slots=True)

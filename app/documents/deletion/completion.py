@@ -13,7 +13,7 @@ from app.object_store import ObjectStore
 class DeletionIncomplete(UnavailableError):
     """Not everything could be removed yet; the receipt says what is left."""
 
-    code = "deletion_unfinished"
+    code = "deletion_incomplete"
 
 
 async def count_objects(objects: ObjectStore, prefixes: Sequence[str]) -> int:

@@ -29,7 +29,7 @@ class EmbeddedModelMissing(AppError):
 class DuplicateEmbeddingModel(AppError):
     """CARREL_EMBEDDING_MODELS has a model that is there already."""
 
-    code = "embedding_model_twice"
+    code = "duplicate_embedding_model"
 
 
 def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedders:

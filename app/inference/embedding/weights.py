@@ -45,7 +45,7 @@ class WeightsDamaged(UnavailableError):
 class WeightsDownloadFailed(UnavailableError):
     """The weights of the embedded model could not be fetched."""
 
-    code = "weights_not_pulled"
+    code = "weights_download_failed"
 
 
 def get_cached_weights_dir(cache_dir: Path) -> Path:

@@ -39,7 +39,7 @@ LOCK_CONFLICT_SQLSTATES = ("55P03", "40P01")
 class BuildInProgress(JobPostponed):
     """Another search index gets its vector index, one at a time in a database; this one has its turn after that."""
 
-    code = "build_under_way"
+    code = "build_in_progress"
 
 
 @dataclass(frozen=True, slots=True)

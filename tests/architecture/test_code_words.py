@@ -1,0 +1,90 @@
+"""Error codes are the field's terms: stable words that clients branch on, without private words."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.names import FORBIDDEN_WORDS
+
+ROOT = Path(__file__).parents[2]
+# Rule 6 of the style, and words that a code says better: invalid_x, duplicate_x, x_exists, x_in_progress.
+VAGUE_WORDS = frozenset({"nobody", "whoever", "anew", "stands", "lies", "bad", "twice", "there", "way", "taken"})
+
+
+def error_codes(tree: ast.AST) -> Iterator[str]:
+    """The codes of a module: of its error classes, of its problems, and in the errors that it stores."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id="code" | "codes")], value=value):
+                yield from strings(value)
+            case ast.AnnAssign(target=ast.Name(id="code"), value=ast.Constant(value=str(code))):
+                yield code
+            case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
+                yield code
+            case ast.Call(func=ast.Name(id="create_problem_response"), args=[_, _, ast.Constant(value=str(code)), *_]):
+                yield code
+            case ast.Dict(keys=keys, values=values):
+                for key, value in zip(keys, values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value == "code":
+                        yield from strings(value)
+
+
+def strings(value: ast.AST) -> Iterator[str]:
+    match value:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.Dict(values=values):
+            for item in values:
+                yield from strings(item)
+
+
+def faults_of_code(code: str) -> list[str]:
+    """Why an error code is refused; nothing for a good one."""
+    words = set(code.split("_"))
+    faults = [] if re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", code) else ["is no word in lower case"]
+    return faults + [f"holds {word!r}" for word in sorted(words & (FORBIDDEN_WORDS | VAGUE_WORDS))]
+
+
+@pytest.fixture(scope="module")
+def codes() -> dict[str, str]:
+    """Every error code of the service, with the module that has it."""
+    modules = sorted((ROOT / "app").rglob("*.py"))
+    return {code: module.relative_to(ROOT).as_posix() for module in modules for code in error_codes(parse(module))}
+
+
+def parse(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
+def test_error_codes_are_found(codes: dict[str, str]) -> None:
+    assert len(codes) > 100
+    expected = {"invalid", "method_not_allowed", "knowledge_base_not_found", "no_document_store", "title_changed"}
+    assert expected <= codes.keys()
+
+
+def test_error_codes_hold_no_private_words(codes: dict[str, str]) -> None:
+    assert {f"{codes[code]}: {code}": faults for code in codes if (faults := faults_of_code(code))} == {}
+
+
+@pytest.mark.parametrize(
+    "code", ["bad_json", "build_under_way", "handed_wall", "file_there", "identity_taken", "Corrupt", "no-text"]
+)
+def test_error_code_with_a_fault_is_refused(code: str) -> None:
+    assert faults_of_code(code)
+
+
+def test_error_codes_of_every_form_are_read() -> None:
+    source = """
+class A(AppError):
+    code = "a"
+class B(AppError):
+    code: ClassVar[str] = "b"
+error = {"code": "c", "message": "m"}
+fail(code="d")
+create_problem_response(request, 404, "e", "detail")
+codes = {404: "f"}
+"""
+    assert set(error_codes(ast.parse(source))) == set("abcdef")
