@@ -1,4 +1,4 @@
-"""Error codes are the field's terms: stable words that clients branch on, without private words."""
+"""Codes of errors and warnings are the field's terms: stable words that clients branch on, without private words."""
 
 import ast
 import re
@@ -12,16 +12,19 @@ from tests.architecture.names import FORBIDDEN_WORDS
 ROOT = Path(__file__).parents[2]
 # Rule 6 of the style, and words that a code says better: invalid_x, duplicate_x, x_exists, x_in_progress.
 VAGUE_WORDS = frozenset({"nobody", "whoever", "anew", "stands", "lies", "bad", "twice", "there", "way", "taken"})
+CODE_NAME = re.compile(r"(^|_)codes?$", re.IGNORECASE)
 
 
 def error_codes(tree: ast.AST) -> Iterator[str]:
-    """The codes of a module: of its error classes, of its problems, and in the errors that it stores."""
+    """The codes of errors and warnings in a module: in classes, in constants, in calls, in stored JSON."""
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=[ast.Name(id="code" | "codes")], value=value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if CODE_NAME.search(name):
                 yield from strings(value)
-            case ast.AnnAssign(target=ast.Name(id="code"), value=ast.Constant(value=str(code))):
-                yield code
+            case ast.ClassDef(name="WarningCode", body=body):
+                yield from (code for line in body if isinstance(line, ast.Assign) for code in strings(line.value))
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.AST() as value) if CODE_NAME.search(name):
+                yield from strings(value)
             case ast.keyword(arg="code", value=ast.Constant(value=str(code))):
                 yield code
             case ast.Call(func=ast.Name(id="create_problem_response"), args=[_, _, ast.Constant(value=str(code)), *_]):
@@ -39,6 +42,8 @@ def strings(value: ast.AST) -> Iterator[str]:
         case ast.Dict(values=values):
             for item in values:
                 yield from strings(item)
+        case ast.Tuple(elts=[code, *_]):  # with its meaning
+            yield from strings(code)
 
 
 def faults_of_code(code: str) -> list[str]:
@@ -61,7 +66,7 @@ def parse(module: Path) -> ast.Module:
 
 def test_error_codes_are_found(codes: dict[str, str]) -> None:
     assert len(codes) > 100
-    expected = {"invalid", "method_not_allowed", "knowledge_base_not_found", "no_document_store", "title_changed"}
+    expected = {"invalid", "method_not_allowed", "no_document_store", "title_changed", "animation_frames_not_read"}
     assert expected <= codes.keys()
 
 
@@ -85,6 +90,8 @@ class B(AppError):
 error = {"code": "c", "message": "m"}
 fail(code="d")
 create_problem_response(request, 404, "e", "detail")
-codes = {404: "f"}
+HTTP_ERROR_CODES: Mapping[int, str] = {404: "f"}
+class WarningCode(StrEnum):
+    G = "g", "The meaning of it."
 """
-    assert set(error_codes(ast.parse(source))) == set("abcdef")
+    assert set(error_codes(ast.parse(source))) == set("abcdefg")
