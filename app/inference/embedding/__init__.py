@@ -88,7 +88,7 @@ class EmbeddingMismatch(AppError):
 
 
 class EmbeddingRejected(AppError):
-    """The embedding endpoint refuses these texts or pictures; trying again does not help."""
+    """The embedding endpoint refuses these texts or images; trying again does not help."""
 
     code = "embedding_rejected"
 

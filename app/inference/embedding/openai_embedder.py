@@ -69,7 +69,7 @@ class BatchSize:
 
 @dataclass(slots=True)
 class EmbeddingTask:
-    """One call's texts or pictures, and what there is of their vectors and costs."""
+    """One call's texts or images, and what there is of their vectors and costs."""
 
     inputs: EmbeddingInputs
     counts: Sequence[int]
@@ -83,7 +83,7 @@ class OpenAIEmbedder:
     """An Embedder over ``POST {base_url}/embeddings``.
 
     A batch that is refused is halved; when both halves pass, their size is the limit from then on, for texts and for
-    pictures apart. The limit is kept for the life of the process and never grown again: a guess upwards costs a request
+    images apart. The limit is kept for the life of the process and never grown again: a guess upwards costs a request
     each time, a small batch little.
     """
 
@@ -142,7 +142,7 @@ class OpenAIEmbedder:
 
     @property
     def image_embedder(self) -> ImageEmbedder | None:
-        """Itself, where the endpoint is said to take pictures."""
+        """Itself, where the endpoint is said to take images."""
         return self if self._image_format else None
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:

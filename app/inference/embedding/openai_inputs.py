@@ -11,13 +11,13 @@ from app.inference.embedding import ImageFile
 from app.inference.embedding.token_estimate import estimate_tokens
 
 MARK_TOKENS = 8
-# The largest picture that ingestion makes, of 1568 pixels a side, in patches of 28: what models such as Qwen's count.
+# The largest image that ingestion makes, of 1568 pixels a side, in patches of 28: what models such as Qwen's count.
 # Those that count less or several times more say so in their replies.
 IMAGE_TOKENS = 56 * 56
 MAX_IMAGE_TOKENS = 100_000
 
 ImageInputFormat = Literal["input", "messages"]
-"""``input: [{"image": base64}, …]`` as Jina and SGLang take it, or a chat message a picture, as vLLM does."""
+"""``input: [{"image": base64}, …]`` as Jina and SGLang take it, or a chat message an image, as vLLM does."""
 
 
 class EmbeddingInputs(Protocol):
@@ -54,7 +54,7 @@ class TextInputs:
 
 @dataclass(frozen=True, slots=True)
 class ImageInputs:
-    """Pictures; in the form ``messages`` a span holds one."""
+    """Images; in the form ``messages`` a span holds one."""
 
     images: Sequence[ImageFile]
     image_format: ImageInputFormat
@@ -64,7 +64,7 @@ class ImageInputs:
         return [IMAGE_TOKENS] * len(self.images)
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:
-        """Encoded when it is sent: not all of a call's pictures are in memory twice."""
+        """Encoded when it is sent: not all of a call's images are in memory twice."""
         encoded = [base64.b64encode(image.data).decode("ascii") for image in self.images[start:end]]
         if self.image_format == "input":
             return {"input": [{"image": data} for data in encoded]}

@@ -65,7 +65,7 @@ def _find_problem(embedder: Any) -> str:
         return f"reads fewer than {MIN_TOKENS} tokens"
     image_embedder = getattr(embedder, "image_embedder", None)
     if image_embedder is not None and not callable(getattr(image_embedder, "embed_images", None)):
-        return "has pictures that embed none"
+        return "has an image_embedder without embed_images"
     return ""
 
 
@@ -110,7 +110,7 @@ class PluginEmbedder:
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
         """Only where ``images`` is not None. Raises as ``embed_documents``."""
         if (inner := self._inner_image_embedder) is None:
-            raise EmbeddingRejected(f"The embedder {self.name!r} takes no pictures.")
+            raise EmbeddingRejected(f"The embedder {self.name!r} takes no images.")
         embed = partial(inner.embed_images, interactive=interactive)
         return self._check_embeddings(await self._call_plugin(embed, images), len(images))
 

@@ -20,7 +20,7 @@ class VisionUnavailable(UnavailableError):
 
 
 class VisionRejected(AppError):
-    """The vision model does not describe this picture; trying again does not help."""
+    """The vision model does not describe this image; trying again does not help."""
 
     code = "vision_rejected"
 
@@ -34,7 +34,7 @@ class ImageDescription:
 
 
 class VisionModel(Protocol):
-    """Puts pictures into words."""
+    """A model that describes images in words."""
 
     @property
     def name(self) -> str:

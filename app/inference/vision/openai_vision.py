@@ -90,7 +90,7 @@ def _create_rejection(error: APIError) -> VisionRejected:
         401: "check CARREL_CHAT_API_KEY",
         403: "check what CARREL_CHAT_API_KEY may do",
         404: "check CARREL_CHAT_BASE_URL and CARREL_VISION_MODEL",
-    }.get(status, "it does not take this picture")
+    }.get(status, "it does not take this image")
     return VisionRejected(f"The vision model refuses (HTTP {status}): {hint}.")
 
 

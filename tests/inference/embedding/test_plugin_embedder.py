@@ -112,7 +112,7 @@ def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
         ("empty", "length"),
         ("short", "fewer than"),
         ("nameless", "EmbeddingIdentity"),
-        ("blind", "embed none"),
+        ("blind", "without embed_images"),
         ("nothing", "AttributeError"),
         ("failing", "no such model"),
         ("missing", "AttributeError"),
@@ -219,5 +219,5 @@ async def test_pictures_are_checked_like_texts() -> None:
 async def test_a_plugin_may_take_none() -> None:
     plugged = PluginEmbedder("it", ScriptedEmbedder([]))
     assert plugged.image_embedder is None
-    with pytest.raises(EmbeddingRejected, match="takes no pictures"):
+    with pytest.raises(EmbeddingRejected, match="takes no images"):
         await plugged.embed_images([])
