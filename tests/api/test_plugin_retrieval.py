@@ -156,9 +156,7 @@ def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant:
 
 
 def test_strategy_that_adds_a_plain_notice_gets_the_code_of_plugins(plugins: Plugins, tenant: Tenant) -> None:
-    body = (
-        "context.search_run.add_notice('A plain string.')\n    return await hybrid.run(context, hybrid.HybridOptions())"
-    )
+    body = "context.search_run.add_notice('A plain string.')\n    return await run_hybrid(context, HybridOptions())"
     strategy(plugins, "s_notices", body)
     assert ask(tenant, strategy="mine")["warnings"] == [warning_json("plugin_warning", "A plain string.")]
 
