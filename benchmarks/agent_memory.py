@@ -20,20 +20,20 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 
-from harness.processes import RunningService, end_as_usual, running_service
+from harness.processes import RunningService, exit_on_sigterm, running_service
 
-NUMBER = 100
-REACH_MS = 300
+NOTE_COUNT = 100
+MAX_P95_MS = 300
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
-KINDS = {"a note of 200 characters": 200, "a tool's answer of 2,000": 2000}
+NOTE_CHARACTERS = {"a note of 200 characters": 200, "a tool's answer of 2,000": 2000}
 # So that a search is asked every few milliseconds, and the worker has the machine in between.
-PAUSE_SECONDS = 0.01
-GIVE_UP_SECONDS = 30
-AGENTS = (0, 1, 4)
+POLL_INTERVAL_SECONDS = 0.01
+SEARCH_TIMEOUT_SECONDS = 30
+AGENT_COUNTS = (0, 1, 4)
 WORDS = ("booking", "customer", "van", "station", "pickup", "return", "price", "deposit", "insurance", "mileage")
 
 
-def text_of(rng: random.Random, marker: str, characters: int) -> str:
+def build_text(rng: random.Random, marker: str, characters: int) -> str:
     """Sentences about rentals, in which the marker is named once."""
     sentences = [f"The customer of this chat said {marker}."]
     while sum(map(len, sentences)) < characters:
@@ -48,74 +48,75 @@ def remember(client: httpx2.Client, chat: str, text: str, *, wait: int) -> None:
     client.post(DOCUMENTS, params={"wait": wait}, json=body).raise_for_status()
 
 
-def recall(client: httpx2.Client, chat: str, marker: str) -> bool:
+def can_recall(client: httpx2.Client, chat: str, marker: str) -> bool:
     """Whether the agent's search has it."""
     body = {"agent_id": "agt", "session_id": chat, "messages": [{"role": "user", "content": f"Who said {marker}?"}]}
     found: list[str] = client.post("/v1/agent-search", json=body).raise_for_status().json()
     return any(marker in text for text in found)
 
 
-def until_found(client: httpx2.Client, chat: str, marker: str) -> float:
+def measure_until_found(client: httpx2.Client, chat: str, marker: str) -> float:
     """Milliseconds from now to the end of the first search that has it."""
     begun = time.perf_counter()
-    while not recall(client, chat, marker):
-        if time.perf_counter() - begun > GIVE_UP_SECONDS:
+    while not can_recall(client, chat, marker):
+        if time.perf_counter() - begun > SEARCH_TIMEOUT_SECONDS:
             raise RuntimeError("what was noted is not found")
-        time.sleep(PAUSE_SECONDS)
+        time.sleep(POLL_INTERVAL_SECONDS)
     return 1000 * (time.perf_counter() - begun)
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class NoteFigures:
     """Sorted milliseconds: the POST itself, from its 202 to a search that has it, a POST that waits for that; CPU."""
 
-    posts: Sequence[float]
-    found: Sequence[float]
-    waited: Sequence[float]
-    cpu: float
+    post_ms: Sequence[float]
+    search_ms: Sequence[float]
+    waiting_post_ms: Sequence[float]
+    cpu_ms: float
 
-    def row(self, name: str) -> str:
-        return f"| {name} | {shown(self.posts)} | {shown(self.found)} | {shown(self.waited)} | {self.cpu:.0f} |"
+    def format_row(self, name: str) -> str:
+        times = [format_percentiles(values) for values in (self.post_ms, self.search_ms, self.waiting_post_ms)]
+        return f"| {name} | {' | '.join(times)} | {self.cpu_ms:.0f} |"
 
 
-def measure(service: RunningService, *, characters: int, number: int) -> Figures:
+def measure(service: RunningService, *, characters: int, number: int) -> NoteFigures:
     """So many of this length, each way."""
     rng = random.Random(characters)
     posts, found, waited = [], [], []
-    with service.client() as client:
+    with service.create_client() as client:
         client.put("/v1/agents/agt", json={"knowledge_bases": ["default"], "session_scope": True}).raise_for_status()
         for turn in range(number):
             marker, chat = f"zq{characters}x{turn}", f"chat {turn % 5}"
             begun = time.perf_counter()
-            remember(client, chat, text_of(rng, marker, characters), wait=0)
+            remember(client, chat, build_text(rng, marker, characters), wait=0)
             posts.append(1000 * (time.perf_counter() - begun))
-            found.append(until_found(client, chat, marker))
-        before = service.cpu()
+            found.append(measure_until_found(client, chat, marker))
+        before = service.measure_cpu()
         for turn in range(number):
             begun = time.perf_counter()
-            remember(client, "waiting", text_of(rng, f"zw{characters}x{turn}", characters), wait=60)
+            remember(client, "waiting", build_text(rng, f"zw{characters}x{turn}", characters), wait=60)
             waited.append(1000 * (time.perf_counter() - begun))
-        spent = service.cpu() - before
-        if not recall(client, "waiting", f"zw{characters}x{number - 1}"):
+        spent = service.measure_cpu() - before
+        if not can_recall(client, "waiting", f"zw{characters}x{number - 1}"):
             raise RuntimeError("what was waited for is not found")
     cpu = 1000 * (spent.carrel + spent.postgres) / number
-    return Figures(sorted(posts), sorted(found), sorted(waited), cpu)
+    return NoteFigures(sorted(posts), sorted(found), sorted(waited), cpu)
 
 
 @contextmanager
-def noting(service: RunningService, agents: int) -> Iterator[None]:
+def noting_agents(service: RunningService, agents: int) -> Iterator[None]:
     """So many agents, each of which notes a tool's answer as soon as its last one is searchable."""
     done = threading.Event()
 
-    def note(agent: int) -> None:
+    def add_notes(agent: int) -> None:
         rng, turn = random.Random(agent), 0
-        with service.client() as client:
+        with service.create_client() as client:
             while not done.is_set():
                 marker, turn = f"zb{agents}x{agent}x{turn}", turn + 1
-                remember(client, f"busy {agent}", text_of(rng, marker, 2000), wait=60)
+                remember(client, f"busy {agent}", build_text(rng, marker, 2000), wait=60)
 
     with ThreadPoolExecutor(max(agents, 1)) as pool:
-        tasks = [pool.submit(note, agent) for agent in range(agents)]
+        tasks = [pool.submit(add_notes, agent) for agent in range(agents)]
         try:
             yield
         finally:
@@ -124,31 +125,31 @@ def noting(service: RunningService, agents: int) -> Iterator[None]:
         task.result()
 
 
-def beside(service: RunningService, *, agents: int, number: int) -> Sequence[float]:
+def measure_searches(service: RunningService, *, agents: int, number: int) -> Sequence[float]:
     """Sorted milliseconds of so many searches in what the tenant has beside its chats, each with words of its own."""
     rng, taken = random.Random(agents), []
-    with noting(service, agents), service.client() as client:
+    with noting_agents(service, agents), service.create_client() as client:
         for turn in range(number):
             query = " ".join([f"zs{agents}x{turn}", *rng.choices(WORDS, k=6)])
             begun = time.perf_counter()
             client.post("/v1/search", json={"query": query, "top_k": 5}).raise_for_status()
             taken.append(1000 * (time.perf_counter() - begun))
-            time.sleep(PAUSE_SECONDS)
+            time.sleep(POLL_INTERVAL_SECONDS)
     return sorted(taken)
 
 
-def shown(milliseconds: Sequence[float]) -> str:
+def format_percentiles(milliseconds: Sequence[float]) -> str:
     """Median and 95 %."""
-    return f"{statistics.median(milliseconds):.0f} / {_p95(milliseconds):.0f}"
+    return f"{statistics.median(milliseconds):.0f} / {_compute_p95(milliseconds):.0f}"
 
 
-def _p95(milliseconds: Sequence[float]) -> float:
+def _compute_p95(milliseconds: Sequence[float]) -> float:
     return milliseconds[int(0.95 * len(milliseconds))]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--number", type=int, default=NUMBER, help="how many of each kind")
+    parser.add_argument("--number", type=int, default=NOTE_COUNT, help="how many of each kind")
     number = parser.parse_args().number
     slow = False
     with running_service(None) as service:
@@ -156,17 +157,20 @@ def main() -> int:
         print(f"p50 / p95 ms, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores:\n")
         print("| | POST until 202 | 202 until a search has it | POST that waits, until 201 | CPU of all, ms a note |")
         print("| --- | --- | --- | --- | --- |")
-        for name, characters in KINDS.items():
+        for name, characters in NOTE_CHARACTERS.items():
             figures = measure(service, characters=characters, number=number)
-            print(figures.row(name), flush=True)
-            slow = slow or _p95(figures.found) > REACH_MS
+            print(figures.format_row(name), flush=True)
+            slow = slow or _compute_p95(figures.search_ms) > MAX_P95_MS
         print("\n| a search while agents note | p50 / p95 |\n| --- | --- |")
-        for agents in AGENTS:
-            print(f"| {agents} | {shown(beside(service, agents=agents, number=number))} |", flush=True)
-    print(f"\nreach: {REACH_MS} ms from the 202, at p95: {'missed' if slow else 'kept'}")
+        for agents in AGENT_COUNTS:
+            print(
+                f"| {agents} | {format_percentiles(measure_searches(service, agents=agents, number=number))} |",
+                flush=True,
+            )
+    print(f"\nreach: {MAX_P95_MS} ms from the 202, at p95: {'missed' if slow else 'kept'}")
     return int(slow)
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import httpx2
 
-from benchmarks.search import Vocabulary, fill, timed
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
+from benchmarks.search import Vocabulary, fill_knowledge_base, measure_times
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service, wait_until_ingested
 
 ROUNDS, SEARCHES, WARM_UP, TEXTS, WORDS = 8, 150, 60, 30, 1400
 
 
-class Side:
+class MeasuredCheckout:
     """One checkout's service, and what was measured of it."""
 
     def __init__(self, name: str, service: RunningService, client: httpx2.Client) -> None:
@@ -35,20 +35,20 @@ class Side:
 
     def measure_searches(self, queries: Sequence[str]) -> None:
         """Record the median time of the queries, and the CPU time that the service's processes took."""
-        before = self.service.cpu()
-        times = timed(self.search, queries)
-        spent = self.service.cpu() - before
+        before = self.service.measure_cpu()
+        times = measure_times(self.search, queries)
+        spent = self.service.measure_cpu() - before
         self._add("search, ms, median", statistics.median(times))
         self._add("search, ms of Carrel's CPU", spent.carrel / len(queries) * 1000)
         self._add("search, ms of Postgres' CPU", spent.postgres / len(queries) * 1000)
 
     def measure_ingestion(self, texts: Sequence[str]) -> None:
         """Record how long the texts take from the first upload until all are ready."""
-        before, started = self.service.cpu(), time.perf_counter()
+        before, started = self.service.measure_cpu(), time.perf_counter()
         for text in texts:
             self.client.post("/v1/knowledge-bases/texts/documents", json={"text": text}).raise_for_status()
         wait_until_ingested(self.client, "texts")
-        spent = self.service.cpu() - before
+        spent = self.service.measure_cpu() - before
         self._add("small document, ms", (time.perf_counter() - started) / len(texts) * 1000)
         self._add("small document, ms of Carrel's CPU", spent.carrel / len(texts) * 1000)
         self._add("small document, ms of Postgres' CPU", spent.postgres / len(texts) * 1000)
@@ -57,14 +57,14 @@ class Side:
         self.figures.setdefault(name, []).append(value)
 
 
-def in_turns(sides: Sequence[Side], measure: Callable[[Side], None]) -> None:
+def measure_in_turns(sides: Sequence[MeasuredCheckout], measure: Callable[[MeasuredCheckout], None]) -> None:
     """Measure each side in every round; each begins every second round."""
     for number in range(ROUNDS):
         for side in sides if number % 2 else sides[::-1]:
             measure(side)
 
 
-def show(sides: Sequence[Side]) -> None:
+def show(sides: Sequence[MeasuredCheckout]) -> None:
     """Print a line for each figure."""
     print(
         f"\n| medians of {ROUNDS} rounds | {' | '.join(side.name for side in sides)} | ratio |"
@@ -88,20 +88,24 @@ def main(arguments: Sequence[str]) -> None:
         embedding_endpoint() as url,
         running_service(url, settings=settings, root=options.other.resolve()) as other,
         running_service(url) as own,
-        other.client() as other_client,
-        own.client() as own_client,
+        other.create_client() as other_client,
+        own.create_client() as own_client,
     ):
-        sides = [Side("the other", other, other_client), Side("this one", own, own_client)]
+        sides = [MeasuredCheckout("the other", other, other_client), MeasuredCheckout("this one", own, own_client)]
         for side in sides:
-            print(f"{side.name}: {fill(side.service, Vocabulary(1))} chunks")
+            print(f"{side.name}: {fill_knowledge_base(side.service, Vocabulary(1))} chunks")
             side.client.post("/v1/knowledge-bases", json={"name": "texts"}).raise_for_status()
-            timed(side.search, [Vocabulary(2).query() for _ in range(WARM_UP)])
+            measure_times(side.search, [Vocabulary(2).generate_query() for _ in range(WARM_UP)])
         words = {side.name: Vocabulary(3) for side in sides}
-        in_turns(sides, lambda side: side.measure_searches([words[side.name].query() for _ in range(SEARCHES)]))
-        in_turns(sides, lambda side: side.measure_ingestion([words[side.name].text(WORDS) for _ in range(TEXTS)]))
+        measure_in_turns(
+            sides, lambda side: side.measure_searches([words[side.name].generate_query() for _ in range(SEARCHES)])
+        )
+        measure_in_turns(
+            sides, lambda side: side.measure_ingestion([words[side.name].generate_text(WORDS) for _ in range(TEXTS)])
+        )
         show(sides)
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     main(sys.argv[1:])

@@ -24,19 +24,19 @@ from app.documents.deletion.receipt_repository import ReceiptRepository
 from app.ids import generate_id
 from app.index_maintenance.index_drop import IndexDropper
 from app.sql_views.reconciler import SqlViewReconciler
-from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
+from benchmarks.scale_corpus import MEAN_WORDS, Question, SyntheticCorpus, build_share_metadata
 from benchmarks.scale_database import ScaleDatabase, ScaleTenant, running_api, running_postgres
 from harness.loader import Loader
-from harness.processes import embedding_endpoint, end_as_usual
+from harness.processes import embedding_endpoint, exit_on_sigterm
 
-GOING, STAYING = 500_000, 10_000
+DELETED_CHUNKS, OTHER_CHUNKS = 500_000, 10_000
 IDLE_SECONDS = 30.0
 PAUSE_SECONDS = 0.02
 QUESTIONS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class SearchLatency:
     """Milliseconds of searches."""
 
     count: int
@@ -44,7 +44,7 @@ class Latency:
     p99: float
 
     @classmethod
-    def of(cls, times: Sequence[float]) -> "Latency":
+    def from_times(cls, times: Sequence[float]) -> "SearchLatency":
         return cls(len(times), statistics.median(times), statistics.quantiles(times, n=100)[98])
 
 
@@ -59,7 +59,7 @@ def search(client: httpx2.Client, question: Question) -> float:
     return took
 
 
-async def searches(client: httpx2.Client, questions: Sequence[Question], until: asyncio.Event) -> list[float]:
+async def search_until(client: httpx2.Client, questions: Sequence[Question], until: asyncio.Event) -> list[float]:
     """One after the other, until the end is told."""
     times = []
     for question in cycle(questions):
@@ -72,7 +72,7 @@ async def searches(client: httpx2.Client, questions: Sequence[Question], until: 
 
 async def delete(database: ScaleDatabase, going: ScaleTenant) -> float:
     """What the operator's DELETE and the job after it do; seconds. Raises RuntimeError where something is left."""
-    resources, tenant_id = database.resources, going.place.tenant_id
+    resources, tenant_id = database.resources, going.index.tenant_id
     undo = partial(resources.control_plane.find_expired_indexes, rollback_period=timedelta(days=1), limit=1)
     owner = OwnerDatabase(database.urls.owner)
     dropping = IndexDropper(resources.database, resources.queue, undo, owner)
@@ -98,12 +98,12 @@ async def run(
         await asyncio.to_thread(search, client, question)
     end = asyncio.Event()
     asyncio.get_running_loop().call_later(IDLE_SECONDS, end.set)
-    idle = Latency.of(await searches(client, questions, end))
+    idle = SearchLatency.from_times(await search_until(client, questions, end))
     end = asyncio.Event()
-    beside = asyncio.create_task(searches(client, questions, end))
+    beside = asyncio.create_task(search_until(client, questions, end))
     took = await delete(database, going)
     end.set()
-    busy = Latency.of(await beside)
+    busy = SearchLatency.from_times(await beside)
     print("\n| another tenant's searches | how many | p50, ms | p99, ms |\n| --- | --- | --- | --- |")
     for name, found in (("idle", idle), ("beside the deletion", busy)):
         print(f"| {name} | {found.count} | {found.p50:.1f} | {found.p99:.1f} |")
@@ -112,29 +112,31 @@ async def run(
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench NAME=deletion", description=__doc__)
-    parser.add_argument("--chunks", type=int, default=GOING, metavar="N", help=f"of the tenant (default: {GOING})")
+    parser.add_argument(
+        "--chunks", type=int, default=DELETED_CHUNKS, metavar="N", help=f"of the tenant (default: {DELETED_CHUNKS})"
+    )
     parser.add_argument("--promoted", action="store_true", help="with a vector index of its own")
     given = parser.parse_args(arguments)
-    made = MadeUp(1)
+    made = SyntheticCorpus(1)
 
-    async def whole() -> None:
+    async def run_benchmark() -> None:
         async with ScaleDatabase.open(postgres, "deletion", settings) as database:
-            going, staying = await database.new_shelf("going"), await database.new_shelf("staying")
-            async with Loader.open(database.superuser_url) as loader, loader.bulk():
-                for shelf, chunks in ((going, given.chunks), (staying, STAYING)):
-                    batches = made.batches(chunks, seed=chunks)
-                    await loader.fill(shelf.place, batches, made.terms, shares, avgdl=MEAN)
+            going, staying = await database.create_tenant("going"), await database.create_tenant("staying")
+            async with Loader.open(database.superuser_url) as loader, loader.without_secondary_indexes():
+                for shelf, chunks in ((going, given.chunks), (staying, OTHER_CHUNKS)):
+                    batches = made.generate_batches(chunks, seed=chunks)
+                    await loader.fill_index(shelf.index, batches, made.terms, build_share_metadata, avgdl=MEAN_WORDS)
             if given.promoted:
-                await database.promote_in_haste(going.place, given.chunks)
+                await database.build_vector_index(going.index, given.chunks)
             print(f"{given.chunks} chunks loaded", file=sys.stderr, flush=True)
             with running_api(database.urls, settings, staying.key) as client:
-                await run(database, client, going, made.questions(QUESTIONS))
+                await run(database, client, going, made.generate_questions(QUESTIONS))
 
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
-        asyncio.run(whole())
+        asyncio.run(run_benchmark())
     return 0
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

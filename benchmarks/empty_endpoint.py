@@ -11,14 +11,14 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-REPLY = b"{}"
+REPLY_BODY = b"{}"
 HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
 
 
-async def empty(_scope: Scope, _receive: Receive, send: Send) -> None:
+async def answer_empty(_scope: Scope, _receive: Receive, send: Send) -> None:
     """Nothing."""
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-    await send({"type": "http.response.body", "body": REPLY})
+    await send({"type": "http.response.body", "body": REPLY_BODY})
 
 
 async def serve(app: ASGIApp, *, lifespan: bool = False) -> None:
@@ -34,4 +34,4 @@ async def serve(app: ASGIApp, *, lifespan: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve(empty))
+    uvloop.run(serve(answer_empty))

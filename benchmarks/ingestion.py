@@ -13,9 +13,9 @@ import httpx2
 from harness.processes import RunningService
 
 ROUNDS = 3
-TIMEOUT_SECONDS = 110
+UPLOAD_TIMEOUT_SECONDS = 110
 # A process of its own, as the parsers are; it prints pages and the best of three times.
-BARE = """
+BARE_EXTRACTION_SCRIPT = """
 import sys, time, pymupdf
 best = float("inf")
 for _ in range(3):
@@ -40,10 +40,14 @@ class IngestionFigures:
     postgres_cpu: float
 
 
-def bare_extraction(pdf: Path) -> tuple[int, float]:
+def measure_bare_extraction(pdf: Path) -> tuple[int, float]:
     """Pages of the file, and how many PyMuPDF reads a second in one process."""
     done = subprocess.run(
-        [sys.executable, "-c", BARE, str(pdf)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", BARE_EXTRACTION_SCRIPT, str(pdf)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     pages, seconds = done.stdout.split()
     return int(pages), int(pages) / float(seconds)
@@ -51,20 +55,20 @@ def bare_extraction(pdf: Path) -> tuple[int, float]:
 
 def measure_ingestion(service: RunningService, pdf: Path, *, pages: int, uploads: int) -> IngestionFigures:
     """The median of rounds of ``uploads`` copies at once, each a document of its own."""
-    with service.client() as client:
-        rounds = [_round(service, client, pdf, pages * uploads, uploads, number) for number in range(ROUNDS)]
+    with service.create_client() as client:
+        rounds = [_measure_round(service, client, pdf, pages * uploads, uploads, number) for number in range(ROUNDS)]
     elapsed, carrel, postgres = (statistics.median(column) for column in zip(*rounds, strict=True))
     return IngestionFigures(pages, uploads, elapsed, carrel, postgres)
 
 
-def _round(
+def _measure_round(
     service: RunningService, client: httpx2.Client, pdf: Path, pages: int, uploads: int, number: int
 ) -> tuple[float, float, float]:
-    before, started = service.cpu(), time.perf_counter()
+    before, started = service.measure_cpu(), time.perf_counter()
     names = [f"{uploads}-{number}-{copy}" for copy in range(uploads)]
     with ThreadPoolExecutor(uploads) as pool:
         documents = list(pool.map(lambda name: _upload(client, pdf, name), names))
-    elapsed, spent = time.perf_counter() - started, service.cpu() - before
+    elapsed, spent = time.perf_counter() - started, service.measure_cpu() - before
     for document in documents:
         client.delete(f"/v1/knowledge-bases/default/documents/{document}").raise_for_status()
     return pages / elapsed, pages / spent.carrel, pages / max(spent.postgres, 0.01)
@@ -78,7 +82,7 @@ def _upload(client: httpx2.Client, pdf: Path, name: str) -> str:
         reply = client.post(url, params={"wait": 60}, files=files, data={"external_id": name})
     reply.raise_for_status()
     document = reply.json()
-    end = time.monotonic() + TIMEOUT_SECONDS
+    end = time.monotonic() + UPLOAD_TIMEOUT_SECONDS
     while document["status"] not in ("ready", "failed") and time.monotonic() < end:
         time.sleep(0.05)
         document = client.get(f"{url}/{document['id']}").json()

@@ -20,23 +20,23 @@ from typing import Any
 import httpx2
 import pymupdf
 
-from benchmarks.search import Vocabulary, fill
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service, wait_until_ingested
+from benchmarks.search import Vocabulary, fill_knowledge_base
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service, wait_until_ingested
 
 TEXT_BYTES, TEXTS = 9 * 1024, 96
 BIG_BYTES = 500 * 1024 * 1024
 BOOK_PAGES, LOAD_PAGES, LOAD_FILES = 2000, 224, 4
-PIECE = 1024 * 1024
+PIECE_BYTES = 1024 * 1024
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
-def real_text(data: Path) -> str:
+def read_real_text(data: Path) -> str:
     """The documents of chroma-dev, one after the other."""
     lines = (data / "chroma-dev" / "corpus.jsonl").read_text("utf-8").split("\n")
     return "\n".join(json.loads(line)["text"] for line in lines if line)
 
 
-def make_pdf(path: Path, text: str, *, pages: int, seed: int) -> None:
+def write_pdf(path: Path, text: str, *, pages: int, seed: int) -> None:
     """A PDF of so many pages of running text, about 2,500 characters each, from a place that the seed chooses."""
     rng = random.Random(seed)
     plain = text.encode("latin-1", "replace").decode("latin-1")
@@ -50,7 +50,7 @@ def make_pdf(path: Path, text: str, *, pages: int, seed: int) -> None:
     document.close()
 
 
-def ready(client: httpx2.Client, document: dict[str, object], *, seconds: float) -> dict[str, object]:
+def wait_until_ready(client: httpx2.Client, document: dict[str, object], *, seconds: float) -> dict[str, object]:
     """The document once it is ready. Raises RuntimeError where it fails or takes too long."""
     end = time.monotonic() + seconds
     while document["status"] not in ("ready", "failed") and time.monotonic() < end:
@@ -70,10 +70,10 @@ def show_texts(service: RunningService, text: str) -> None:
     for number, uploads in enumerate((4, 1, 4, 16)):  # the first round warms everything up
         starts = [rng.randrange(len(text) - TEXT_BYTES) for _ in range(TEXTS)]
         bodies = [text[start : start + TEXT_BYTES].encode()[:TEXT_BYTES] for start in starts]
-        with service.client() as client, ThreadPoolExecutor(uploads) as pool:
-            before, begun = service.cpu(), time.perf_counter()
+        with service.create_client() as client, ThreadPoolExecutor(uploads) as pool:
+            before, begun = service.measure_cpu(), time.perf_counter()
             took = list(pool.map(lambda body: _upload_text(client, body), bodies))
-            elapsed, spent = time.perf_counter() - begun, service.cpu() - before
+            elapsed, spent = time.perf_counter() - begun, service.measure_cpu() - before
         if number == 0:
             continue
         milliseconds = sorted(1000 * one for one in took)
@@ -92,35 +92,37 @@ def _upload_text(client: httpx2.Client, body: bytes) -> float:
 
 def show_big_upload(service: RunningService) -> None:
     """The API's memory while 500 MB come in: a file that no parser reads is refused after all of it was received."""
-    before = service.peaks()["API"]
+    before = service.measure_peaks_mb()["API"]
 
-    def body() -> Iterator[bytes]:
+    def stream_body() -> Iterator[bytes]:
         yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="big.txt"\r\n\r\n'
-        piece = os.urandom(PIECE)
-        for _ in range(BIG_BYTES // PIECE - 1):
+        piece = os.urandom(PIECE_BYTES)
+        for _ in range(BIG_BYTES // PIECE_BYTES - 1):
             yield piece
         yield b"\r\n--b--\r\n"
 
-    with service.client() as client:
+    with service.create_client() as client:
         begun = time.perf_counter()
         headers = {"Content-Type": "multipart/form-data; boundary=b"}
-        reply = client.post(DOCUMENTS, content=body(), headers=headers)
-    elapsed, after = time.perf_counter() - begun, service.peaks()["API"]
+        reply = client.post(DOCUMENTS, content=stream_body(), headers=headers)
+    elapsed, after = time.perf_counter() - begun, service.measure_peaks_mb()["API"]
     if reply.status_code != 415:
         raise RuntimeError(f"random bytes were answered {reply.status_code}")
-    print(f"\na 500 MB upload: {BIG_BYTES / PIECE / elapsed:.0f} MB/s; the API's peak {before:.0f} → {after:.0f} MB")
+    print(
+        f"\na 500 MB upload: {BIG_BYTES / PIECE_BYTES / elapsed:.0f} MB/s; the API's peak {before:.0f} → {after:.0f} MB"
+    )
 
 
 def show_book(service: RunningService, text: str, folder: Path) -> None:
     """Memory of a PDF of 2,000 pages."""
     path = folder / "book.pdf"
-    make_pdf(path, text, pages=BOOK_PAGES, seed=3)
+    write_pdf(path, text, pages=BOOK_PAGES, seed=3)
     begun = time.perf_counter()
-    with service.client() as client, path.open("rb") as file:
+    with service.create_client() as client, path.open("rb") as file:
         reply = client.post(DOCUMENTS, files={"file": (path.name, file)})
         reply.raise_for_status()
-        made = ready(client, reply.json(), seconds=900)
-    elapsed, peaks = time.perf_counter() - begun, service.peaks()
+        made = wait_until_ready(client, reply.json(), seconds=900)
+    elapsed, peaks = time.perf_counter() - begun, service.measure_peaks_mb()
     print(
         f"\na PDF of {BOOK_PAGES} pages: {made['chunk_count']} chunks in {elapsed:.0f} s; peak of the worker "
         f"{peaks['worker']:.0f} MB (reach: 500), of its parser {peaks['parser']:.0f} MB"
@@ -128,49 +130,51 @@ def show_book(service: RunningService, text: str, folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Felt:
+class LoadLatency:
     """Milliseconds, sorted: searches and health checks."""
 
-    searches: Sequence[float]
-    health: Sequence[float]
+    search_ms: Sequence[float]
+    health_ms: Sequence[float]
 
-    def row(self, name: str) -> str:
-        p99 = [one[int(0.99 * len(one))] for one in (self.searches, self.health)]
-        p50 = [statistics.median(one) for one in (self.searches, self.health)]
-        return f"| {name} | {p50[0]:.1f} / {p99[0]:.1f} | {p50[1]:.1f} / {p99[1]:.1f} | {len(self.searches)} |"
+    def format_row(self, name: str) -> str:
+        p99 = [one[int(0.99 * len(one))] for one in (self.search_ms, self.health_ms)]
+        p50 = [statistics.median(one) for one in (self.search_ms, self.health_ms)]
+        return f"| {name} | {p50[0]:.1f} / {p99[0]:.1f} | {p50[1]:.1f} / {p99[1]:.1f} | {len(self.search_ms)} |"
 
 
-def feel(service: RunningService, vocabulary: Vocabulary, until: threading.Event, *, least: int) -> Felt:
+def measure_latency(
+    service: RunningService, vocabulary: Vocabulary, until: threading.Event, *, least: int
+) -> LoadLatency:
     """Search and ask for health, one after the other, until the event is set, and ``least`` times at least."""
     searches: list[float] = []
     health: list[float] = []
-    with service.client() as client:
+    with service.create_client() as client:
         while not until.is_set() or len(searches) < least:
             begun = time.perf_counter()
-            found = client.post("/v1/knowledge-bases/bench/search", json={"query": vocabulary.query()})
+            found = client.post("/v1/knowledge-bases/bench/search", json={"query": vocabulary.generate_query()})
             searches.append(1000 * (time.perf_counter() - begun))
             found.raise_for_status()
             begun = time.perf_counter()
             client.get("/healthz").raise_for_status()
             health.append(1000 * (time.perf_counter() - begun))
             time.sleep(0.02)
-    return Felt(sorted(searches), sorted(health))
+    return LoadLatency(sorted(searches), sorted(health))
 
 
 def show_load(service: RunningService, text: str, folder: Path, vocabulary: Vocabulary) -> None:
     """Search and health, idle and while four large PDFs go in."""
-    fill(service, vocabulary)
+    fill_knowledge_base(service, vocabulary)
     done = threading.Event()
     done.set()
-    feel(service, vocabulary, done, least=50)
-    idle = feel(service, vocabulary, done, least=300)
+    measure_latency(service, vocabulary, done, least=50)
+    idle = measure_latency(service, vocabulary, done, least=300)
     done.clear()
     with ThreadPoolExecutor(1) as pool:
-        busy = pool.submit(feel, service, vocabulary, done, least=50)
-        with service.client() as client:
+        busy = pool.submit(measure_latency, service, vocabulary, done, least=50)
+        with service.create_client() as client:
             for number in range(LOAD_FILES):
                 path = folder / f"load-{number}.pdf"
-                make_pdf(path, text, pages=LOAD_PAGES, seed=10 + number)
+                write_pdf(path, text, pages=LOAD_PAGES, seed=10 + number)
                 with path.open("rb") as file:
                     client.post(DOCUMENTS, files={"file": (path.name, file)}).raise_for_status()
             wait_until_ingested(client, "default")
@@ -178,9 +182,9 @@ def show_load(service: RunningService, text: str, folder: Path, vocabulary: Voca
         felt = busy.result()
     print(f"\nwhile {LOAD_FILES} PDFs of {LOAD_PAGES} pages go in, p50 / p99 ms:\n")
     print("| | search | health | searches |\n| --- | --- | --- | --- |")
-    print(idle.row("idle"))
-    print(felt.row("busy"))
-    ratio = felt.searches[int(0.99 * len(felt.searches))] / idle.searches[int(0.99 * len(idle.searches))]
+    print(idle.format_row("idle"))
+    print(felt.format_row("busy"))
+    ratio = felt.search_ms[int(0.99 * len(felt.search_ms))] / idle.search_ms[int(0.99 * len(idle.search_ms))]
     print(f"\nsearch p99 over idle: {ratio:.1f}x (reach: 3x); health p99 reach: 50 ms")
 
 
@@ -189,7 +193,7 @@ def main() -> int:
     if not (data / "chroma-dev" / "corpus.jsonl").is_file():
         sys.stderr.write("CARREL_EVAL_DATA does not name a directory with chroma-dev/corpus.jsonl\n")
         return 2
-    text, vocabulary = real_text(data), Vocabulary(seed=1)
+    text, vocabulary = read_real_text(data), Vocabulary(seed=1)
     with (
         tempfile.TemporaryDirectory(prefix="carrel-bench-") as name,
         embedding_endpoint() as embedding_url,
@@ -200,11 +204,11 @@ def main() -> int:
         show_big_upload(service)
         show_load(service, text, folder, vocabulary)
         show_book(service, text, folder)
-        peaks = service.peaks()
+        peaks = service.measure_peaks_mb()
     print("\npeak memory, MB: " + ", ".join(f"{part} {size:.0f}" for part, size in peaks.items()))
     return 0
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -19,7 +19,7 @@ from app.inference.embedding.factory import create_embedder
 from app.inference.embedding.rate_limit import RateLimitStore
 from app.settings import EmbeddingSettings
 
-NAME, PLACE = "metered", "BENCHMARK_METER"
+PLUGIN_NAME, METER_VARIABLE = "metered", "BENCHMARK_METER"
 _SECONDS = struct.Struct("d")
 
 
@@ -39,7 +39,7 @@ class MeteredEmbedder:
     """Everything but the count is the inner one's."""
 
     def __init__(self, inner: Embedder, place: mmap.mmap) -> None:
-        self._inner, self._place = inner, place
+        self._inner, self._buffer = inner, place
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -49,13 +49,13 @@ class MeteredEmbedder:
         try:
             return await self._inner.embed_queries(texts)
         finally:
-            spent = _SECONDS.unpack_from(self._place)[0] + time.thread_time() - begun
-            _SECONDS.pack_into(self._place, 0, spent)
+            spent = _SECONDS.unpack_from(self._buffer)[0] + time.thread_time() - begun
+            _SECONDS.pack_into(self._buffer, 0, spent)
 
 
-def open_metered(settings: EmbeddingSettings) -> MeteredEmbedder:
+def create_metered_embedder(settings: EmbeddingSettings) -> MeteredEmbedder:
     """The plugin's factory."""
-    with Path(os.environ[PLACE]).open("r+b") as file:
+    with Path(os.environ[METER_VARIABLE]).open("r+b") as file:
         place = mmap.mmap(file.fileno(), _SECONDS.size)
     no_ledger = cast(RateLimitStore, None)  # no limits are set
     inner = create_embedder(settings.model_copy(update={"provider": None}), 1, no_ledger)
@@ -63,13 +63,15 @@ def open_metered(settings: EmbeddingSettings) -> MeteredEmbedder:
 
 
 @contextmanager
-def metered() -> Iterator[tuple[Mapping[str, str], Meter]]:
+def metered_settings() -> Iterator[tuple[Mapping[str, str], Meter]]:
     """Settings of a service whose embedder is metered, and its meter."""
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
-        about, meter = Path(folder) / f"{NAME}-1.0.dist-info", Path(folder) / "meter"
+        about, meter = Path(folder) / f"{PLUGIN_NAME}-1.0.dist-info", Path(folder) / "meter"
         about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(f"[carrel.embedders]\n{NAME} = {__name__}:{open_metered.__name__}\n")
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PLUGIN_NAME}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(
+            f"[carrel.embedders]\n{PLUGIN_NAME} = {__name__}:{create_metered_embedder.__name__}\n"
+        )
         meter.write_bytes(_SECONDS.pack(0.0))
         path = os.pathsep.join(part for part in (folder, os.environ.get("PYTHONPATH")) if part)
-        yield {"PYTHONPATH": path, PLACE: str(meter), "CARREL_EMBEDDING_PROVIDER": NAME}, Meter(meter)
+        yield {"PYTHONPATH": path, METER_VARIABLE: str(meter), "CARREL_EMBEDDING_PROVIDER": PLUGIN_NAME}, Meter(meter)

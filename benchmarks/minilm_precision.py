@@ -24,10 +24,10 @@ from app.inference.embedding.minilm_tensors import Precision
 from app.inference.embedding.weights import find_weights
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "int8")
-CHUNKS, CHUNK_TOKENS, OTHERS, ROUNDS, THREADS = 300, 200, 1000, 3, 2
+CHUNKS, CHUNK_TOKENS, OTHER_DOCUMENTS, ROUNDS, THREADS = 300, 200, 1000, 3, 2
 
 
-def load(precision: Precision) -> MiniLMEmbedder:
+def load_embedder(precision: Precision) -> MiniLMEmbedder:
     weights = find_weights(None, Path.home() / ".cache")
     return MiniLMEmbedder.load(weights, precision=precision, bulk_threads=THREADS)
 
@@ -45,7 +45,7 @@ def read_judgements(path: Path) -> dict[str, set[str]]:
     return relevant
 
 
-def chunks_of(documents: Sequence[dict[str, Any]], embedder: MiniLMEmbedder) -> list[str]:
+def build_chunks(documents: Sequence[dict[str, Any]], embedder: MiniLMEmbedder) -> list[str]:
     """The beginnings of the first abstracts that are long enough."""
     chunks = []
     for document in documents:
@@ -58,26 +58,28 @@ def chunks_of(documents: Sequence[dict[str, Any]], embedder: MiniLMEmbedder) -> 
     return chunks
 
 
-async def timed(embedder: MiniLMEmbedder, chunks: Sequence[str]) -> tuple[float, float]:
+async def measure_time(embedder: MiniLMEmbedder, chunks: Sequence[str]) -> tuple[float, float]:
     """CPU and wall time, milliseconds a chunk."""
     cpu, wall = time.process_time(), time.perf_counter()
     await embedder.embed_documents(chunks)
     return tuple(1000 * spent / len(chunks) for spent in (time.process_time() - cpu, time.perf_counter() - wall))  # type: ignore[return-value]
 
 
-def ndcg(ranking: Sequence[str], relevant: set[str]) -> float:
+def compute_ndcg(ranking: Sequence[str], relevant: set[str]) -> float:
     """nDCG at 10 with gains of 0 and 1."""
     gained = sum(1 / np.log2(rank + 2) for rank, document in enumerate(ranking[:10]) if document in relevant)
     ideal = sum(1 / np.log2(rank + 2) for rank in range(min(10, len(relevant))))
     return float(gained / ideal)
 
 
-def quality(documents: Vectors, ids: Sequence[str], queries: Vectors, relevant: Sequence[set[str]]) -> list[float]:
+def compute_scores(
+    documents: Vectors, ids: Sequence[str], queries: Vectors, relevant: Sequence[set[str]]
+) -> list[float]:
     order = np.argsort(-(queries @ documents.T), axis=1, kind="stable")[:, :10]
-    return [ndcg([ids[i] for i in row], wanted) for row, wanted in zip(order, relevant, strict=True)]
+    return [compute_ndcg([ids[i] for i in row], wanted) for row, wanted in zip(order, relevant, strict=True)]
 
 
-async def ranked(
+async def rank_corpus(
     embedder: MiniLMEmbedder,
     corpus: Sequence[dict[str, Any]],
     queries: Sequence[dict[str, Any]],
@@ -88,10 +90,10 @@ async def ranked(
     ).vectors
     asked = await embedder.embed_queries([query["text"] for query in queries])
     ids = [str(document["id"]) for document in corpus]
-    return quality(vectors, ids, asked, [judged[query["id"]] for query in queries]), vectors
+    return compute_scores(vectors, ids, asked, [judged[query["id"]] for query in queries]), vectors
 
 
-def resident() -> dict[str, float]:
+def read_resident_mb() -> dict[str, float]:
     """Megabytes of this process: all of it, and what is its own (the rest is files, shared and given back at need)."""
     status = Path("/proc/self/status").read_text().splitlines()
     sizes = {
@@ -102,14 +104,14 @@ def resident() -> dict[str, float]:
 
 async def measure_memory(precision: Precision) -> None:
     """Print, as JSON, what loading and embedding added to a process that had only imported everything."""
-    before = resident()
-    embedder = load(precision)
+    before = read_resident_mb()
+    embedder = load_embedder(precision)
     await embedder.embed_documents(["one two three four five six seven eight nine ten " * 20] * 8)
-    print(json.dumps({name: size - before[name] for name, size in resident().items()}))
+    print(json.dumps({name: size - before[name] for name, size in read_resident_mb().items()}))
     await embedder.close()
 
 
-def memory(precision: Precision) -> dict[str, float]:
+def measure_memory_in_process(precision: Precision) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.minilm_precision", "--memory", precision]
     root = Path(__file__).resolve().parents[1]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, cwd=root)
@@ -123,23 +125,23 @@ async def run(data: Path) -> None:
     judged = read_judgements(data / "scifact" / "qrels.tsv")
     wanted = set().union(*judged.values())
     subset = [document for document in corpus if document["id"] in wanted]
-    subset += [document for document in corpus if document["id"] not in wanted][:OTHERS]
-    models = {precision: load(precision) for precision in PRECISIONS}
-    chunks = chunks_of(corpus, models["fp32"])
+    subset += [document for document in corpus if document["id"] not in wanted][:OTHER_DOCUMENTS]
+    models = {precision: load_embedder(precision) for precision in PRECISIONS}
+    chunks = build_chunks(corpus, models["fp32"])
     times: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for _ in range(ROUNDS):
         for precision, embedder in models.items():
-            times[precision].append(await timed(embedder, chunks))
+            times[precision].append(await measure_time(embedder, chunks))
     scores, vectors = {}, {}
     for precision, embedder in models.items():
-        scores[precision], vectors[precision] = await ranked(embedder, subset, queries, judged)
+        scores[precision], vectors[precision] = await rank_corpus(embedder, subset, queries, judged)
         await embedder.close()
     print(f"{len(chunks)} chunks of {CHUNK_TOKENS} tokens, {ROUNDS} rounds, {THREADS} threads;", end=" ")
     print(f"nDCG@10 over {len(subset)} documents, {len(queries)} queries\n")
     print("| precision | CPU ms/chunk | wall ms/chunk | memory MB (own) | nDCG@10 |\n| --- | --- | --- | --- | --- |")
     for precision in PRECISIONS:
         cpu, wall = (statistics.median(column) for column in zip(*times[precision], strict=True))
-        sizes = memory(precision)
+        sizes = measure_memory_in_process(precision)
         mean = statistics.fmean(scores[precision])
         print(f"| {precision} | {cpu:.1f} | {wall:.1f} | {sizes['rss']:.0f} ({sizes['own']:.0f}) | {mean:.4f} |")
     cosines = (vectors["fp32"] * vectors["int8"]).sum(axis=1)

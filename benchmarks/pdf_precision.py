@@ -54,13 +54,13 @@ def run(pdf: Path, precision: str) -> dict[str, Any]:
         with (data / "log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             try:
-                return measure(client_of(data), process.pid, pdf)
+                return measure(wait_for_client(data), process.pid, pdf)
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(60)
 
 
-def client_of(data: Path) -> httpx2.Client:
+def wait_for_client(data: Path) -> httpx2.Client:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         credentials = read_credentials(data)
@@ -78,7 +78,7 @@ def client_of(data: Path) -> httpx2.Client:
 
 
 def measure(client: httpx2.Client, pid: int, pdf: Path) -> dict[str, Any]:
-    before, begun = cpu_of_children(pid), time.monotonic()
+    before, begun = measure_children_cpu(pid), time.monotonic()
     base = "/v1/knowledge-bases/default/documents"
     with pdf.open("rb") as file:
         document = client.post(base, params={"wait": 60}, files={"file": (pdf.name, file)}).raise_for_status().json()
@@ -86,8 +86,8 @@ def measure(client: httpx2.Client, pid: int, pdf: Path) -> dict[str, Any]:
         time.sleep(0.05)
         document = client.get(f"{base}/{document['id']}").json()
     assert document["status"] == "ready", document["error"]
-    wall, cpu = time.monotonic() - begun, cpu_of_children(pid) - before
-    titles = section_titles(client, f"{base}/{document['id']}/chunks")
+    wall, cpu = time.monotonic() - begun, measure_children_cpu(pid) - before
+    titles = list_section_titles(client, f"{base}/{document['id']}/chunks")
     found, own = [], 0
     for title in titles:
         body = {"query": title, "top_k": TOP_K, "strategy": "dense"}
@@ -98,7 +98,7 @@ def measure(client: httpx2.Client, pid: int, pdf: Path) -> dict[str, Any]:
     return {"wall": wall, "cpu": cpu, "own": own / len(titles), "found": found, "pages": document["page_count"]}
 
 
-def section_titles(client: httpx2.Client, url: str) -> list[str]:
+def list_section_titles(client: httpx2.Client, url: str) -> list[str]:
     titles: dict[str, None] = {}
     cursor = None
     while True:
@@ -109,7 +109,7 @@ def section_titles(client: httpx2.Client, url: str) -> list[str]:
             return list(titles)
 
 
-def cpu_of_children(pid: int) -> float:
+def measure_children_cpu(pid: int) -> float:
     """User and system seconds of everything below a process but Postgres, itself left out."""
     processes: dict[int, tuple[int, str, float]] = {}
     for entry in Path("/proc").iterdir():
@@ -122,11 +122,11 @@ def cpu_of_children(pid: int) -> float:
             ticks = sum(map(int, fields[11:15]))
             processes[int(entry.name)] = (int(fields[1]), name, ticks / os.sysconf("SC_CLK_TCK"))
 
-    def below(parent: int) -> float:
+    def measure_below(parent: int) -> float:
         mine = [(child, info) for child, info in processes.items() if info[0] == parent and info[1] != "postgres"]
-        return sum(info[2] + below(child) for child, info in mine)
+        return sum(info[2] + measure_below(child) for child, info in mine)
 
-    return below(pid)
+    return measure_below(pid)
 
 
 if __name__ == "__main__":

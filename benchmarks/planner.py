@@ -28,16 +28,16 @@ from app.inference.chat.structured_output import Shape
 from app.principal import Principal
 from app.retrieval.types import Message, SearchRequest
 from app.settings import load_settings
-from benchmarks.search import Vocabulary, fill
+from benchmarks.search import Vocabulary, fill_knowledge_base
 from harness.embedding_endpoint import DIMENSIONS
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
 
-WARM_UP, SEARCHES, REACH_MS = 50, 400, 1.0
-EXPLAINED = "the same, explained"
+WARM_UP, SEARCHES, MAX_MEDIAN_MS = 50, 400, 1.0
+EXPLAINED_SEARCH = "the same, explained"
 
 
 @dataclass(slots=True)
-class Elsewhere:
+class ExcludedCpu:
     """Seconds of the thread's CPU that belong to others."""
 
     seconds: float = 0.0
@@ -55,7 +55,7 @@ class Elsewhere:
 class MeteredDatabase(TenantDatabase):
     """What happens inside of its transactions is counted."""
 
-    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    excluded_cpu: ExcludedCpu = field(default_factory=ExcludedCpu)
 
     @asynccontextmanager
     async def transaction(
@@ -71,7 +71,7 @@ class MeteredDatabase(TenantDatabase):
             statement_timeout_seconds=statement_timeout_seconds,
             allow_generic_plans=allow_generic_plans,
         )
-        with self.elsewhere.counting():
+        with self.excluded_cpu.counting():
             async with opened as session:
                 yield session
 
@@ -79,7 +79,7 @@ class MeteredDatabase(TenantDatabase):
     async def read_transaction(
         self, *, snapshot: bool | str = False, statement_timeout_seconds: float | None = None
     ) -> AsyncIterator[DriverReader]:
-        with self.elsewhere.counting():
+        with self.excluded_cpu.counting():
             async with TenantDatabase.read_transaction(
                 self, snapshot=snapshot, statement_timeout_seconds=statement_timeout_seconds
             ) as reader:
@@ -87,20 +87,20 @@ class MeteredDatabase(TenantDatabase):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyChat:
+class PreparedChat:
     """Answers at once, what was written for it before: reading answers is the chat client's work."""
 
     texts: Sequence[str]
     name: str = "ready"
-    written: dict[type[Any], StructuredCompletion[Any]] = field(default_factory=dict)
+    completions: dict[type[Any], StructuredCompletion[Any]] = field(default_factory=dict)
 
     async def complete_structured(
         self, _messages: Sequence[ChatMessage], shape: type[Shape], **_limits: float
     ) -> StructuredCompletion[Shape]:
-        if shape not in self.written:
+        if shape not in self.completions:
             given = {"query": self.texts[0], "analysis": "", "texts": self.texts}
-            self.written[shape] = StructuredCompletion(shape.model_validate(given), ChatTokens())
-        return self.written[shape]
+            self.completions[shape] = StructuredCompletion(shape.model_validate(given), ChatTokens())
+        return self.completions[shape]
 
 
 async def measure(service: RunningService, embedding_url: str, vocabulary: Vocabulary) -> dict[str, float]:
@@ -114,17 +114,19 @@ async def measure(service: RunningService, embedding_url: str, vocabulary: Vocab
     opened = Resources.open(settings, database_url=service.database_url, operator_key="x" * 40, bulk_threads=1)
     async with opened as resources:
         principal = await resources.authenticator.authenticate(service.key)
-        return {name: await _median(resources, principal, ask) for name, ask in _requests(vocabulary).items()}
+        return {
+            name: await _measure_median(resources, principal, ask) for name, ask in _build_requests(vocabulary).items()
+        }
 
 
-def _requests(vocabulary: Vocabulary) -> dict[str, Callable[[Principal], SearchRequest]]:
-    turns = [Message(("user", "assistant")[number % 2], vocabulary.text(40)) for number in range(10)]
-    messages = [*turns, Message("user", vocabulary.query())]
+def _build_requests(vocabulary: Vocabulary) -> dict[str, Callable[[Principal], SearchRequest]]:
+    turns = [Message(("user", "assistant")[number % 2], vocabulary.generate_text(40)) for number in range(10)]
+    messages = [*turns, Message("user", vocabulary.generate_query())]
     plain = SearchRequest(queries=[messages[-1].content], knowledge_bases=["bench"])
     talk = SearchRequest(messages=messages, knowledge_bases=["bench"])
     steps = ["reformulate", "multi_query", "decompose"]
 
-    def bound(principal: Principal) -> SearchRequest:
+    def build_bound_request(principal: Principal) -> SearchRequest:
         settings = BindingSettings(timeout_seconds=5.0, max_messages=10, top_k=5)
         now = cast(Any, None)
         binding = BoundAgent(uuid4(), "agent", [], settings, now, now)
@@ -133,16 +135,18 @@ def _requests(vocabulary: Vocabulary) -> dict[str, Callable[[Principal], SearchR
     return {
         "a query": lambda _: plain,
         "a conversation of eleven turns": lambda _: talk,
-        "the same in an agent's name": bound,
+        "the same in an agent's name": build_bound_request,
         "the same with three transformers": lambda _: replace(talk, transformers=steps),
-        EXPLAINED: lambda _: replace(talk, transformers=steps, explain=True),
+        EXPLAINED_SEARCH: lambda _: replace(talk, transformers=steps, explain=True),
     }
 
 
-async def _median(resources: Resources, principal: Principal, ask: Callable[[Principal], SearchRequest]) -> float:
-    elsewhere, spent = Elsewhere(), []
-    db = MeteredDatabase(resources.database, principal.tenant_id, elsewhere=elsewhere)
-    chat = cast(ChatModel, ReadyChat(["what is wanted", "that in other words", "and once more"]))
+async def _measure_median(
+    resources: Resources, principal: Principal, ask: Callable[[Principal], SearchRequest]
+) -> float:
+    elsewhere, spent = ExcludedCpu(), []
+    db = MeteredDatabase(resources.database, principal.tenant_id, excluded_cpu=elsewhere)
+    chat = cast(ChatModel, PreparedChat(["what is wanted", "that in other words", "and once more"]))
 
     own = replace(TenantServices(principal, resources).retrieval, db=db, rewrite_model=chat)
 
@@ -162,16 +166,16 @@ async def _median(resources: Resources, principal: Principal, ask: Callable[[Pri
 def main() -> int:
     vocabulary = Vocabulary(1)
     with embedding_endpoint() as url, running_service(url) as service:
-        fill(service, vocabulary)
+        fill_knowledge_base(service, vocabulary)
         medians = uvloop.run(measure(service, url, vocabulary))
     print(f"CPU of the planner, median of {SEARCHES} searches:")
     for name, milliseconds in medians.items():
         print(f"  {name:34} {milliseconds:5.2f} ms")
-    missed = max(median for name, median in medians.items() if name != EXPLAINED) > REACH_MS
-    print(f"reach: {REACH_MS:g} ms a search: {'missed' if missed else 'kept'}")
+    missed = max(median for name, median in medians.items() if name != EXPLAINED_SEARCH) > MAX_MEDIAN_MS
+    print(f"reach: {MAX_MEDIAN_MS:g} ms a search: {'missed' if missed else 'kept'}")
     return int(missed)
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -28,10 +28,10 @@ from app.cli.evaluation.datasets import CorpusLine, EvaluationQuery, read_datase
 from app.cli.evaluation.measures import parse_measure, score_documents, score_excerpts
 from app.cli.evaluation.runner import QueryResult
 from app.cli.evaluation.span_metrics import CorpusTexts, RetrievedChunk
-from harness.processes import RunningService, end_as_usual, running_service, wait_until_ingested
+from harness.processes import RunningService, exit_on_sigterm, running_service, wait_until_ingested
 
 SETS = ("mtrag-un", "chroma-dev", "scifact")
-AIMS = {
+TARGETS = {
     "mtrag-un": {"ndcg@10": 0.86},
     "chroma-dev": {"excerpt_recall@5": 0.92, "excerpt_precision@5": 0.065},
     "scifact": {"ndcg@10": 0.73, "recall@100": 0.945},
@@ -41,34 +41,34 @@ TABLE_HEAD = (
     "| set | chunking | search | passages | figures, with half their 95 % interval |",
     "| --- | --- | --- | --- | --- |",
 )
-UPLOADS_AT_ONCE, SEARCHES_AT_ONCE = 8, 2
-Line = dict[str, Any]
+UPLOAD_CONCURRENCY, SEARCH_CONCURRENCY = 8, 2
+JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredSetting:
     """One setting: its row of the table, and the aims that it misses."""
 
     row: str
-    missed: Sequence[str]
+    missed_targets: Sequence[str]
 
 
-def upload(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine], chunking: Line) -> dict[str, str]:
+def upload(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine], chunking: JsonObject) -> dict[str, str]:
     """Store every document as a text and wait until all are searchable; our ids to those of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
     with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
-        stored = corpus_upload.upload_corpus(carrel, kb, corpus, concurrency=UPLOADS_AT_ONCE)
+        stored = corpus_upload.upload_corpus(carrel, kb, corpus, concurrency=UPLOAD_CONCURRENCY)
         ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
     wait_until_ingested(client, kb)
     return ids
 
 
 def run_queries(
-    client: httpx2.Client, kb: str, queries: Sequence[EvaluationQuery], ids: dict[str, str], body: Line
-) -> Iterator[Line]:
+    client: httpx2.Client, kb: str, queries: Sequence[EvaluationQuery], ids: dict[str, str], body: JsonObject
+) -> Iterator[JsonObject]:
     """What was found for each query, in the form that evaluate.py reads."""
 
-    def ask(query: EvaluationQuery) -> Line:
+    def search(query: EvaluationQuery) -> JsonObject:
         asked = {**query.search_body, "timeout_seconds": 60, **body}
         reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=asked)
         reply.raise_for_status()
@@ -78,11 +78,11 @@ def run_queries(
         ]
         return {"query": query.id, "results": found}
 
-    with ThreadPoolExecutor(SEARCHES_AT_ONCE) as pool:
-        yield from pool.map(ask, queries)
+    with ThreadPoolExecutor(SEARCH_CONCURRENCY) as pool:
+        yield from pool.map(search, queries)
 
 
-def judge(data: Path, name: str, run: Sequence[Line]) -> dict[str, float]:
+def compute_figures(data: Path, name: str, run: Sequence[JsonObject]) -> dict[str, float]:
     """The figures of the data's own program."""
     with tempfile.TemporaryDirectory(prefix="carrel-quality-") as folder:
         lines, figures = Path(folder) / "run.jsonl", Path(folder) / "figures.json"
@@ -93,8 +93,8 @@ def judge(data: Path, name: str, run: Sequence[Line]) -> dict[str, float]:
         return found
 
 
-def spreads(
-    name: str, run: Sequence[Line], queries: Sequence[EvaluationQuery], corpus: Sequence[CorpusLine]
+def compute_half_intervals(
+    name: str, run: Sequence[JsonObject], queries: Sequence[EvaluationQuery], corpus: Sequence[CorpusLine]
 ) -> dict[str, float]:
     """Half of the 95 % interval of each measure that has an aim, over the queries."""
     answers = {
@@ -104,7 +104,7 @@ def spreads(
         )
         for line in run
     }
-    measures = {aim: parse_measure(aim) for aim in AIMS[name]}
+    measures = {aim: parse_measure(aim) for aim in TARGETS[name]}
     texts = CorpusTexts({document.id: document.text for document in corpus})
     values = score_documents(list(measures.values()), queries, answers)
     values |= score_excerpts(list(measures.values()), queries, answers, texts)[0]
@@ -113,12 +113,12 @@ def spreads(
 
 
 def measure(
-    service: RunningService, data: Path, name: str, chunkings: Sequence[Line], variants: Sequence[Line]
-) -> Iterator[Measured]:
+    service: RunningService, data: Path, name: str, chunkings: Sequence[JsonObject], variants: Sequence[JsonObject]
+) -> Iterator[MeasuredSetting]:
     """Load one set with each way to chunk, and print its figures, a line for each variant of the search."""
     corpus, queries = corpus_upload.read_corpus(data / name / "corpus.jsonl"), read_dataset(data / name).queries
     for number, chunking in enumerate(chunkings):
-        with service.client() as client:
+        with service.create_client() as client:
             started, kb = time.monotonic(), f"{name}-{number}"
             ids = upload(client, kb, corpus, chunking)
             loaded, made = time.monotonic() - started, client.get(f"/v1/knowledge-bases/{kb}").json()
@@ -129,33 +129,36 @@ def measure(
             )
             for options in variants:
                 run = list(run_queries(client, kb, queries, ids, {"top_k": TOP_K[name], **options}))
-                figures = judge(data, name, run)
-                print(f"{json.dumps(options)}: {figures_line(name, figures)}", flush=True)
-                row = table_row(name, made, options, figures, spreads(name, run, queries, corpus))
-                yield Measured(row, missed(name, figures))
+                figures = compute_figures(data, name, run)
+                print(f"{json.dumps(options)}: {format_figures(name, figures)}", flush=True)
+                row = format_table_row(name, made, options, figures, compute_half_intervals(name, run, queries, corpus))
+                yield MeasuredSetting(row, list_missed_targets(name, figures))
 
 
-def missed(name: str, figures: dict[str, float]) -> list[str]:
+def list_missed_targets(name: str, figures: dict[str, float]) -> list[str]:
     """The aims of a set that are not reached."""
-    return [one for one, aim in AIMS[name].items() if not figures[one] >= aim]
+    return [one for one, aim in TARGETS[name].items() if not figures[one] >= aim]
 
 
-def table_row(name: str, kb: Line, options: Line, figures: dict[str, float], spread: dict[str, float]) -> str:
+def format_table_row(
+    name: str, kb: JsonObject, options: JsonObject, figures: dict[str, float], spread: dict[str, float]
+) -> str:
     """One setting, in Markdown."""
     chunking = "{strategy} {max_tokens}/{overlap_tokens}".format(**kb["chunking"])
     searched = json.dumps(options["strategy_options"]) if options else "defaults"
     shown = [
-        f"{one} {figures[one]:.3f} ± {spread[one]:.3f}{' (missed)' if one in missed(name, figures) else ''}"
-        for one in AIMS[name]
+        f"{one} {figures[one]:.3f} ± "
+        f"{spread[one]:.3f}{' (missed)' if one in list_missed_targets(name, figures) else ''}"
+        for one in TARGETS[name]
     ]
     return f"| {name} | {chunking} | {searched} | {kb['chunk_count']} | {', '.join(shown)} |"
 
 
-def figures_line(name: str, figures: dict[str, float]) -> str:
+def format_figures(name: str, figures: dict[str, float]) -> str:
     """Those with an aim, and whether it is reached, before the others."""
-    aims = AIMS[name]
+    aims = TARGETS[name]
     aimed = [
-        f"{one} {figures[one]:.4f} ({'MISSED' if one in missed(name, figures) else 'reached'}: {aim})"
+        f"{one} {figures[one]:.4f} ({'MISSED' if one in list_missed_targets(name, figures) else 'reached'}: {aim})"
         for one, aim in aims.items()
     ]
     kinds = "excerpt" if name == "chroma-dev" else ("ndcg", "recall")
@@ -163,9 +166,9 @@ def figures_line(name: str, figures: dict[str, float]) -> str:
     return ", ".join([*aimed, *(f"{one} {figures[one]:.4f}" for one in others)])
 
 
-def exit_code(found: Sequence[Measured]) -> int:
+def compute_exit_code(found: Sequence[MeasuredSetting]) -> int:
     """As the module's text has it."""
-    return int(any(one.missed for one in found))
+    return int(any(one.missed_targets for one in found))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -187,9 +190,9 @@ def main(arguments: Sequence[str]) -> int:
         found = [one for name in sets for one in measure(service, Path(data), name, chunkings, variants)]
     if given.table:
         print("\n".join(["", *TABLE_HEAD, *(one.row for one in found)]))
-    return exit_code(found)
+    return compute_exit_code(found)
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

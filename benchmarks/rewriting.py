@@ -19,60 +19,65 @@ from app.cli.evaluation.datasets import EvaluationQuery, read_dataset
 from app.cli.evaluation.measures import parse_measure, score_documents
 from app.cli.evaluation.runner import QueryResult
 from benchmarks.quality import run_queries, upload
-from harness.processes import end_as_usual, running_service
-from harness.protocol_servers.chat import ChatServer, Talk
+from harness.processes import exit_on_sigterm, running_service
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 
-NAME, TOP_K = "mtrag-un", 100
+SET_NAME, TOP_K = "mtrag-un", 100
 MEASURE = parse_measure("ndcg@10")
-REWRITES = Path(__file__).parent / "rewrites" / f"{NAME}.json"
-WAYS: Mapping[str, dict[str, Any]] = {
+REWRITES = Path(__file__).parent / "rewrites" / f"{SET_NAME}.json"
+VARIANTS: Mapping[str, dict[str, Any]] = {
     "without a model": {"transformers": []},
     "rewritten": {"transformers": ["reformulate"]},
     "rewritten, beside the last turn's words": {"transformers": ["reformulate", "multi_query"]},
 }
 
 
-def rewriter(queries: Sequence[EvaluationQuery], rewrites: Mapping[str, str]) -> ChatServer:
+def create_rewriter(queries: Sequence[EvaluationQuery], rewrites: Mapping[str, str]) -> ChatServer:
     """A chat model that knows these conversations by what they ask last."""
     asked = {query.search_body["messages"][-1]["content"].strip(): rewrites[query.id] for query in queries}
     if len(asked) < len(queries):
         raise ValueError("two turns ask the same in the same words")
 
-    def reply(talk: Talk) -> str:
-        told = json.loads(talk.last)
+    def reply_as_rewriter(talk: ReceivedTextRequest) -> str:
+        told = json.loads(talk.last_message)
         if "question" in told:
             return json.dumps({"query": asked[told["question"]]})
         return json.dumps({"texts": [question for question, rewrite in asked.items() if rewrite == told["query"]]})
 
     server = ChatServer()
-    server.reply = reply
+    server.reply = reply_as_rewriter
     return server
 
 
 def main() -> int:
-    data = Path(os.environ.get("CARREL_EVAL_DATA", "")) / NAME
+    data = Path(os.environ.get("CARREL_EVAL_DATA", "")) / SET_NAME
     if not data.is_dir():
-        sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {NAME}\n")
+        sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {SET_NAME}\n")
         return 2
     rewrites: dict[str, str] = json.loads(REWRITES.read_text())
     queries = [query for query in read_dataset(data).queries if query.id in rewrites and query.is_judged]
     corpus = corpus_upload.read_corpus(data / "corpus.jsonl")
-    with rewriter(queries, rewrites) as server:
+    with create_rewriter(queries, rewrites) as server:
         models = {"CARREL_CHAT_BASE_URL": server.base_url, "CARREL_CHAT_MODEL": "rewriter"}
-        with running_service(None, settings=models) as service, service.client() as client:
-            ids = upload(client, NAME, corpus, {})
-            print(f"{NAME}: {len(queries)} turns that depend on their history, {len(corpus)} documents")
+        with running_service(None, settings=models) as service, service.create_client() as client:
+            ids = upload(client, SET_NAME, corpus, {})
+            print(f"{SET_NAME}: {len(queries)} turns that depend on their history, {len(corpus)} documents")
             first: Mapping[str, float] = {}
-            for way, body in WAYS.items():
+            for way, body in VARIANTS.items():
                 server.reset()
-                found = scores(queries, list(run_queries(client, NAME, queries, ids, {"top_k": TOP_K, **body})))
+                found = compute_scores(
+                    queries, list(run_queries(client, SET_NAME, queries, ids, {"top_k": TOP_K, **body}))
+                )
                 first = first or found
                 gains = [found[query.id] - first[query.id] for query in queries]
-                print(f"{way}: {MEASURE.label} {mean(found.values()):.4f}, {gain(gains)}; {len(server.talks)} answers")
+                print(
+                    f"{way}: {MEASURE.label} {mean(found.values()):.4f}, {format_gain(gains)}; "
+                    f"{len(server.text_requests)} answers"
+                )
     return 0
 
 
-def scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, Any]]) -> Mapping[str, float]:
+def compute_scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, Any]]) -> Mapping[str, float]:
     """Of each turn."""
     answers = {
         line["query"]: QueryResult(documents=tuple(dict.fromkeys(found["document"] for found in line["results"])))
@@ -81,7 +86,7 @@ def scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, Any]]) ->
     return score_documents([MEASURE], queries, answers)[MEASURE.label]
 
 
-def gain(gains: Sequence[float]) -> str:
+def format_gain(gains: Sequence[float]) -> str:
     """By turn, with its 95 % interval."""
     interval = Bootstrap().compute_interval(list(gains))
     better, worse = sum(one > 0 for one in gains), sum(one < 0 for one in gains)
@@ -90,5 +95,5 @@ def gain(gains: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -28,7 +28,7 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Query, SearchRequest
 from benchmarks.scale_database import ScaleDatabase, ScaleTenant, running_postgres
 from harness.embedding_endpoint import DIMENSIONS
-from harness.processes import embedding_endpoint, end_as_usual, process_tree
+from harness.processes import embedding_endpoint, exit_on_sigterm, list_process_tree
 
 KNOWLEDGE_BASES, CENTROIDS = 1000, 16
 WARM_UP, ROUTES, SEARCHES = 20, 200, 20
@@ -37,33 +37,35 @@ NOISE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class RoutingCost:
     """Milliseconds: the median that passed, and CPU of this process and of Postgres on average."""
 
-    wall: float
-    cpu: float
-    postgres: float
+    elapsed_ms: float
+    cpu_ms: float
+    postgres_cpu_ms: float
 
 
-class Directions:
+class TopicVectors:
     """Unit vectors: a topic for each knowledge base, and what is near it."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
 
-    def near(self, topic: np.ndarray | None, count: int) -> np.ndarray:
+    def generate_near(self, topic: np.ndarray | None, count: int) -> np.ndarray:
         made = self._random.normal(size=(count, DIMENSIONS)) / np.sqrt(DIMENSIONS)
         made = made if topic is None else topic + NOISE * made
         return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
-async def load(database: ScaleDatabase, shelf: ScaleTenant, count: int, directions: Directions) -> list[np.ndarray]:
+async def load_topics(
+    database: ScaleDatabase, shelf: ScaleTenant, count: int, directions: TopicVectors
+) -> list[np.ndarray]:
     """The topics of ``count`` new knowledge bases that look as if maintenance had just been there."""
     embedder = database.resources.embedders.default
     identity = json.dumps({**asdict(embedder.identity), "analyzer": "english-1", "k1": 1.2, "b": 0.75})
-    tenant, model = shelf.place.tenant_id, compute_model_key(embedder.identity)
+    tenant, model = shelf.index.tenant_id, compute_model_key(embedder.identity)
     kbs, indexes = [generate_id() for _ in range(count)], [generate_id() for _ in range(count)]
-    topics = [directions.near(None, 1)[0] for _ in range(count)]
+    topics = [directions.generate_near(None, 1)[0] for _ in range(count)]
     connection = await asyncpg.connect(database.superuser_url)
     await register_vector(connection)
     try:
@@ -82,7 +84,7 @@ async def load(database: ScaleDatabase, shelf: ScaleTenant, count: int, directio
             "routing_profile", records=profiles, columns=["tenant_id", "index_id", "model", "chunks"]
         )
         for index, topic in zip(indexes, topics, strict=True):
-            centroids = enumerate(directions.near(topic, CENTROIDS))
+            centroids = enumerate(directions.generate_near(topic, CENTROIDS))
             records = [(tenant, index, number, False, HalfVector(one)) for number, one in centroids]
             await connection.copy_records_to_table("routing_vector", records=records)
         await connection.execute("analyze")
@@ -91,7 +93,7 @@ async def load(database: ScaleDatabase, shelf: ScaleTenant, count: int, directio
     return topics
 
 
-def router_of(database: ScaleDatabase, shelf: ScaleTenant) -> Router:
+def create_router(database: ScaleDatabase, shelf: ScaleTenant) -> Router:
     retrieval = TenantServices(shelf.principal, database.resources).retrieval
     course = SearchRun.from_timeout(60)
     vectors = QueryEmbedder(retrieval.query_vector_cache, retrieval.quotas, course)
@@ -106,40 +108,40 @@ def router_of(database: ScaleDatabase, shelf: ScaleTenant) -> Router:
     )
 
 
-async def measured(postgres_pid: int, times: int, do: Callable[[int], Awaitable[None]]) -> Cost:
+async def measure_cost(postgres_pid: int, times: int, do: Callable[[int], Awaitable[None]]) -> RoutingCost:
     for number in range(min(times, WARM_UP)):
         await do(number)
     walls = []
-    cpu, server = time.process_time(), _cpu_of(postgres_pid)
+    cpu, server = time.process_time(), _measure_cpu(postgres_pid)
     for number in range(times):
         started = time.perf_counter()
         await do(number)
         walls.append(time.perf_counter() - started)
-    own, servers = time.process_time() - cpu, _cpu_of(postgres_pid) - server
-    return Cost(statistics.median(walls) * 1000, own / times * 1000, servers / times * 1000)
+    own, servers = time.process_time() - cpu, _measure_cpu(postgres_pid) - server
+    return RoutingCost(statistics.median(walls) * 1000, own / times * 1000, servers / times * 1000)
 
 
-def _cpu_of(pid: int) -> float:
-    return sum(process.cpu for process in process_tree(pid))
+def _measure_cpu(pid: int) -> float:
+    return sum(process.cpu_seconds for process in list_process_tree(pid))
 
 
 @dataclass
-class Tried:
+class RoutingTenant:
     """One tenant with its knowledge bases, and a question near the topic of each."""
 
     shelf: ScaleTenant
     router: Router
     queries: Sequence[Query]
-    right: int = 0
-    steps: list[float] = field(default_factory=list)
+    right_count: int = 0
+    route_ms: list[float] = field(default_factory=list)
 
-    async def route(self, number: int) -> None:
+    async def route_query(self, number: int) -> None:
         place = number % len(self.queries)
         self.router.search_run.timings_ms.clear()
         routed = await self.router.resolve_route(SearchRequest(routing=RoutingOptions(3)), [self.queries[place]], [])
         found = await routed.wait_for_route()
-        self.steps.append(self.router.search_run.timings_ms["route"])
-        self.right += f"kb-{place + 1}" in [view.row.name for view in found.views]
+        self.route_ms.append(self.router.search_run.timings_ms["route"])
+        self.right_count += f"kb-{place + 1}" in [view.row.name for view in found.views]
 
     async def search(self, number: int, routing: RoutingOptions) -> None:
         asked = SearchRequest([self.queries[number % len(self.queries)]], routing=routing, timeout_seconds=60)
@@ -149,22 +151,24 @@ class Tried:
 async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int]) -> None:
     print("| knowledge bases | | median, ms | CPU, ms | of that Postgres, ms |\n| --- | --- | --- | --- | --- |")
     for count in counts:
-        shelf, directions = await database.new_shelf(f"{count} knowledge bases"), Directions(count)
-        topics = await load(database, shelf, count, directions)
-        queries = [Query("a question", directions.near(topic, 1)[0]) for topic in topics]
-        tried = Tried(shelf, router_of(database, shelf), queries)
+        shelf, directions = await database.create_tenant(f"{count} knowledge bases"), TopicVectors(count)
+        topics = await load_topics(database, shelf, count, directions)
+        queries = [Query("a question", directions.generate_near(topic, 1)[0]) for topic in topics]
+        tried = RoutingTenant(shelf, create_router(database, shelf), queries)
         steps: dict[str, tuple[int, Callable[[int], Awaitable[None]]]] = {
-            "routing": (ROUTES, tried.route),
+            "routing": (ROUTES, tried.route_query),
             "a search, routed": (ROUTES, partial(tried.search, routing=RoutingOptions(3))),
             "a search in all": (SEARCHES, partial(tried.search, routing=RoutingOptions(None))),
         }
         for name, (times, do) in steps.items():
-            cost = await measured(postgres_pid, times, do)
-            total = cost.cpu + cost.postgres
-            print(f"| {count} | {name} | {cost.wall:.1f} | {total:.1f} | {cost.postgres:.1f} |", flush=True)
+            cost = await measure_cost(postgres_pid, times, do)
+            total = cost.cpu_ms + cost.postgres_cpu_ms
+            print(
+                f"| {count} | {name} | {cost.elapsed_ms:.1f} | {total:.1f} | {cost.postgres_cpu_ms:.1f} |", flush=True
+            )
         # Without the transactions in which any search, routed or not, reads its knowledge bases.
-        print(f"| {count} | its step `route` | {statistics.median(tried.steps):.1f} | | |", flush=True)
-        if tried.right < ROUTES:
+        print(f"| {count} | its step `route` | {statistics.median(tried.route_ms):.1f} | | |", flush=True)
+        if tried.right_count < ROUTES:
             raise RuntimeError("the right knowledge base was not among the chosen")
 
 
@@ -173,17 +177,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("counts", type=int, nargs="*", default=[10, 100, KNOWLEDGE_BASES], metavar="N")
     given = parser.parse_args(arguments)
 
-    async def whole() -> None:
+    async def run_benchmark() -> None:
         async with ScaleDatabase.open(postgres, "routing", settings) as database:
             pid: int = await database.owner.fetchval("select pg_backend_pid()")
-            parent = next(one.parent for one in process_tree(pid) if one.pid == pid)
+            parent = next(one.parent_pid for one in list_process_tree(pid) if one.pid == pid)
             await run(database, parent, given.counts)
 
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
-        asyncio.run(whole())
+        asyncio.run(run_benchmark())
     return 0
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

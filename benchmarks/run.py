@@ -10,15 +10,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.ingestion import IngestionFigures, bare_extraction, measure_ingestion
-from benchmarks.metered_embedder import metered
-from benchmarks.search import SearchFigures, Vocabulary, fill, measure_search
-from harness.processes import embedding_endpoint, end_as_usual, running_service
+from benchmarks.ingestion import IngestionFigures, measure_bare_extraction, measure_ingestion
+from benchmarks.metered_embedder import metered_settings
+from benchmarks.search import SearchFigures, Vocabulary, fill_knowledge_base, measure_search
+from harness.processes import embedding_endpoint, exit_on_sigterm, running_service
 
 PDF = Path("torture") / "GeoTopo-komprimiert.pdf"
 UPLOADS = (1, 4, 16)
 # What a search may take, and what an endpoint that does nothing took where that was decided.
-REACH_CPU_MS, REACH_EMPTY_MS = 3.0, 0.07
+MAX_CPU_MS, REFERENCE_EMPTY_MS = 3.0, 0.07
 
 
 def show_ingestion(figures: Sequence[IngestionFigures], bare: float) -> None:
@@ -37,19 +37,20 @@ def show_search(figures: SearchFigures, chunks: int) -> None:
     print("\n| | server CPU | Postgres CPU | p50 |\n| --- | --- | --- | --- |")
     print(f"| with a model | {figures.server_cpu:.2f} | {figures.postgres_cpu:.2f} | {figures.search_p50:.2f} |")
     print(f"| of it inside the embedder | {figures.embedder_cpu:.2f} | | |")
-    print(f"| without a model: the same queries again | {figures.known_cpu:.2f} | | {figures.known_p50:.2f} |")
-    print(f"| of it inside the service, without HTTP | | | {figures.known_inside:.2f} |")
+    print(f"| without a model: the same queries again | {figures.cached_cpu:.2f} | | {figures.cached_p50:.2f} |")
+    print(f"| of it inside the service, without HTTP | | | {figures.cached_inside:.2f} |")
     print(f"| bare SQL of the lanes | | | {figures.sql_p50:.2f} |")
     print(f"| the same with as many cosines as the service asks for | | | {figures.sql_for_five_p50:.2f} |")
     print(f"| a request to uvicorn alone | {figures.empty_cpu:.3f} | | {figures.empty_p50:.2f} |")
-    least = f"{figures.apart / figures.empty_cpu:.0f} requests to uvicorn alone"
-    print(f"\nserver CPU, the model apart: {figures.apart:.2f} ms (reach: {REACH_CPU_MS:.0f}), {least}")
+    least = f"{figures.cpu_without_model / figures.empty_cpu:.0f} requests to uvicorn alone"
+    print(f"\nserver CPU, the model apart: {figures.cpu_without_model:.2f} ms (reach: {MAX_CPU_MS:.0f}), {least}")
     print(
-        f"(reach: {REACH_CPU_MS / REACH_EMPTY_MS:.0f}, where one takes {REACH_EMPTY_MS} ms as it did when that was set)"
+        f"(reach: {MAX_CPU_MS / REFERENCE_EMPTY_MS:.0f}, where one takes {REFERENCE_EMPTY_MS} ms as it did when "
+        f"that was set)"
     )
     print("\n| p50 without a model over | inside the service | by HTTP | reach |\n| --- | --- | --- | --- |")
     for name, bare in (("bare SQL", figures.sql_p50), ("that with few cosines", figures.sql_for_five_p50)):
-        print(f"| {name} | {figures.known_inside / bare:.2f}x | {figures.known_p50 / bare:.2f}x | 1.5x |")
+        print(f"| {name} | {figures.cached_inside / bare:.2f}x | {figures.cached_p50 / bare:.2f}x | 1.5x |")
 
 
 def main() -> int:
@@ -60,20 +61,20 @@ def main() -> int:
     pdf, vocabulary = Path(data) / PDF, Vocabulary(seed=1)
     with (
         embedding_endpoint() as embedding_url,
-        metered() as (settings, meter),
+        metered_settings() as (settings, meter),
         running_service(embedding_url, settings=settings) as service,
     ):
-        pages, bare = bare_extraction(pdf)
+        pages, bare = measure_bare_extraction(pdf)
         measure_ingestion(service, pdf, pages=pages, uploads=1)  # warms the parsers
         show_ingestion([measure_ingestion(service, pdf, pages=pages, uploads=number) for number in UPLOADS], bare)
-        chunks = fill(service, vocabulary)
+        chunks = fill_knowledge_base(service, vocabulary)
         show_search(measure_search(service, meter, vocabulary), chunks)
-        peaks = service.peaks()
+        peaks = service.measure_peaks_mb()
     print("\npeak memory, MB: " + ", ".join(f"{name} {size:.0f}" for name, size in peaks.items()), end=" ")
     print("(reach: API 300, worker 500)")
     return 0
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -24,53 +24,68 @@ import uvloop
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.settings import Settings
-from benchmarks.scale_corpus import MEAN, Floats, MadeUp, Question, Real, read_real, shares
-from benchmarks.scale_curve import Point, curve_svg, curve_table, panels
-from benchmarks.scale_database import Bare, ScaleDatabase, ScaleTenant, proportional_mb, running_api, running_postgres
-from benchmarks.scale_measures import (
-    CASES,
-    FilterCase,
-    by_filter,
-    complete,
-    lanes,
-    over_http,
-    plan,
-    recall,
-    side_by_side,
-    timed,
-    unit,
+from benchmarks.scale_corpus import (
+    MEAN_WORDS,
+    Floats,
+    Question,
+    RealCorpus,
+    SyntheticCorpus,
+    build_share_metadata,
+    read_real_corpus,
 )
-from harness.loader import PER_DOCUMENT, Batch, Loader
-from harness.processes import ROOT, embedding_endpoint, end_as_usual
+from benchmarks.scale_curve import CostPoint, build_panels, format_curve_table, render_svg
+from benchmarks.scale_database import (
+    BareSql,
+    ScaleDatabase,
+    ScaleTenant,
+    measure_proportional_mb,
+    running_api,
+    running_postgres,
+)
+from benchmarks.scale_measures import (
+    FILTER_CASES,
+    FilterCase,
+    compare_in_turns,
+    count_complete,
+    explain_plan,
+    measure_by_filter,
+    measure_over_http,
+    measure_recall,
+    measure_retrievers,
+    measure_times,
+    to_unit_vectors,
+)
+from harness.loader import CHUNKS_PER_DOCUMENT, LoadBatch, Loader
+from harness.processes import ROOT, embedding_endpoint, exit_on_sigterm
 
-SMALL, TEN, HUNDRED, MILLION = 1000, 10_000, 100_000, 1_000_000
-NEIGHBOURS = 50
-THRESHOLD = 20_000
+SMALL, TEN_THOUSAND, HUNDRED_THOUSAND, MILLION = 1000, 10_000, 100_000, 1_000_000
+NEIGHBOUR_COUNT = 50
+INDEX_THRESHOLD = 20_000
 # The last is no lane: a table of nothing but vectors, as the least that Postgres can do.
-LANE_REACHES = ("4x", "10x", "")
-LEAST_RECALL = 0.98
-FIGURES = "<!-- What follows is written by make bench NAME=scale. -->"
+RETRIEVER_TARGETS = ("4x", "10x", "")
+MIN_RECALL = 0.98
+FIGURES_MARKER = "<!-- What follows is written by make bench NAME=scale. -->"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ScaleOptions:
     """What the command line says; ``real`` is None where there are no evaluation sets."""
 
     seed: int
-    queries: int
-    crowd: int
-    docs: Path | None
-    real: Real | None
+    query_count: int
+    crowd_chunks: int
+    docs_folder: Path | None
+    real_corpus: RealCorpus | None
 
 
-class Run:
+class ScaleRun:
     """One run: what is measured is told at once; points of the cost curve and what was missed are kept for its end."""
 
-    def __init__(self, options: Options, postgres: EmbeddedPostgres, settings: Settings) -> None:
+    def __init__(self, options: ScaleOptions, postgres: EmbeddedPostgres, settings: Settings) -> None:
         self.options, self.postgres, self.settings = options, postgres, settings
-        self.made = MadeUp(options.seed)
-        self.points: list[Point] = []
-        self.told: list[str] = []
+        self.corpus = SyntheticCorpus(options.seed)
+        self.points: list[CostPoint] = []
+        self.report_lines: list[str] = []
         self.missed: list[str] = []
         self._started = time.monotonic()
 
@@ -79,137 +94,152 @@ class Run:
         """As the module's text has it."""
         return int(bool(self.missed))
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         print(text, flush=True)
-        self.told.append(text)
+        self.report_lines.append(text)
 
-    def note(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """How far it has come, on the side."""
         print(f"[{time.monotonic() - self._started:4.0f} s] {text}", file=sys.stderr, flush=True)
 
-    async def all(self) -> None:
+    async def run_all(self) -> None:
         load, options = os.getloadavg()[0], self.options
-        self.tell(
-            f"seed {options.seed}, {options.queries} questions of a kind, {os.cpu_count()} cores, load {load:.1f}"
+        self.report(
+            f"seed {options.seed}, {options.query_count} questions of a kind, {os.cpu_count()} cores, load {load:.1f}"
         )
-        await self.hundred()
-        await self.ten()
-        await self.small_among_many()
-        if self.options.real is not None:
-            await self.real(self.options.real)
+        await self.measure_hundred_thousand()
+        await self.measure_ten_thousand()
+        await self.measure_small_among_many()
+        if self.options.real_corpus is not None:
+            await self.measure_real_corpus(self.options.real_corpus)
         self.show_curve()
 
-    async def load(self, database: ScaleDatabase, sizes: Sequence[tuple[str, int, int]]) -> list[ScaleTenant]:
+    async def load_tenants(self, database: ScaleDatabase, sizes: Sequence[tuple[str, int, int]]) -> list[ScaleTenant]:
         """Shelves by name, number of chunks and seed."""
-        shelves = [await database.new_shelf(name) for name, _, _ in sizes]
-        async with Loader.open(database.superuser_url) as loader, loader.bulk():
+        shelves = [await database.create_tenant(name) for name, _, _ in sizes]
+        async with Loader.open(database.superuser_url) as loader, loader.without_secondary_indexes():
             for shelf, (_, chunks, seed) in zip(shelves, sizes, strict=True):
-                batches = self.made.batches(chunks, seed=seed)
-                await loader.fill(shelf.place, batches, self.made.terms, shares, avgdl=MEAN)
-        self.note(f"{database.name}: {sum(chunks for _, chunks, _ in sizes)} chunks loaded")
+                batches = self.corpus.generate_batches(chunks, seed=seed)
+                await loader.fill_index(shelf.index, batches, self.corpus.terms, build_share_metadata, avgdl=MEAN_WORDS)
+        self.log(f"{database.name}: {sum(chunks for _, chunks, _ in sizes)} chunks loaded")
         return shelves
 
-    async def hundred(self) -> None:
+    async def measure_hundred_thousand(self) -> None:
         """100,000 chunks: the lanes without a vector index, then with it under every filter."""
         options = self.options
         async with ScaleDatabase.open(self.postgres, "hundred", self.settings) as database:
-            (shelf,) = await self.load(database, [("hundred", HUNDRED, options.seed)])
-            async with Bare.open(database.urls.app) as bare:
-                batches = list(self.made.batches(HUNDRED, seed=options.seed))
-                await self.show_lanes(database, shelf, bare, batches)
+            (shelf,) = await self.load_tenants(database, [("hundred", HUNDRED_THOUSAND, options.seed)])
+            async with BareSql.open(database.urls.app) as bare:
+                batches = list(self.corpus.generate_batches(HUNDRED_THOUSAND, seed=options.seed))
+                await self.show_retrievers(database, shelf, bare, batches)
                 started = time.monotonic()
-                state = await database.maintain(shelf.place, threshold=THRESHOLD)
-                self.tell(f"\nmaintenance made of it: {state}, in {time.monotonic() - started:.0f} s")
+                state = await database.maintain(shelf.index, threshold=INDEX_THRESHOLD)
+                self.report(f"\nmaintenance made of it: {state}, in {time.monotonic() - started:.0f} s")
                 await self.show_filters(shelf, bare)
-                matrix = unit(np.concatenate([batch.vectors for batch in batches]))
-                await self.show_recall(shelf, matrix, self.made.questions(options.queries), CASES[:5])
+                matrix = to_unit_vectors(np.concatenate([batch.vectors for batch in batches]))
+                await self.show_recall(
+                    shelf, matrix, self.corpus.generate_questions(options.query_count), FILTER_CASES[:5]
+                )
                 await self.show_http(database, shelf)
-                await self.add_point(database, shelf, bare, HUNDRED)
+                await self.add_point(database, shelf, bare, HUNDRED_THOUSAND)
 
-    async def ten(self) -> None:
+    async def measure_ten_thousand(self) -> None:
         async with ScaleDatabase.open(self.postgres, "ten", self.settings) as database:
-            (shelf,) = await self.load(database, [("ten", TEN, self.options.seed)])
-            async with Bare.open(database.urls.app) as bare:
-                await self.show_lanes(database, shelf, bare, list(self.made.batches(TEN, seed=self.options.seed)))
-                await self.add_point(database, shelf, bare, TEN)
+            (shelf,) = await self.load_tenants(database, [("ten", TEN_THOUSAND, self.options.seed)])
+            async with BareSql.open(database.urls.app) as bare:
+                await self.show_retrievers(
+                    database, shelf, bare, list(self.corpus.generate_batches(TEN_THOUSAND, seed=self.options.seed))
+                )
+                await self.add_point(database, shelf, bare, TEN_THOUSAND)
 
-    async def small_among_many(self) -> None:
+    async def measure_small_among_many(self) -> None:
         """The same 1,000 chunks in a database of their own and in one with very many of others."""
-        crowd, seed = self.options.crowd, self.options.seed
-        others = [(f"neighbour {number}", SMALL, seed + 100 + number) for number in range(NEIGHBOURS)]
+        crowd, seed = self.options.crowd_chunks, self.options.seed
+        others = [(f"neighbour {number}", SMALL, seed + 100 + number) for number in range(NEIGHBOUR_COUNT)]
         async with AsyncExitStack() as stack:
             alone = await stack.enter_async_context(ScaleDatabase.open(self.postgres, "alone", self.settings))
             among = await stack.enter_async_context(ScaleDatabase.open(self.postgres, "among", self.settings))
-            (first,) = await self.load(alone, [("small", SMALL, seed)])
-            second, large, *_ = await self.load(among, [("small", SMALL, seed), ("large", crowd, seed + 1), *others])
-            bare = await stack.enter_async_context(Bare.open(alone.urls.app))
+            (first,) = await self.load_tenants(alone, [("small", SMALL, seed)])
+            second, large, *_ = await self.load_tenants(
+                among, [("small", SMALL, seed), ("large", crowd, seed + 1), *others]
+            )
+            bare = await stack.enter_async_context(BareSql.open(alone.urls.app))
             await self.add_point(alone, first, bare, SMALL)
-            questions = self.made.questions(4 * self.options.queries)
+            questions = self.corpus.generate_questions(4 * self.options.query_count)
             for state in ("exact", "hnsw"):
                 if state == "hnsw":
                     started = time.monotonic()
-                    await among.promote_in_haste(large.place, crowd)
-                    self.note(f"{crowd} vectors indexed in {time.monotonic() - started:.0f} s")
-                by_itself, beside = await side_by_side(first, second, questions)
-                self.tell(
-                    f"\n{SMALL} chunks alone {by_itself:.2f} ms, among {crowd + NEIGHBOURS * SMALL} of {NEIGHBOURS + 1}"
+                    await among.build_vector_index(large.index, crowd)
+                    self.log(f"{crowd} vectors indexed in {time.monotonic() - started:.0f} s")
+                by_itself, beside = await compare_in_turns(first, second, questions)
+                self.report(
+                    f"\n{SMALL} chunks alone {by_itself:.2f} ms, among {crowd + NEIGHBOUR_COUNT * SMALL} of "
+                    f"{NEIGHBOUR_COUNT + 1}"
                     f" other tenants ({state}) {beside:.2f} ms: {beside / by_itself:.2f}x (reach: 1.5x)"
                 )
-            if crowd > HUNDRED:
-                bare = await stack.enter_async_context(Bare.open(among.urls.app))
+            if crowd > HUNDRED_THOUSAND:
+                bare = await stack.enter_async_context(BareSql.open(among.urls.app))
                 await self.add_point(among, large, bare, crowd)
 
-    async def real(self, real: Real) -> None:
+    async def measure_real_corpus(self, real: RealCorpus) -> None:
         """Recall with the embedded model's vectors, below the threshold too so that the index is what is asked."""
         async with ScaleDatabase.open(self.postgres, "real", self.settings) as database:
-            shelf = await database.new_shelf("real")
-            table, batches = real.batches()
+            shelf = await database.create_tenant("real")
+            table, batches = real.build_batches()
             mean = float(np.mean(np.concatenate([batch.lengths for batch in batches])))
-            async with Loader.open(database.superuser_url) as loader, loader.bulk():
-                chunks = await loader.fill(shelf.place, batches, table, real.describe, avgdl=mean)
-            await database.maintain(shelf.place, threshold=min(THRESHOLD, chunks))
-            self.tell(f"\n{chunks} passages of the evaluation sets, {len(real.questions)} of their questions:")
-            own = np.array(real.sets)[::PER_DOCUMENT]
+            async with Loader.open(database.superuser_url) as loader, loader.without_secondary_indexes():
+                chunks = await loader.fill_index(shelf.index, batches, table, real.build_metadata, avgdl=mean)
+            await database.maintain(shelf.index, threshold=min(INDEX_THRESHOLD, chunks))
+            self.report(f"\n{chunks} passages of the evaluation sets, {len(real.questions)} of their questions:")
+            own = np.array(real.set_names)[::CHUNKS_PER_DOCUMENT]
             sets = [
-                FilterCase(f"of {name}", {"set": name}, partial(_is, own, name)) for name in dict.fromkeys(real.sets)
+                FilterCase(f"of {name}", {"set": name}, partial(_is_from_set, own, name))
+                for name in dict.fromkeys(real.set_names)
             ]
-            worst = await self.show_recall(shelf, unit(real.vectors), real.questions, [*CASES[:5], *sets])
-            self.tell(f"\nrecall@10 on real embeddings: {worst:.3f} in the worst case (reach: {LEAST_RECALL})")
+            worst = await self.show_recall(
+                shelf, to_unit_vectors(real.vectors), real.questions, [*FILTER_CASES[:5], *sets]
+            )
+            self.report(f"\nrecall@10 on real embeddings: {worst:.3f} in the worst case (reach: {MIN_RECALL})")
 
-    async def show_lanes(
-        self, database: ScaleDatabase, shelf: ScaleTenant, bare: Bare, batches: Sequence[Batch]
+    async def show_retrievers(
+        self, database: ScaleDatabase, shelf: ScaleTenant, bare: BareSql, batches: Sequence[LoadBatch]
     ) -> None:
-        questions, pid = self.made.questions(self.options.queries), self.postgres.pid
+        questions, pid = self.corpus.generate_questions(self.options.query_count), self.postgres.pid
         async with database.vectors_alone(bare.connection) as alone:
-            found = await lanes(shelf, bare, questions, batches, self.made.terms, postgres=pid, alone=alone)
+            found = await measure_retrievers(
+                shelf, bare, questions, batches, self.corpus.terms, postgres=pid, alone=alone
+            )
         chunks = sum(len(batch.texts) for batch in batches)
-        self.tell(f"\nbare SQL of a lane, {chunks} chunks, the best 100, ms:")
-        self.tell("\n| lane, beside | SQL p50 | the other's p50 | ratio | SQL CPU | the other's CPU | ratio | reach |")
-        self.tell("| --- | --- | --- | --- | --- | --- | --- | --- |")
-        for one, reach in zip(found, LANE_REACHES, strict=True):
-            self.tell(
-                f"| {one.name} | {one.sql:.2f} | {one.rival:.2f} | {one.sql / one.rival:.1f}x"
-                f" | {one.sql_cpu:.2f} | {one.rival_cpu:.2f} | {one.sql_cpu / one.rival_cpu:.1f}x | {reach} |"
+        self.report(f"\nbare SQL of a lane, {chunks} chunks, the best 100, ms:")
+        self.report(
+            "\n| lane, beside | SQL p50 | the other's p50 | ratio | SQL CPU | the other's CPU | ratio | reach |"
+        )
+        self.report("| --- | --- | --- | --- | --- | --- | --- | --- |")
+        for one, reach in zip(found, RETRIEVER_TARGETS, strict=True):
+            self.report(
+                f"| {one.name} | {one.sql:.2f} | {one.baseline:.2f} | {one.sql / one.baseline:.1f}x"
+                f" | {one.sql_cpu:.2f} | {one.baseline_cpu:.2f} | {one.sql_cpu / one.baseline_cpu:.1f}x | {reach} |"
             )
 
-    async def show_filters(self, shelf: ScaleTenant, bare: Bare) -> None:
-        questions = self.made.questions(5 * self.options.queries // 2)
-        found = await by_filter(shelf, bare, questions, postgres=self.postgres.pid)
-        self.tell(f"\nhybrid search, {HUNDRED} chunks, ms a search:\n")
-        self.tell("| filter | p50 | p95 | bare SQL p50 | p50 over it | Postgres CPU | plan (dense, lexical) |")
-        self.tell("| --- | --- | --- | --- | --- | --- | --- |")
+    async def show_filters(self, shelf: ScaleTenant, bare: BareSql) -> None:
+        questions = self.corpus.generate_questions(5 * self.options.query_count // 2)
+        found = await measure_by_filter(shelf, bare, questions, postgres=self.postgres.pid)
+        self.report(f"\nhybrid search, {HUNDRED_THOUSAND} chunks, ms a search:\n")
+        self.report("| filter | p50 | p95 | bare SQL p50 | p50 over it | Postgres CPU | plan (dense, lexical) |")
+        self.report("| --- | --- | --- | --- | --- | --- | --- |")
         for one in found:
-            self.tell(
-                f"| {one.case.name} | {one.p50:.1f} | {one.p95:.1f} | {one.bare:.1f} | {one.p50 / one.bare:.2f}x"
-                f" | {one.cpu:.1f} | {one.plan} |"
+            self.report(
+                f"| {one.case.name} | {one.p50:.1f} | {one.p95:.1f} | {one.bare_p50:.1f} | "
+                f"{one.p50 / one.bare_p50:.2f}x"
+                f" | {one.postgres_cpu_ms:.1f} | {one.plan} |"
             )
         worst = max(found, key=lambda one: one.p50)
-        self.tell(f"\nslowest: {worst.p50:.1f} ms with {worst.case.name} (reach: 20)")
-        await self.show_complete(shelf, questions[:3], HUNDRED)
+        self.report(f"\nslowest: {worst.p50:.1f} ms with {worst.case.name} (reach: 20)")
+        await self.show_complete(shelf, questions[:3], HUNDRED_THOUSAND)
 
     async def show_complete(self, shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> None:
-        right, asked = await complete(shelf, questions, chunks)
-        self.tell(f"`top_k` results, or all there are: {right} of {asked} searches (reach: all)")
+        right, asked = await count_complete(shelf, questions, chunks)
+        self.report(f"`top_k` results, or all there are: {right} of {asked} searches (reach: all)")
         if right < asked:
             self.missed.append(f"top_k results: {right} of {asked} searches")
 
@@ -217,61 +247,61 @@ class Run:
         self, shelf: ScaleTenant, matrix: Floats, questions: Sequence[Question], cases: Sequence[FilterCase]
     ) -> float:
         """Returns the worst."""
-        self.tell("\n| filter | plan (dense, lexical) | recall@10 |\n| --- | --- | --- |")
+        self.report("\n| filter | plan (dense, lexical) | recall@10 |\n| --- | --- | --- |")
         worst = 1.0
         for case in cases:
-            share = await recall(shelf, matrix, questions, case.filter, case.rows(len(matrix)))
-            self.tell(f"| {case.name} | {await plan(shelf, questions[0], case.filter)} | {share:.3f} |")
+            share = await measure_recall(shelf, matrix, questions, case.filter, case.select_rows(len(matrix)))
+            self.report(f"| {case.name} | {await explain_plan(shelf, questions[0], case.filter)} | {share:.3f} |")
             worst = min(worst, share)
-            if not share >= LEAST_RECALL:
+            if not share >= MIN_RECALL:
                 self.missed.append(f"recall@10 of {share:.3f}, filter: {case.name}")
         return worst
 
     async def show_http(self, database: ScaleDatabase, shelf: ScaleTenant) -> None:
-        questions = self.made.questions(self.options.queries)
+        questions = self.corpus.generate_questions(self.options.query_count)
         with running_api(database.urls, self.settings, shelf.key) as client:
-            plain = await asyncio.to_thread(over_http, client, questions, None)
-            filtered = await asyncio.to_thread(over_http, client, questions, {"number": {"lt": 1000}})
-        self.tell(f"\nthe same over HTTP, p50 ms: {plain:.1f} without a filter, {filtered:.1f} with a range of 10 %")
+            plain = await asyncio.to_thread(measure_over_http, client, questions, None)
+            filtered = await asyncio.to_thread(measure_over_http, client, questions, {"number": {"lt": 1000}})
+        self.report(f"\nthe same over HTTP, p50 ms: {plain:.1f} without a filter, {filtered:.1f} with a range of 10 %")
 
-    async def add_point(self, database: ScaleDatabase, shelf: ScaleTenant, bare: Bare, chunks: int) -> None:
+    async def add_point(self, database: ScaleDatabase, shelf: ScaleTenant, bare: BareSql, chunks: int) -> None:
         """Of a knowledge base that is by far the largest of its database."""
-        questions, place = self.made.questions(self.options.queries), shelf.place
+        questions, place = self.corpus.generate_questions(self.options.query_count), shelf.index
 
-        async def p50(ask: Callable[[Question], Awaitable[object]]) -> float:
-            took = await timed(ask, questions)
+        async def measure_p50(ask: Callable[[Question], Awaitable[object]]) -> float:
+            took = await measure_times(ask, questions)
             return statistics.median(took[len(took) // 5 :])
 
-        point = Point(
+        point = CostPoint(
             chunks=chunks,
-            vector_index=await database.vector_index(place),
-            hybrid=await p50(shelf.search),
-            dense=await p50(partial(bare.run, place, lane="dense")),
-            lexical=await p50(partial(bare.run, place, lane="lexical")),
-            sizes=await database.sizes(),
-            memory=proportional_mb(self.postgres.pid),
+            vector_index=await database.get_vector_index(place),
+            hybrid_ms=await measure_p50(shelf.search),
+            dense_ms=await measure_p50(partial(bare.run, place, lane="dense")),
+            lexical_ms=await measure_p50(partial(bare.run, place, lane="lexical")),
+            sizes=await database.measure_sizes(),
+            memory_mb=measure_proportional_mb(self.postgres.pid),
         )
         self.points.append(point)
-        self.note(f"{chunks} chunks measured")
+        self.log(f"{chunks} chunks measured")
 
     def show_curve(self) -> None:
         points = sorted(self.points, key=lambda point: point.chunks)
-        self.tell("\n" + curve_table(points))
-        if (docs := self.options.docs) is not None:
-            (docs / "search-cost.svg").write_text(curve_svg(panels(points)), "utf-8")
+        self.report("\n" + format_curve_table(points))
+        if (docs := self.options.docs_folder) is not None:
+            (docs / "search-cost.svg").write_text(render_svg(build_panels(points)), "utf-8")
             page = docs / "benchmarks.md"
-            head = page.read_text("utf-8").partition(FIGURES)[0]
-            page.write_text(head + FIGURES + "\n" + "\n".join(self.told) + "\n", "utf-8")
-            self.note(f"wrote {page} and its drawing")
+            head = page.read_text("utf-8").partition(FIGURES_MARKER)[0]
+            page.write_text(head + FIGURES_MARKER + "\n" + "\n".join(self.report_lines) + "\n", "utf-8")
+            self.log(f"wrote {page} and its drawing")
 
 
-def _is(sets: npt.NDArray[np.str_], name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _is_from_set(sets: npt.NDArray[np.str_], name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Which of the documents come from the set of this name."""
     found: npt.NDArray[np.bool_] = sets[documents] == name
     return found
 
 
-def read_options(arguments: Sequence[str]) -> Options:
+def read_options(arguments: Sequence[str]) -> ScaleOptions:
     parser = argparse.ArgumentParser(prog="make bench NAME=scale", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="100,000 chunks at most; nothing is written")
     parser.add_argument("--queries", type=int, default=40, metavar="N", help="of each kind (default: 40)")
@@ -280,25 +310,25 @@ def read_options(arguments: Sequence[str]) -> Options:
     data = os.environ.get("CARREL_EVAL_DATA")
     if not data:
         print("CARREL_EVAL_DATA is not set: recall on real embeddings is left out", file=sys.stderr)
-    return Options(
+    return ScaleOptions(
         seed=given.seed,
-        queries=given.queries,
-        crowd=HUNDRED if given.quick else MILLION,
-        docs=None if given.quick else ROOT / "docs",
-        real=read_real(Path(data)) if data else None,
+        query_count=given.queries,
+        crowd_chunks=HUNDRED_THOUSAND if given.quick else MILLION,
+        docs_folder=None if given.quick else ROOT / "docs",
+        real_corpus=read_real_corpus(Path(data)) if data else None,
     )
 
 
 def main(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
-        run = Run(options, postgres, settings)
-        uvloop.run(run.all())  # as the service does
+        run = ScaleRun(options, postgres, settings)
+        uvloop.run(run.run_all())  # as the service does
     for one in run.missed:
-        run.note(f"missed: {one}")
+        run.log(f"missed: {one}")
     return run.exit_code
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-WIDTH, PANEL, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 70, 150, 46, 46
+WIDTH, PANEL_HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 260, 70, 150, 46, 46
 NAME_HEIGHT = 16
-GRID = 'stroke="#9ca3af" stroke-opacity="0.4"'
-MB = 2**20
+GRID_STYLE = 'stroke="#9ca3af" stroke-opacity="0.4"'
+BYTES_PER_MB = 2**20
 COLOURS = ("#2f7ed8", "#d9822b", "#2e9e6b", "#a15ac4")
 # Grey reads on white and on black; a viewer that tells its scheme gets more contrast.
 STYLE = """
@@ -18,7 +18,7 @@ text { font: 13px system-ui, sans-serif; fill: #6b7280 } .title { font-size: 15p
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """One curve: what it is called at its end, and its points (chunks, value), all above 0."""
 
     name: str
@@ -26,37 +26,37 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class CurvePanel:
     """One pair of axes."""
 
     title: str
-    lines: Sequence[Line]
+    curves: Sequence[Curve]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CostPoint:
     """One size on the cost curve: medians in milliseconds, bytes by part, and memory of all of Postgres in MB."""
 
     chunks: int
     vector_index: str
-    hybrid: float
-    dense: float
-    lexical: float
+    hybrid_ms: float
+    dense_ms: float
+    lexical_ms: float
     sizes: dict[str, int]
-    memory: float
+    memory_mb: float
 
     @property
-    def disk(self) -> float:
+    def disk_mb(self) -> float:
         """MB of all tables and indexes."""
-        return sum(self.sizes.values()) / MB
+        return sum(self.sizes.values()) / BYTES_PER_MB
 
     @property
-    def vectors(self) -> float:
+    def vectors_mb(self) -> float:
         """MB of the dense lane, with its HNSW."""
-        return (self.sizes["vectors"] + self.sizes.get("hnsw", 0)) / MB
+        return (self.sizes["vectors"] + self.sizes.get("hnsw", 0)) / BYTES_PER_MB
 
 
-def curve_table(points: Sequence[Point]) -> str:
+def format_curve_table(points: Sequence[CostPoint]) -> str:
     """One line a size."""
     lines = [
         "| chunks | vectors | hybrid p50 ms | dense lane | BM25 lane | disk MB | of it HNSW | Postgres' memory MB |",
@@ -64,32 +64,33 @@ def curve_table(points: Sequence[Point]) -> str:
     ]
     for one in points:
         lines.append(
-            f"| {one.chunks} | {one.vector_index} | {one.hybrid:.1f} | {one.dense:.1f} | {one.lexical:.1f}"
-            f" | {one.disk:.0f} | {one.sizes.get('hnsw', 0) / MB:.0f} | {one.memory:.0f} |"
+            f"| {one.chunks} | {one.vector_index} | {one.hybrid_ms:.1f} | {one.dense_ms:.1f} | {one.lexical_ms:.1f}"
+            f" | {one.disk_mb:.0f} | {one.sizes.get('hnsw', 0) / BYTES_PER_MB:.0f} | {one.memory_mb:.0f} |"
         )
     return "\n".join(lines)
 
 
-def panels(points: Sequence[Point]) -> list[Panel]:
+def build_panels(points: Sequence[CostPoint]) -> list[CurvePanel]:
     """What is drawn."""
     latency = [
-        Line("hybrid search", [(one.chunks, one.hybrid) for one in points]),
-        Line("dense lane", [(one.chunks, one.dense) for one in points]),
-        Line("BM25 lane", [(one.chunks, one.lexical) for one in points]),
+        Curve("hybrid search", [(one.chunks, one.hybrid_ms) for one in points]),
+        Curve("dense lane", [(one.chunks, one.dense_ms) for one in points]),
+        Curve("BM25 lane", [(one.chunks, one.lexical_ms) for one in points]),
     ]
     memory = [
-        Line("disk", [(one.chunks, one.disk) for one in points]),
-        Line("vectors, HNSW", [(one.chunks, one.vectors) for one in points]),
-        Line("Postgres' memory", [(one.chunks, one.memory) for one in points]),
+        Curve("disk", [(one.chunks, one.disk_mb) for one in points]),
+        Curve("vectors, HNSW", [(one.chunks, one.vectors_mb) for one in points]),
+        Curve("Postgres' memory", [(one.chunks, one.memory_mb) for one in points]),
     ]
-    return [Panel("Latency, p50 in ms", latency), Panel("Disk and memory, MB", memory)]
+    return [CurvePanel("Latency, p50 in ms", latency), CurvePanel("Disk and memory, MB", memory)]
 
 
-def curve_svg(panels: Sequence[Panel]) -> str:
+def render_svg(panels: Sequence[CurvePanel]) -> str:
     """One panel below the other, over the same chunks."""
-    height = PANEL * len(panels)
+    height = PANEL_HEIGHT * len(panels)
     body = "\n".join(
-        f'<g transform="translate(0 {PANEL * number})">\n{_panel(panel)}\n</g>' for number, panel in enumerate(panels)
+        f'<g transform="translate(0 {PANEL_HEIGHT * number})">\n{_render_panel(panel)}\n</g>'
+        for number, panel in enumerate(panels)
     )
     titles = "; ".join(panel.title for panel in panels)
     return (
@@ -98,33 +99,35 @@ def curve_svg(panels: Sequence[Panel]) -> str:
     )
 
 
-def _panel(panel: Panel) -> str:
-    xs = [x for line in panel.lines for x, _ in line.points]
-    ys = [y for line in panel.lines for _, y in line.points]
-    across = _scale(_decades(xs), LEFT, WIDTH - RIGHT)
-    up = _scale(_decades(ys), PANEL - BOTTOM, TOP)
+def _render_panel(panel: CurvePanel) -> str:
+    xs = [x for line in panel.curves for x, _ in line.points]
+    ys = [y for line in panel.curves for _, y in line.points]
+    across = _create_scale(_find_decades(xs), LEFT, WIDTH - RIGHT)
+    up = _create_scale(_find_decades(ys), PANEL_HEIGHT - BOTTOM, TOP)
     parts = [f'<text class="title" x="{LEFT}" y="24">{panel.title}</text>']
-    for power in range(*_range(_decades(xs))):
+    for power in range(*_get_powers(_find_decades(xs))):
         x = across(10.0**power)
-        parts.append(f'<line {GRID} x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{PANEL - BOTTOM}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{PANEL - BOTTOM + 20}" text-anchor="middle">{_short(10.0**power)}</text>')
-    for power in range(*_range(_decades(ys))):
+        parts.append(f'<line {GRID_STYLE} x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{PANEL_HEIGHT - BOTTOM}"/>')
+        parts.append(
+            f'<text x="{x:.1f}" y="{PANEL_HEIGHT - BOTTOM + 20}" text-anchor="middle">{_format_short(10.0**power)}</text>'  # noqa: E501
+        )
+    for power in range(*_get_powers(_find_decades(ys))):
         y = up(10.0**power)
-        parts.append(f'<line {GRID} x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_short(10.0**power)}</text>')
+        parts.append(f'<line {GRID_STYLE} x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{_format_short(10.0**power)}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{PANEL - 6}" text-anchor="middle">chunks in the knowledge base</text>')
-    ends = _apart([up(line.points[-1][1]) for line in panel.lines])
-    for line, colour, end in zip(panel.lines, COLOURS, ends, strict=False):
-        parts += _line(line, colour, [(across(x), up(y)) for x, y in line.points], end)
+    parts.append(f'<text x="{middle}" y="{PANEL_HEIGHT - 6}" text-anchor="middle">chunks in the knowledge base</text>')
+    ends = _adjust_labels([up(line.points[-1][1]) for line in panel.curves])
+    for line, colour, end in zip(panel.curves, COLOURS, ends, strict=False):
+        parts += _render_curve(line, colour, [(across(x), up(y)) for x, y in line.points], end)
     return "\n".join(parts)
 
 
-def _line(line: Line, colour: str, places: Sequence[tuple[float, float]], end: float) -> list[str]:
+def _render_curve(line: Curve, colour: str, places: Sequence[tuple[float, float]], end: float) -> list[str]:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     parts = [f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{path}"/>']
     for (x, y), (chunks, value) in zip(places, line.points, strict=True):
-        told = f"{line.name}, {_short(chunks)} chunks: {value:.4g}"
+        told = f"{line.name}, {_format_short(chunks)} chunks: {value:.4g}"
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{told}</title></circle>')
     last = line.points[-1][1]
     name = f"{line.name} {last:,.0f}" if last >= 10 else f"{line.name} {last:.1f}"
@@ -132,23 +135,23 @@ def _line(line: Line, colour: str, places: Sequence[tuple[float, float]], end: f
     return parts
 
 
-def _decades(values: Sequence[float]) -> tuple[int, int]:
+def _find_decades(values: Sequence[float]) -> tuple[int, int]:
     """Powers of ten around the values."""
     first, last = math.floor(math.log10(min(values)) + 1e-9), math.ceil(math.log10(max(values)) - 1e-9)
     return first, max(last, first + 1)
 
 
-def _range(decades: tuple[int, int]) -> tuple[int, int]:
+def _get_powers(decades: tuple[int, int]) -> tuple[int, int]:
     return decades[0], decades[1] + 1
 
 
-def _scale(decades: tuple[int, int], start: float, end: float) -> Callable[[float], float]:
+def _create_scale(decades: tuple[int, int], start: float, end: float) -> Callable[[float], float]:
     """From a value to its place on a logarithmic axis."""
     first, last = decades
     return lambda value: start + (end - start) * (math.log10(value) - first) / (last - first)
 
 
-def _apart(places: Sequence[float]) -> list[float]:
+def _adjust_labels(places: Sequence[float]) -> list[float]:
     """The places of names, far enough from each other to be read."""
     moved = list(places)
     order = sorted(range(len(moved)), key=moved.__getitem__)
@@ -157,7 +160,7 @@ def _apart(places: Sequence[float]) -> list[float]:
     return moved
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     """1000 as 1k; small values as they are."""
     for size, sign in ((1e6, "M"), (1e3, "k")):
         if value >= size:

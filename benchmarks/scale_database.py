@@ -37,16 +37,16 @@ from app.retrieval.types import Query, SearchRequest, SearchResult
 from app.settings import Settings, load_settings
 from benchmarks.scale_corpus import Question
 from harness.embedding_endpoint import DIMENSIONS
-from harness.loader import Place
-from harness.processes import FAST_CLIENT, ROOT, answer_of, environment_without_settings, process_tree
+from harness.loader import IndexReference
+from harness.processes import FAST_CLIENT_SETTINGS, ROOT, build_environment, list_process_tree, wait_for_answer
 
 Filter = Mapping[str, Any] | None
 RETRIEVER_CANDIDATES = 100
-HYBRID = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100, $10)"
-DENSE = "select chunk_id, score from hybrid_search($1, $2, $3, $4, '{}', '{}', $5, $6, $7, $8, 0, $9)"
-LEXICAL = "select chunk_id, score from hybrid_search($1, $2, null, null, $3, $4, $5, $6, $7, 0, $8, $9)"
+HYBRID_SQL = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100, $10)"
+DENSE_SQL = "select chunk_id, score from hybrid_search($1, $2, $3, $4, '{}', '{}', $5, $6, $7, $8, 0, $9)"
+LEXICAL_SQL = "select chunk_id, score from hybrid_search($1, $2, null, null, $3, $4, $5, $6, $7, 0, $8, $9)"
 # Vacuum and statistics are made when a load is done: nothing is to run beside a measurement.
-QUIET = {"autovacuum": "off"}
+QUIET_SETTINGS = {"autovacuum": "off"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ScaleTenant:
 
     principal: Principal
     key: str
-    place: Place
+    index: IndexReference
     retrieval: RetrievalService
 
     async def search(self, question: Question, *, filter: Filter = None, **fields: Any) -> SearchResult:
@@ -67,7 +67,7 @@ class ScaleTenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Bare:
+class BareSql:
     """One connection as the plain role, which keeps its statements: what the lanes cost without a service."""
 
     connection: asyncpg.Connection
@@ -82,10 +82,12 @@ class Bare:
         finally:
             await connection.close()
 
-    async def run(self, place: Place, question: Question, *, lane: str = "both", filter: Filter = None) -> float:
+    async def run(
+        self, place: IndexReference, question: Question, *, lane: str = "both", filter: Filter = None
+    ) -> float:
         """Milliseconds of one transaction with one statement, begun as the service begins it."""
-        values = _values(place, question, lane, filter)
-        statement = {"both": HYBRID, "dense": DENSE, "lexical": LEXICAL}[lane]
+        values = _build_values(place, question, lane, filter)
+        statement = {"both": HYBRID_SQL, "dense": DENSE_SQL, "lexical": LEXICAL_SQL}[lane]
         begin = build_begin_sql(place.tenant_id, snapshot=True, allow_generic_plans=True, read_only=True)
         started = time.perf_counter()
         await self.connection.execute(begin)
@@ -94,7 +96,7 @@ class Bare:
         return (time.perf_counter() - started) * 1000
 
 
-def _values(place: Place, question: Question, lane: str, filter: Filter) -> tuple[Any, ...]:
+def _build_values(place: IndexReference, question: Question, lane: str, filter: Filter) -> tuple[Any, ...]:
     contains, path, lookups = compile_filter(filter, enforced_filter=None).sql_params
     where = (list(DocumentScope().list_visible_keys()), contains, path)
     terms, keys = compute_query_terms(get_analyzer("english").tokenize(question.text), compute_salt(place.index_id))
@@ -129,15 +131,15 @@ class ScaleDatabase:
         finally:
             await superuser.close()
 
-    async def new_shelf(self, name: str) -> ScaleTenant:
+    async def create_tenant(self, name: str) -> ScaleTenant:
         tenant, issued = await self.resources.tenants.create(name)
         principal = Principal(tenant.id, name, Role.ADMIN)
         services = TenantServices(principal, self.resources)
         view = await services.knowledge_bases.find("default")
-        place = Place(tenant.id, view.row.id, view.index.id)
+        place = IndexReference(tenant.id, view.row.id, view.index.id)
         return ScaleTenant(principal, issued.secret, place, services.retrieval)
 
-    async def maintain(self, place: Place, *, threshold: int) -> str:
+    async def maintain(self, place: IndexReference, *, threshold: int) -> str:
         """What the worker's job does for a knowledge base; how its vectors are searched now."""
         resources = self.resources
         maintenance = IndexMaintenance(
@@ -149,9 +151,9 @@ class ScaleDatabase:
             threshold,
         )
         await maintenance.maintain(place.tenant_id, place.index_id)
-        return await self.vector_index(place)
+        return await self.get_vector_index(place)
 
-    async def vector_index(self, place: Place) -> str:
+    async def get_vector_index(self, place: IndexReference) -> str:
         found: str = await self.owner.fetchval("select vector_index from search_index where id = $1", place.index_id)
         return found
 
@@ -169,13 +171,13 @@ class ScaleDatabase:
             "select id, cosine_distance(embedding, $1) d from vectors_alone order by d limit $2"
         )
 
-        async def ask(question: Question) -> object:
+        async def find_nearest(question: Question) -> object:
             return await best.fetch(HalfVector(question.vector), RETRIEVER_CANDIDATES)
 
-        yield ask
+        yield find_nearest
         await self.owner.execute("drop table vectors_alone")
 
-    async def promote_in_haste(self, place: Place, chunks: int) -> None:
+    async def build_vector_index(self, place: IndexReference, chunks: int) -> None:
         """As maintenance does, but by three processes and in 4 GB, for a million vectors."""
         index = VectorIndexSpec(place.tenant_id, place.index_id, DIMENSIONS)
         await self.owner.execute("set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2")
@@ -185,12 +187,12 @@ class ScaleDatabase:
             repository = IndexRepository(session, place.tenant_id, place.index_id)
             await repository.set_built(chunks=chunks)
 
-    async def sizes(self) -> dict[str, int]:
+    async def measure_sizes(self) -> dict[str, int]:
         """Bytes of the tables of a search and of their indexes."""
-        return {row[0]: row[1] for row in await self.owner.fetch(_SIZES)}
+        return {row[0]: row[1] for row in await self.owner.fetch(_SIZES_SQL)}
 
 
-_SIZES = """
+_SIZES_SQL = """
 select s.part, sum(s.bytes)::bigint from (
   select case when c.relkind = 'i' then case when c.relname ~ '^hnsw_' then 'hnsw'
                                              when c.relname = 'chunk_lexical_keys' then 'lexical keys'
@@ -216,7 +218,7 @@ def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Set
             "CARREL_EMBEDDING_DIMENSIONS": DIMENSIONS,
         }
         settings = load_settings(server={"CARREL_DATA_DIR": Path(folder) / "service"}, embedding=embedding)
-        with EmbeddedPostgres(Path(folder) / "data", fsync=False, settings=QUIET) as postgres:
+        with EmbeddedPostgres(Path(folder) / "data", fsync=False, settings=QUIET_SETTINGS) as postgres:
             yield postgres, settings
 
 
@@ -224,8 +226,8 @@ def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Set
 def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[httpx2.Client]:
     """``carrel serve --api-only`` on a database, as a process of its own; a client with the key."""
     (port,) = islice(find_free_ports(), 1)
-    environment = environment_without_settings(str(settings.embedding.base_url)) | {
-        **FAST_CLIENT,
+    environment = build_environment(str(settings.embedding.base_url)) | {
+        **FAST_CLIENT_SETTINGS,
         "CARREL_DATABASE_URL": urls.app,
         "CARREL_LOG_LEVEL": "error",
     }
@@ -236,17 +238,17 @@ def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[ht
             with httpx2.Client(
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=60
             ) as client:
-                if not answer_of(process, lambda: client.get("/readyz").is_success or None):
+                if not wait_for_answer(process, lambda: client.get("/readyz").is_success or None):
                     raise RuntimeError("the API did not start")
                 yield client
         finally:
             process.terminate()
 
 
-def proportional_mb(pid: int) -> float:
+def measure_proportional_mb(pid: int) -> float:
     """Memory of a process and all below it, what they share counted once (PSS); 0 where it may not be read."""
     total = 0
-    for process in process_tree(pid):
+    for process in list_process_tree(pid):
         try:
             lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
         except OSError:

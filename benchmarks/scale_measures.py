@@ -16,14 +16,14 @@ from bm25s.tokenization import Tokenized
 from app.lexical.analyzer import get_analyzer
 from app.retrieval.types import SearchResult
 from benchmarks.scale_corpus import Floats, Question
-from benchmarks.scale_database import RETRIEVER_CANDIDATES, Bare, Filter, ScaleTenant
-from harness.loader import PER_DOCUMENT, Batch, TermTable
-from harness.processes import process_tree
+from benchmarks.scale_database import RETRIEVER_CANDIDATES, BareSql, Filter, ScaleTenant
+from harness.loader import CHUNKS_PER_DOCUMENT, LoadBatch, TermTable
+from harness.processes import list_process_tree
 
 ROUNDS = 4
-COMPLETE = (5, 100, 500)
+TOP_K_VALUES = (5, 100, 500)
 Flags = npt.NDArray[np.bool_]
-Ask = Callable[[Question], Awaitable[object]]
+QuestionFunction = Callable[[Question], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class FilterCase:
 
     name: str
     filter: Filter
-    passes: Callable[[npt.NDArray[np.int64]], Flags]
+    select_documents: Callable[[npt.NDArray[np.int64]], Flags]
 
-    def rows(self, count: int) -> Flags:
+    def select_rows(self, count: int) -> Flags:
         """Which of so many passages pass."""
-        return self.passes(np.arange(count) // PER_DOCUMENT)
+        return self.select_documents(np.arange(count) // CHUNKS_PER_DOCUMENT)
 
 
-CASES = (
+FILTER_CASES = (
     FilterCase("none", None, lambda n: n >= 0),
     FilterCase("100 %, containment", {"all": True}, lambda n: n >= 0),
     FilterCase("33 %, containment", {"third": 0}, lambda n: n % 3 == 0),
@@ -54,36 +54,41 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class CaseFigures:
+class FilterFigures:
     """Milliseconds: p50 and p95 of searches, CPU of Postgres a search, p50 of the bare SQL; and the plans."""
 
     case: FilterCase
     p50: float
     p95: float
-    cpu: float
-    bare: float
+    postgres_cpu_ms: float
+    bare_p50: float
     plan: str
 
 
-async def timed(ask: Ask, questions: Sequence[Question]) -> list[float]:
+async def measure_times(ask: QuestionFunction, questions: Sequence[Question]) -> list[float]:
     """Milliseconds of each."""
-    return [await _time(ask, question) for question in questions]
+    return [await _measure_time(ask, question) for question in questions]
 
 
-async def _time(ask: Ask, question: Question) -> float:
+async def _measure_time(ask: QuestionFunction, question: Question) -> float:
     started = time.perf_counter()
     await ask(question)
     return (time.perf_counter() - started) * 1000
 
 
-def postgres_cpu(pid: int) -> float:
+def measure_postgres_cpu(pid: int) -> float:
     """Milliseconds up to now, of the server and all its processes."""
-    return 1000 * sum(process.cpu for process in process_tree(pid))
+    return 1000 * sum(process.cpu_seconds for process in list_process_tree(pid))
 
 
-async def by_filter(
-    shelf: ScaleTenant, bare: Bare, questions: Sequence[Question], *, postgres: int, cases: Sequence[FilterCase] = CASES
-) -> list[CaseFigures]:
+async def measure_by_filter(
+    shelf: ScaleTenant,
+    bare: BareSql,
+    questions: Sequence[Question],
+    *,
+    postgres: int,
+    cases: Sequence[FilterCase] = FILTER_CASES,
+) -> list[FilterFigures]:
     """Every filter in every round, the service first in one and the bare SQL first in the next."""
     found: dict[str, list[tuple[list[float], list[float], float]]] = {case.name: [] for case in cases}
     parts = [questions[number :: ROUNDS + 1] for number in range(ROUNDS + 1)]  # the first warms everything up
@@ -93,38 +98,38 @@ async def by_filter(
             async def search(question: Question, case: FilterCase = case) -> None:
                 await shelf.search(question, filter=case.filter)
 
-            async def statement(question: Question, case: FilterCase = case) -> None:
-                await bare.run(shelf.place, question, filter=case.filter)
+            async def run_statement(question: Question, case: FilterCase = case) -> None:
+                await bare.run(shelf.index, question, filter=case.filter)
 
-            before = await timed(statement, part) if number % 2 else []
-            spent = postgres_cpu(postgres)
-            times = await timed(search, part)
-            spent = postgres_cpu(postgres) - spent
+            before = await measure_times(run_statement, part) if number % 2 else []
+            spent = measure_postgres_cpu(postgres)
+            times = await measure_times(search, part)
+            spent = measure_postgres_cpu(postgres) - spent
             if number:
-                found[case.name].append((times, before or await timed(statement, part), spent / len(part)))
-    return [await _figures(shelf, questions[0], case, found[case.name]) for case in cases]
+                found[case.name].append((times, before or await measure_times(run_statement, part), spent / len(part)))
+    return [await _compute_figures(shelf, questions[0], case, found[case.name]) for case in cases]
 
 
-async def _figures(
+async def _compute_figures(
     shelf: ScaleTenant, question: Question, case: FilterCase, rounds: Sequence[tuple[list[float], list[float], float]]
-) -> CaseFigures:
+) -> FilterFigures:
     times, bare = [each for one in rounds for each in one[0]], [each for one in rounds for each in one[1]]
     cpu = statistics.median(one[2] for one in rounds)
-    return CaseFigures(
+    return FilterFigures(
         case,
         statistics.median(times),
-        _p95(times),
+        _compute_p95(times),
         cpu,
         statistics.median(bare),
-        await plan(shelf, question, case.filter),
+        await explain_plan(shelf, question, case.filter),
     )
 
 
-def _p95(times: Sequence[float]) -> float:
+def _compute_p95(times: Sequence[float]) -> float:
     return statistics.quantiles(times, n=20, method="inclusive")[-1]
 
 
-async def plan(shelf: ScaleTenant, question: Question, filter: Filter) -> str:
+async def explain_plan(shelf: ScaleTenant, question: Question, filter: Filter) -> str:
     """How both lanes are searched, as a search explains it."""
     result = await shelf.search(question, filter=filter, explain=True)
     assert result.explanation is not None
@@ -132,12 +137,12 @@ async def plan(shelf: ScaleTenant, question: Question, filter: Filter) -> str:
     return "?" if taken is None else f"{taken.dense}, {taken.lexical}"
 
 
-async def complete(shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> tuple[int, int]:
+async def count_complete(shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> tuple[int, int]:
     """How many searches of every kind returned ``top_k`` results, or all there are; and how many were asked."""
     right = asked = 0
-    for case in CASES:
-        there = int(case.rows(chunks).sum())
-        for top_k in COMPLETE:
+    for case in FILTER_CASES:
+        there = int(case.select_rows(chunks).sum())
+        for top_k in TOP_K_VALUES:
             for strategy in ("dense", "hybrid"):
                 for question in questions:
                     result = await shelf.search(question, filter=case.filter, top_k=top_k, strategy=strategy)
@@ -147,7 +152,7 @@ async def complete(shelf: ScaleTenant, questions: Sequence[Question], chunks: in
     return right, asked
 
 
-async def recall(
+async def measure_recall(
     shelf: ScaleTenant, matrix: Floats, questions: Sequence[Question], filter: Filter, passing: Flags
 ) -> float:
     """Of the ten nearest that pass, by brute force, the share that a dense search returns; equals are as good."""
@@ -160,47 +165,48 @@ async def recall(
         wanted = min(10, len(rows))
         least = np.partition(cosines, -wanted)[-wanted] - 1e-6
         result = await shelf.search(question, filter=filter, top_k=10, strategy="dense")
-        found = [cosines[place] for place in _rows(result)]
+        found = [cosines[place] for place in _find_rows(result)]
         shares.append(sum(cosine >= least for cosine in found) / wanted)
     return float(np.mean(shares))
 
 
-def unit(vectors: npt.NDArray[Any]) -> Floats:
+def to_unit_vectors(vectors: npt.NDArray[Any]) -> Floats:
     """As the database keeps them, of unit length."""
     kept = vectors.astype(np.float16).astype(np.float32)
     made: Floats = kept / np.linalg.norm(kept, axis=1, keepdims=True)
     return made
 
 
-def _rows(result: SearchResult) -> list[int]:
+def _find_rows(result: SearchResult) -> list[int]:
     """Which passages they are."""
     return [
-        int(hit.document.source.removeprefix("document-").removesuffix(".txt")) * PER_DOCUMENT + hit.chunk.ordinal
+        int(hit.document.source.removeprefix("document-").removesuffix(".txt")) * CHUNKS_PER_DOCUMENT
+        + hit.chunk.ordinal
         for hit in result.hits
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class LaneFigures:
+class RetrieverFigures:
     """Milliseconds, the median elapsed and the mean of CPU: a lane's bare SQL, and what does the same in memory."""
 
     name: str
     sql: float
     sql_cpu: float
-    rival: float
-    rival_cpu: float
+    baseline: float
+    baseline_cpu: float
 
 
-async def lanes(
+async def measure_retrievers(
     shelf: ScaleTenant,
-    bare: Bare,
+    bare: BareSql,
     questions: Sequence[Question],
-    batches: Sequence[Batch],
+    batches: Sequence[LoadBatch],
     table: TermTable,
     *,
     postgres: int,
-    alone: Ask,
-) -> list[LaneFigures]:
+    alone: QuestionFunction,
+) -> list[RetrieverFigures]:
     """The lanes of a knowledge base without a vector index, one question after the other on each of the ways.
 
     ``alone`` asks for the nearest in a table of nothing but their vectors.
@@ -208,28 +214,28 @@ async def lanes(
     The CPU of SQL is that of all of Postgres' processes, for a scan may have helpers; of the others, this process's.
     """
     matrix = np.concatenate([batch.vectors for batch in batches]).astype(np.float32)
-    model = bm25s_index(batches, table)
+    model = build_bm25s_index(batches, table)
     analyzer = get_analyzer("english")
 
-    async def brute(question: Question) -> None:
+    async def search_brute_force(question: Question) -> None:
         scores = matrix @ question.vector
         best = np.argpartition(scores, -RETRIEVER_CANDIDATES)[-RETRIEVER_CANDIDATES:]
         best[np.argsort(-scores[best])]
 
-    async def in_memory(question: Question) -> None:
+    async def search_bm25s(question: Question) -> None:
         tokens = list(dict.fromkeys(analyzer.tokenize(question.text)))
         model.retrieve([tokens], k=RETRIEVER_CANDIDATES, show_progress=False)
 
-    def here() -> float:
+    def measure_own_cpu() -> float:
         return time.process_time() * 1000
 
-    there = partial(postgres_cpu, postgres)
+    there = partial(measure_postgres_cpu, postgres)
     ways: Sequence[tuple[Callable[[Question], Awaitable[float]], Callable[[], float]]] = (
-        (partial(bare.run, shelf.place, lane="dense"), there),
-        (partial(_time, brute), here),
-        (partial(bare.run, shelf.place, lane="lexical"), there),
-        (partial(_time, in_memory), here),
-        (partial(_time, alone), there),
+        (partial(bare.run, shelf.index, lane="dense"), there),
+        (partial(_measure_time, search_brute_force), measure_own_cpu),
+        (partial(bare.run, shelf.index, lane="lexical"), there),
+        (partial(_measure_time, search_bm25s), measure_own_cpu),
+        (partial(_measure_time, alone), there),
     )
     found = [(list[float](), list[float]()) for _ in ways]
     for number, question in enumerate(questions):
@@ -241,13 +247,13 @@ async def lanes(
                 spent.append(cpu() - before)
     figures = [(statistics.median(times), statistics.mean(spent)) for times, spent in found]
     return [
-        LaneFigures("exact, numpy", *figures[0], *figures[1]),
-        LaneFigures("BM25, bm25s", *figures[2], *figures[3]),
-        LaneFigures("vectors alone, numpy", *figures[4], *figures[1]),
+        RetrieverFigures("exact, numpy", *figures[0], *figures[1]),
+        RetrieverFigures("BM25, bm25s", *figures[2], *figures[3]),
+        RetrieverFigures("vectors alone, numpy", *figures[4], *figures[1]),
     ]
 
 
-def bm25s_index(batches: Sequence[Batch], table: TermTable) -> bm25s.BM25:
+def build_bm25s_index(batches: Sequence[LoadBatch], table: TermTable) -> bm25s.BM25:
     """The same passages in bm25s."""
     ids = []
     for batch in batches:
@@ -258,18 +264,20 @@ def bm25s_index(batches: Sequence[Batch], table: TermTable) -> bm25s.BM25:
     return model
 
 
-async def side_by_side(first: ScaleTenant, second: ScaleTenant, questions: Sequence[Question]) -> tuple[float, float]:
+async def compare_in_turns(
+    first: ScaleTenant, second: ScaleTenant, questions: Sequence[Question]
+) -> tuple[float, float]:
     """Medians of the same questions, asked of both in turn."""
     times: tuple[list[float], list[float]] = ([], [])
     for number, question in enumerate(questions):
         order = ((first, times[0]), (second, times[1]))
         for shelf, own in order if number % 2 else reversed(order):
-            own += await timed(shelf.search, [question])
+            own += await measure_times(shelf.search, [question])
     cold = len(questions) // 5
     return statistics.median(times[0][cold:]), statistics.median(times[1][cold:])
 
 
-def over_http(client: httpx2.Client, questions: Sequence[Question], filter: Filter) -> float:
+def measure_over_http(client: httpx2.Client, questions: Sequence[Question], filter: Filter) -> float:
     """The median of searches through a running API, milliseconds."""
     times = []
     for question in questions:

@@ -21,16 +21,16 @@ from app.ids import decode_id
 from app.lexical.analyzer import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from benchmarks.metered_embedder import Meter
-from harness.embedding_endpoint import DIMENSIONS, direction
-from harness.processes import RunningService, listening, wait_until_ingested
+from harness.embedding_endpoint import DIMENSIONS, compute_direction
+from harness.processes import RunningService, listening_process, wait_until_ingested
 
 CHUNKS, DOCUMENTS, WORDS, WARM_UP, QUERIES, ROUNDS = 1000, 100, 80, 60, 400, 3
 # They take so little that the clock, which ticks a hundred times a second, needs many of them.
-EMPTIES = 5
-SCOPED = "select set_config('app.tenant_id', $1, true)"
-LANES = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, null, null, 100, 100)"
+EMPTY_REPETITIONS = 5
+SET_TENANT_SQL = "select set_config('app.tenant_id', $1, true)"
+HYBRID_SEARCH_SQL = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, null, null, 100, 100)"
 # As a search asks that is to find five: of the lexical lane's rows no more have their cosine made.
-LANES_FOR_FIVE = LANES.replace("100)", "100, null, 5)")
+HYBRID_SEARCH_FIVE_SQL = HYBRID_SEARCH_SQL.replace("100)", "100, null, 5)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class SearchFigures:
     embedder_cpu: float
     postgres_cpu: float
     search_p50: float
-    known_cpu: float
-    known_p50: float
-    known_inside: float
+    cached_cpu: float
+    cached_p50: float
+    cached_inside: float
     sql_p50: float
     sql_for_five_p50: float
     empty_cpu: float
     empty_p50: float
 
     @property
-    def apart(self) -> float:
+    def cpu_without_model(self) -> float:
         """Server CPU, the model apart."""
         return self.server_cpu - self.embedder_cpu
 
@@ -69,29 +69,29 @@ class Vocabulary:
         self.words = ["".join(self._random.choices(letters, k=self._random.randint(4, 9))) for _ in range(8000)]
         self.weights = [1 / rank for rank in range(1, len(self.words) + 1)]
 
-    def text(self, words: int) -> str:
+    def generate_text(self, words: int) -> str:
         return " ".join(self._random.choices(self.words, self.weights, k=words))
 
-    def query(self) -> str:
+    def generate_query(self) -> str:
         """Six words, evenly drawn from the commoner ones."""
         return " ".join(self._random.choices(self.words[20:3000], k=6))
 
 
-def fill(service: RunningService, vocabulary: Vocabulary) -> int:
+def fill_knowledge_base(service: RunningService, vocabulary: Vocabulary) -> int:
     """Documents of ten paragraphs, each about as long as a chunk; returns how many chunks came of them."""
-    with service.client() as client:
+    with service.create_client() as client:
         kb = {"name": "bench", "chunking": {"strategy": "recursive", "max_tokens": 200, "overlap_tokens": 0}}
         client.post("/v1/knowledge-bases", json=kb).raise_for_status()
         url = "/v1/knowledge-bases/bench/documents"
         for number in range(DOCUMENTS):
-            paragraphs = [vocabulary.text(WORDS) for _ in range(CHUNKS // DOCUMENTS)]
+            paragraphs = [vocabulary.generate_text(WORDS) for _ in range(CHUNKS // DOCUMENTS)]
             body = {"text": "\n\n".join(paragraphs), "title": f"Document {number}"}
             client.post(url, json=body).raise_for_status()
         wait_until_ingested(client, "bench")
         return int(client.get("/v1/knowledge-bases/bench").json()["chunk_count"])
 
 
-def timed(ask: Callable[[str], object], queries: Sequence[str]) -> list[float]:
+def measure_times(ask: Callable[[str], object], queries: Sequence[str]) -> list[float]:
     """Milliseconds of each call."""
     times = []
     for query in queries:
@@ -102,14 +102,14 @@ def timed(ask: Callable[[str], object], queries: Sequence[str]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Searching:
+class MeteredSearches:
     """The searches of a service whose embedder is metered."""
 
     service: RunningService
     client: httpx2.Client
     meter: Meter
 
-    def timed(self, queries: Sequence[str]) -> tuple[list[float], list[float]]:
+    def measure_times(self, queries: Sequence[str]) -> tuple[list[float], list[float]]:
         """Milliseconds of each as its caller has it, and as the service says."""
         inside: list[float] = []
 
@@ -117,7 +117,7 @@ class Searching:
             reply = self.client.post("/v1/knowledge-bases/bench/search", json={"query": query}).raise_for_status()
             inside.append(reply.json()["timings_ms"]["total"])
 
-        return timed(search, queries), inside
+        return measure_times(search, queries), inside
 
 
 def measure_search(
@@ -125,41 +125,43 @@ def measure_search(
 ) -> SearchFigures:
     """Rounds in which search, bare SQL and the empty endpoint take turns; medians of the rounds."""
     with (
-        service.client() as client,
-        listening("benchmarks.empty_endpoint") as server,
+        service.create_client() as client,
+        listening_process("benchmarks.empty_endpoint") as server,
         httpx2.Client(base_url=server.address) as other,
     ):
 
-        def empty(_query: str) -> None:
+        def request_empty(_query: str) -> None:
             other.get("/").raise_for_status()
 
-        searching = Searching(service, client, meter)
-        searching.timed([vocabulary.query() for _ in range(WARM_UP)])
-        timed(empty, ["warm"] * WARM_UP)
+        searching = MeteredSearches(service, client, meter)
+        searching.measure_times([vocabulary.generate_query() for _ in range(WARM_UP)])
+        measure_times(request_empty, ["warm"] * WARM_UP)
         rounds = []
         for _ in range(ROUNDS):
-            asked = [vocabulary.query() for _ in range(queries)]
-            found = _search_round(searching, asked)
+            asked = [vocabulary.generate_query() for _ in range(queries)]
+            found = _measure_round(searching, asked)
             bare = [
-                statistics.median(uvloop.run(sql_times(service, client, asked[: queries // 2], statement=statement)))
-                for statement in (LANES, LANES_FOR_FIVE)
+                statistics.median(
+                    uvloop.run(measure_sql_times(service, client, asked[: queries // 2], statement=statement))
+                )
+                for statement in (HYBRID_SEARCH_SQL, HYBRID_SEARCH_FIVE_SQL)
             ]
-            begun = server.cpu()
-            idle = timed(empty, list(asked) * EMPTIES)
-            spent = (server.cpu() - begun) * 1000 / len(idle)
+            begun = server.measure_cpu_seconds()
+            idle = measure_times(request_empty, list(asked) * EMPTY_REPETITIONS)
+            spent = (server.measure_cpu_seconds() - begun) * 1000 / len(idle)
             rounds.append((*found, *bare, spent, statistics.median(idle)))
     return SearchFigures(*(statistics.median(column) for column in zip(*rounds, strict=True)))
 
 
-def _search_round(searching: Searching, asked: Sequence[str]) -> tuple[float, ...]:
+def _measure_round(searching: MeteredSearches, asked: Sequence[str]) -> tuple[float, ...]:
     """The figures up to ``known_inside``."""
     service, each = searching.service, 1000 / len(asked)
-    before, begun = service.cpu(), searching.meter.seconds
-    times, _ = searching.timed(asked)
-    spent, embedder = service.cpu() - before, searching.meter.seconds - begun
-    before = service.cpu()
-    known_times, inside = searching.timed(asked)
-    known = service.cpu() - before
+    before, begun = service.measure_cpu(), searching.meter.seconds
+    times, _ = searching.measure_times(asked)
+    spent, embedder = service.measure_cpu() - before, searching.meter.seconds - begun
+    before = service.measure_cpu()
+    known_times, inside = searching.measure_times(asked)
+    known = service.measure_cpu() - before
     return (
         spent.carrel * each,
         embedder * each,
@@ -171,7 +173,7 @@ def _search_round(searching: Searching, asked: Sequence[str]) -> tuple[float, ..
     )
 
 
-async def place_of(service: RunningService, client: httpx2.Client) -> tuple[UUID, UUID]:
+async def find_index(service: RunningService, client: httpx2.Client) -> tuple[UUID, UUID]:
     """The tenant, and the live search index of what was filled."""
     me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
     tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
@@ -179,18 +181,18 @@ async def place_of(service: RunningService, client: httpx2.Client) -> tuple[UUID
     connection = await asyncpg.connect(service.database_url)
     try:
         async with connection.transaction():
-            await connection.execute(SCOPED, str(tenant))
+            await connection.execute(SET_TENANT_SQL, str(tenant))
             live = "select id from search_index where kb_id = $1 and state = 'live'"
             return tenant, await connection.fetchval(live, base)
     finally:
         await connection.close()
 
 
-async def sql_times(
-    service: RunningService, client: httpx2.Client, queries: Sequence[str], *, statement: str = LANES
+async def measure_sql_times(
+    service: RunningService, client: httpx2.Client, queries: Sequence[str], *, statement: str = HYBRID_SEARCH_SQL
 ) -> list[float]:
     """The statement of both lanes in a transaction begun as the service begins it; milliseconds."""
-    tenant, index = await place_of(service, client)
+    tenant, index = await find_index(service, client)
     connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
     try:
         await register_vector(connection)
@@ -199,7 +201,7 @@ async def sql_times(
         times = []
         for query in queries:
             terms, keys = compute_query_terms(analyzer.tokenize(query), compute_salt(index))
-            vector = HalfVector(np.frombuffer(direction(query), "<f4"))
+            vector = HalfVector(np.frombuffer(compute_direction(query), "<f4"))
             started = time.perf_counter()
             await connection.execute(begin)
             await connection.fetch(statement, tenant, index, vector, DIMENSIONS, terms, keys, scopes)

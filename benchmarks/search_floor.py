@@ -33,24 +33,31 @@ from app.lexical.analyzer import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
 from benchmarks.empty_endpoint import serve
-from benchmarks.search import LANES_FOR_FIVE, Vocabulary, fill, place_of, sql_times, timed
-from harness.embedding_endpoint import DIMENSIONS, direction
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, listening, running_service
+from benchmarks.search import (
+    HYBRID_SEARCH_FIVE_SQL,
+    Vocabulary,
+    fill_knowledge_base,
+    find_index,
+    measure_sql_times,
+    measure_times,
+)
+from harness.embedding_endpoint import DIMENSIONS, compute_direction
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, listening_process, running_service
 
 ROUNDS, QUERIES, TOP_K = 5, 200, 5
 PATH = "/v1/knowledge-bases/bench/search"
-BEGIN = """
+BEGIN_SQL = """
 begin isolation level repeatable read;
 select set_config('app.tenant_id', '{}', true), set_config('plan_cache_mode', 'auto', true)"""
 # As the service has it: look-ups by key, whatever the statistics say.
-TEXTS = """
+TEXTS_SQL = """
 select c.id, c.content, d.source from unnest($3::uuid[]) k(id)
  cross join lateral (select c.id, c.content, c.document_id from chunk c
                       where c.tenant_id = $1 and c.index_id = $2 and c.id = k.id offset 0) c
  cross join lateral (select d.source from document d where d.tenant_id = $1 and d.id = c.document_id offset 0) d"""
 
 
-def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
+def create_floor_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
     """One route that searches one search index."""
     held: dict[str, Any] = {}
 
@@ -72,49 +79,49 @@ def make_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
     async def search(request: Request) -> dict[str, Any]:
         query, connection = json.loads(await request.body())["query"], held["connection"]
         terms, keys = compute_query_terms(analyzer.tokenize(query), compute_salt(index))
-        vector = HalfVector(np.frombuffer(direction(query), "<f4"))
+        vector = HalfVector(np.frombuffer(compute_direction(query), "<f4"))
         await held["ending"]
-        await connection.execute(BEGIN.format(tenant))
-        rows = await connection.fetch(LANES_FOR_FIVE, tenant, index, vector, DIMENSIONS, terms, keys, scopes)
+        await connection.execute(BEGIN_SQL.format(tenant))
+        rows = await connection.fetch(HYBRID_SEARCH_FIVE_SQL, tenant, index, vector, DIMENSIONS, terms, keys, scopes)
         lanes = [RankedList(0.5, [(row[1], row[2]) for row in rows if row[0] == name]) for name in ("dense", "lexical")]
         best = fuse_weighted(lanes)[:TOP_K]
-        texts = {row[0]: row for row in await connection.fetch(TEXTS, tenant, index, [one for one, _ in best])}
+        texts = {row[0]: row for row in await connection.fetch(TEXTS_SQL, tenant, index, [one for one, _ in best])}
         held["ending"] = asyncio.create_task(connection.execute("commit"))
         return {"results": [{"text": texts[one][1], "source": texts[one][2], "score": score} for one, score in best]}
 
     return app
 
 
-def light(address: str, path: str, key: str, asked: Sequence[str]) -> list[float]:
+def measure_connection(address: str, path: str, key: str, asked: Sequence[str]) -> list[float]:
     """Milliseconds of each query on one connection that is kept."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     with closing(http.client.HTTPConnection(urlsplit(address).netloc)) as connection:
 
-        def ask(query: str) -> None:
+        def send_query(query: str) -> None:
             connection.request("POST", path, json.dumps({"query": query}), headers)
             reply = connection.getresponse()
             content = reply.read()
             if reply.status != HTTPStatus.OK:
                 raise RuntimeError(content[:500])
 
-        return timed(ask, asked)
+        return measure_times(send_query, asked)
 
 
 def measure(service: RunningService, client: httpx2.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
     """Medians of milliseconds, all in turns; the first round warms everything up."""
     rounds: list[dict[str, float]] = []
 
-    def ask_service(query: str) -> None:
+    def send_to_service(query: str) -> None:
         client.post(PATH, json={"query": query}).raise_for_status()
 
     for _ in range(ROUNDS + 1):
-        asked = [vocabulary.query() for _ in range(QUERIES)]
-        timed(ask_service, asked)  # their vectors are known from here on
+        asked = [vocabulary.generate_query() for _ in range(QUERIES)]
+        measure_times(send_to_service, asked)  # their vectors are known from here on
         times = {
-            "bare": uvloop.run(sql_times(service, client, asked)),
-            "least": light(address, "/search", service.key, asked),
-            "service": light(service.url, PATH, service.key, asked),
-            "httpx2": timed(ask_service, asked),
+            "bare": uvloop.run(measure_sql_times(service, client, asked)),
+            "least": measure_connection(address, "/search", service.key, asked),
+            "service": measure_connection(service.url, PATH, service.key, asked),
+            "httpx2": measure_times(send_to_service, asked),
         }
         rounds.append({name: statistics.median(one) for name, one in times.items()})
     return {name: statistics.median(one[name] for one in rounds[1:]) for name in rounds[0]}
@@ -123,10 +130,14 @@ def measure(service: RunningService, client: httpx2.Client, address: str, vocabu
 def main() -> int:
     """Print the three."""
     vocabulary = Vocabulary(seed=1)
-    with embedding_endpoint() as embedding_url, running_service(embedding_url) as service, service.client() as client:
-        chunks = fill(service, vocabulary)
-        tenant, index = asyncio.run(place_of(service, client))
-        with listening("benchmarks.search_floor", service.database_url, str(tenant), str(index)) as least:
+    with (
+        embedding_endpoint() as embedding_url,
+        running_service(embedding_url) as service,
+        service.create_client() as client,
+    ):
+        chunks = fill_knowledge_base(service, vocabulary)
+        tenant, index = asyncio.run(find_index(service, client))
+        with listening_process("benchmarks.search_floor", service.database_url, str(tenant), str(index)) as least:
             p50 = measure(service, client, least.address, vocabulary)
     print(f"\nhybrid search, {chunks} chunks, p50, vectors known: bare SQL of the lanes {p50['bare']:.2f} ms;")
     print(f"the least by HTTP {p50['least']:.2f} ms, {p50['least'] / p50['bare']:.2f}x the bare SQL;")
@@ -138,7 +149,7 @@ def main() -> int:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        uvloop.run(serve(make_app(sys.argv[1], UUID(sys.argv[2]), UUID(sys.argv[3])), lifespan=True))
+        uvloop.run(serve(create_floor_app(sys.argv[1], UUID(sys.argv[2]), UUID(sys.argv[3])), lifespan=True))
     else:
-        end_as_usual()
+        exit_on_sigterm()
         sys.exit(main())

@@ -23,27 +23,29 @@ from app.retrieval.service import RetrievalService
 from app.retrieval.types import Query, SearchRequest
 from app.settings import load_settings
 from benchmarks.scale_corpus import Question
-from benchmarks.scale_database import Bare
-from benchmarks.search import Vocabulary, fill, place_of
-from harness.embedding_endpoint import DIMENSIONS, direction
-from harness.loader import Place
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from benchmarks.scale_database import BareSql
+from benchmarks.search import Vocabulary, fill_knowledge_base, find_index
+from harness.embedding_endpoint import DIMENSIONS, compute_direction
+from harness.loader import IndexReference
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
 
 WARM_UP, QUERIES, KB = 200, 1000, "bench"
 
 
-async def begin(db: TenantDatabase) -> float:
+async def measure_begin(db: TenantDatabase) -> float:
     """Milliseconds until a search's transaction has begun, and made sure of its knowledge base."""
     started = time.perf_counter()
     async with db.read_transaction(snapshot=True, statement_timeout_seconds=5.0):
         return (time.perf_counter() - started) * 1000
 
 
-async def steps(retrieval: RetrievalService, bare: Bare, place: Place, asked: Sequence[str]) -> dict[str, float]:
+async def measure_steps(
+    retrieval: RetrievalService, bare: BareSql, place: IndexReference, asked: Sequence[str]
+) -> dict[str, float]:
     """Medians of milliseconds. The two take turns, also in who has a query first: the second finds its rows warm."""
     took: dict[str, list[float]] = {name: [] for name in ("total", "begin", "retrieve", "read", "bare")}
     for number, query in enumerate(asked):
-        question = Question(query, np.frombuffer(direction(query), "<f4"))
+        question = Question(query, np.frombuffer(compute_direction(query), "<f4"))
         request = SearchRequest(queries=[Query(query, question.vector)], knowledge_bases=[KB])
         if number % 2:
             took["bare"].append(await bare.run(place, question))
@@ -52,13 +54,15 @@ async def steps(retrieval: RetrievalService, bare: Bare, place: Place, asked: Se
             took["bare"].append(await bare.run(place, question))
         view = retrieval.knowledge_base_cache.get(place.tenant_id, KB)
         assert view is not None
-        took["begin"].append(await begin(replace(retrieval.db, expected_states={view.row.id: view.cache_token})))
+        took["begin"].append(
+            await measure_begin(replace(retrieval.db, expected_states={view.row.id: view.cache_token}))
+        )
         for name in ("total", "retrieve", "read"):
             took[name].append(told[name])
     return {name: statistics.median(times[WARM_UP:]) for name, times in took.items()}
 
 
-async def measure(service: RunningService, place: Place, vocabulary: Vocabulary) -> dict[str, float]:
+async def measure(service: RunningService, place: IndexReference, vocabulary: Vocabulary) -> dict[str, float]:
     """With the service's parts in this process, on the database of the one that runs."""
     settings = load_settings(
         server={"CARREL_DATA_DIR": service.data_dir},
@@ -68,23 +72,23 @@ async def measure(service: RunningService, place: Place, vocabulary: Vocabulary)
             "CARREL_EMBEDDING_DIMENSIONS": DIMENSIONS,
         },
     )
-    asked = [vocabulary.query() for _ in range(WARM_UP + QUERIES)]
+    asked = [vocabulary.generate_query() for _ in range(WARM_UP + QUERIES)]
     url = service.database_url
     async with (
         Resources.open(settings, database_url=url, operator_key="k" * 40, bulk_threads=1) as resources,
-        Bare.open(url) as bare,
+        BareSql.open(url) as bare,
     ):
         retrieval = TenantServices(Principal(place.tenant_id, KB, Role.ADMIN), resources).retrieval
-        return await steps(retrieval, bare, place, asked)
+        return await measure_steps(retrieval, bare, place, asked)
 
 
 def main() -> int:
     """Print them."""
     vocabulary = Vocabulary(seed=1)
-    with embedding_endpoint() as url, running_service(url) as service, service.client() as client:
-        chunks = fill(service, vocabulary)
-        tenant, index = asyncio.run(place_of(service, client))
-        p50 = uvloop.run(measure(service, Place(tenant, UUID(int=0), index), vocabulary))
+    with embedding_endpoint() as url, running_service(url) as service, service.create_client() as client:
+        chunks = fill_knowledge_base(service, vocabulary)
+        tenant, index = asyncio.run(find_index(service, client))
+        p50 = uvloop.run(measure(service, IndexReference(tenant, UUID(int=0), index), vocabulary))
     rest = p50["total"] - p50["begin"] - p50["retrieve"] - p50["read"]
     print(f"\nhybrid search inside the service, {chunks} chunks, p50 {p50['total']:.2f} ms, of which")
     print(f"beginning the transaction {p50['begin']:.2f}, both lanes {p50['retrieve']:.2f}, reading {p50['read']:.2f},")
@@ -94,5 +98,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -22,37 +22,41 @@ import httpx2
 
 from app.documents.types import build_node_id, build_object_key
 from app.ids import derive_id
-from benchmarks.scale_corpus import MEAN, MadeUp, Question, shares
+from benchmarks.scale_corpus import MEAN_WORDS, Question, SyntheticCorpus, build_share_metadata
 from benchmarks.scale_database import ScaleDatabase, running_api, running_postgres
-from harness.loader import PER_DOCUMENT, Batch, Loader, Place
-from harness.processes import ROOT, Cpu, embedding_endpoint, end_as_usual, process_tree
+from harness.loader import CHUNKS_PER_DOCUMENT, IndexReference, LoadBatch, Loader
+from harness.processes import ROOT, CpuSeconds, embedding_endpoint, exit_on_sigterm, list_process_tree
 
 CHUNKS, QUESTIONS, TOP = 100_000, 200, 10
-Found = list[tuple[float, str]]
-BETWEEN = "\n\n"
-NODES = [
+ScoredTexts = list[tuple[float, str]]
+SEPARATOR = "\n\n"
+NODE_COLUMNS = [
     "tenant_id", "document_id", "id", "parent_id", "ordinal", "kind", "level", "start_offset", "end_offset", "block",
 ]  # fmt: skip
 
 
-async def complete(connection: asyncpg.Connection, place: Place, batches: Iterable[Batch], objects: Path) -> None:
+async def complete_documents(
+    connection: asyncpg.Connection, place: IndexReference, batches: Iterable[LoadBatch], objects: Path
+) -> None:
     """Give the loaded documents their originals, trees and texts; titles go, for the loaded words are without them."""
     number = 0
     for batch in batches:
         made = []
-        for start in range(0, len(batch.texts), PER_DOCUMENT):
+        for start in range(0, len(batch.texts), CHUNKS_PER_DOCUMENT):
             document = derive_id("bench", place.kb_id, number)
-            text = BETWEEN.join(batch.texts[start : start + PER_DOCUMENT])
+            text = SEPARATOR.join(batch.texts[start : start + CHUNKS_PER_DOCUMENT])
             key = build_object_key(place.tenant_id, document, derive_id("upload", number))
             (objects / key).parent.mkdir(parents=True, exist_ok=True)
             (objects / key).write_text(text)
             made.append((document, key, text))
             number += 1
-        await _add(connection, place, made)
-    await connection.execute(_OFFSETS, place.tenant_id)
+        await _add_documents(connection, place, made)
+    await connection.execute(_OFFSETS_SQL, place.tenant_id)
 
 
-async def _add(connection: asyncpg.Connection, place: Place, made: Sequence[tuple[Any, str, str]]) -> None:
+async def _add_documents(
+    connection: asyncpg.Connection, place: IndexReference, made: Sequence[tuple[Any, str, str]]
+) -> None:
     tenant = place.tenant_id
     texts = [(tenant, document, 1, text) for document, _, text in made]
     keys = [(tenant, document, 1, key) for document, key, _ in made]
@@ -66,23 +70,23 @@ async def _add(connection: asyncpg.Connection, place: Place, made: Sequence[tupl
     columns = ["tenant_id", "document_id", "version"]
     await connection.copy_records_to_table("document_text", records=texts, columns=[*columns, "content"])
     await connection.copy_records_to_table("document_object", records=keys, columns=[*columns, "key"])
-    await connection.copy_records_to_table("node", records=nodes, columns=NODES)
+    await connection.copy_records_to_table("node", records=nodes, columns=NODE_COLUMNS)
     hashes = [hashlib.sha256(text.encode()).digest() for _, _, text in made]
     sizes = [len(text.encode()) for _, _, text in made]
-    await connection.execute(_FACTS, tenant, [document for document, _, _ in made], hashes, sizes)
+    await connection.execute(_FACTS_SQL, tenant, [document for document, _, _ in made], hashes, sizes)
 
 
-_FACTS = """
+_FACTS_SQL = """
 update document d set title = null, sha256 = u.sha256, bytes = u.bytes
   from unnest($2::uuid[], $3::bytea[], $4::bigint[]) u(id, sha256, bytes) where d.tenant_id = $1 and d.id = u.id"""
-_OFFSETS = f"""
+_OFFSETS_SQL = f"""
 update chunk c set start_offset = s.start, end_offset = s.start + length(c.content)
-  from (select id, sum(length(content) + {len(BETWEEN)}) over (partition by document_id order by ordinal)
-                   - length(content) - {len(BETWEEN)} as start from chunk where tenant_id = $1) s
+  from (select id, sum(length(content) + {len(SEPARATOR)}) over (partition by document_id order by ordinal)
+                   - length(content) - {len(SEPARATOR)} as start from chunk where tenant_id = $1) s
  where c.tenant_id = $1 and c.id = s.id"""
 
 
-def answers(client: httpx2.Client, kb: str, questions: Sequence[Question]) -> list[Found]:
+def collect_answers(client: httpx2.Client, kb: str, questions: Sequence[Question]) -> list[ScoredTexts]:
     """Scores and texts of each, those of equal scores in the order of their texts."""
     found = []
     for question in questions:
@@ -92,7 +96,7 @@ def answers(client: httpx2.Client, kb: str, questions: Sequence[Question]) -> li
     return found
 
 
-def is_same_but_for_the_cut(one: Found, other: Found) -> bool:
+def is_same_above_cutoff(one: ScoredTexts, other: ScoredTexts) -> bool:
     """Whether two answers differ only in which of the passages with the last place's score found room.
 
     Equal scores are ordered by the chunks' ids, and a chunk that is imported has another.
@@ -103,26 +107,26 @@ def is_same_but_for_the_cut(one: Found, other: Found) -> bool:
     return [each for each in one if each[0] < last[0]] == [each for each in other if each[0] < last[0]]
 
 
-def used() -> tuple[Cpu, float]:
+def measure_usage() -> tuple[CpuSeconds, float]:
     """Seconds of CPU of the API and of Postgres until now, and the API's peak memory in MB.
 
     The API is the largest of the processes that this one has started.
     """
-    tree = process_tree(os.getpid())
-    postgres = sum(each.cpu for each in tree if each.program == "postgres")
-    api = max((each for each in tree if each.parent == os.getpid()), key=lambda each: each.peak_mb)
-    return Cpu(api.cpu, postgres), api.peak_mb
+    tree = list_process_tree(os.getpid())
+    postgres = sum(each.cpu_seconds for each in tree if each.program == "postgres")
+    api = max((each for each in tree if each.parent_pid == os.getpid()), key=lambda each: each.peak_mb)
+    return CpuSeconds(api.cpu_seconds, postgres), api.peak_mb
 
 
-def command(client: httpx2.Client, *arguments: str) -> dict[str, Any]:
+def run_command(client: httpx2.Client, *arguments: str) -> dict[str, Any]:
     """What a command says; what it took is printed."""
     key = client.headers["authorization"].removeprefix("Bearer ")
     options = ["--url", str(client.base_url), "--key", key, "--json"]
-    before, idle = used()
+    before, idle = measure_usage()
     started = time.monotonic()
     ended = subprocess.run([sys.executable, "-m", "app.cli", *arguments, *options], cwd=ROOT, stdout=-1, check=True)
     took = time.monotonic() - started
-    after, peak = used()
+    after, peak = measure_usage()
     spent = after - before
     print(
         f"{arguments[0]}: {took:.0f} s; CPU of the API {spent.carrel:.1f} s, of Postgres {spent.postgres:.1f} s; "
@@ -138,33 +142,41 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench NAME=transfer", description=__doc__)
     parser.add_argument("--chunks", type=int, default=CHUNKS, metavar="N", help=f"(default: {CHUNKS})")
     chunks: int = parser.parse_args(arguments).chunks
-    made = MadeUp(1)
+    made = SyntheticCorpus(1)
 
-    async def whole(archive: Path) -> int:
+    async def run_benchmark(archive: Path) -> int:
         async with (
             ScaleDatabase.open(postgres, "here", settings) as here,
             ScaleDatabase.open(postgres, "there", settings) as there,
         ):
-            full, empty = await here.new_shelf("here"), await there.new_shelf("there")
-            async with Loader.open(here.superuser_url) as loader, loader.bulk():
-                await loader.fill(full.place, made.batches(chunks, seed=1), made.terms, shares, avgdl=MEAN)
+            full, empty = await here.create_tenant("here"), await there.create_tenant("there")
+            async with Loader.open(here.superuser_url) as loader, loader.without_secondary_indexes():
+                await loader.fill_index(
+                    full.index,
+                    made.generate_batches(chunks, seed=1),
+                    made.terms,
+                    build_share_metadata,
+                    avgdl=MEAN_WORDS,
+                )
                 objects = settings.server.data_dir / "objects"
-                await complete(loader.connections[0], full.place, made.batches(chunks, seed=1), objects)
+                await complete_documents(
+                    loader.connections[0], full.index, made.generate_batches(chunks, seed=1), objects
+                )
             print(f"{chunks} chunks loaded", file=sys.stderr, flush=True)
-            questions = made.questions(QUESTIONS)
+            questions = made.generate_questions(QUESTIONS)
             with running_api(here.urls, settings, full.key) as client:
-                before = await asyncio.to_thread(answers, client, "default", questions)
-                told = await asyncio.to_thread(command, client, "export", "default", "--to", str(archive))
+                before = await asyncio.to_thread(collect_answers, client, "default", questions)
+                told = await asyncio.to_thread(run_command, client, "export", "default", "--to", str(archive))
                 print(f"{told['documents']} documents, {told['bytes'] / 1e6:.0f} MB")
             with running_api(there.urls, settings, empty.key) as client:
-                told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
+                told = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
                 print(f"{told['documents']} documents, {told['chunks']} chunks")
-                told = await asyncio.to_thread(command, client, "import", str(archive), "--kb", "copy")
+                told = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
                 print(f"{told['existing']} documents were there already")
-                after = await asyncio.to_thread(answers, client, "copy", questions)
+                after = await asyncio.to_thread(collect_answers, client, "copy", questions)
         pairs = list(zip(before, after, strict=True))
         same = sum(one == other for one, other in pairs)
-        cut = sum(one != other and is_same_but_for_the_cut(one, other) for one, other in pairs)
+        cut = sum(one != other and is_same_above_cutoff(one, other) for one, other in pairs)
         print(f"identical results: {same} of {len(questions)} searches, {sum(map(len, before))} results")
         print(f"others, in which the last of equal scores is another, for ids decide there: {cut}")
         return int(same + cut < len(questions))
@@ -174,9 +186,9 @@ def main(arguments: Sequence[str]) -> int:
         embedding_endpoint() as endpoint,
         running_postgres(endpoint) as (postgres, settings),
     ):
-        return asyncio.run(whole(Path(folder) / "archive.tar"))
+        return asyncio.run(run_benchmark(Path(folder) / "archive.tar"))
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

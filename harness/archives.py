@@ -11,18 +11,18 @@ import numpy as np
 from app.transfer.tar import END_MARKER, build_member
 
 # That of a knowledge base that is made with nothing said, on the embedded model.
-IDENTITY = {
+DEFAULT_IDENTITY = {
     "model": "all-MiniLM-L6-v2", "dimensions": 384, "precision": "fp32", "query_prefix": "", "document_prefix": "",
     "analyzer": "english-v1", "k1": 1.2, "b": 0.75,
 }  # fmt: skip
 
 
 @dataclass
-class Doc:
+class ArchiveDocument:
     """A document of one paragraph for each chunk; ``parts`` and ``record`` may be made wrong."""
 
     texts: Sequence[str]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    record_fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         text = "\n\n".join(self.texts)
@@ -38,17 +38,17 @@ class Doc:
         vectors[:, 0] = 1
         self.parts: dict[str, bytes] = {
             "text.txt": text.encode(),
-            "nodes.jsonl": lines([root, *leaves]),
+            "nodes.jsonl": format_json_lines([root, *leaves]),
             "pages.jsonl": b"",
-            "chunks.jsonl": lines(chunks),
+            "chunks.jsonl": format_json_lines(chunks),
             "vectors.f16": vectors.tobytes(),
             "original": text.encode(),
         }
         self.record: dict[str, Any] = {
-            "source": "a.txt", "media_type": "text/plain", "created_at": "2026-01-02T03:04:05Z", **self.facts
+            "source": "a.txt", "media_type": "text/plain", "created_at": "2026-01-02T03:04:05Z", **self.record_fields
         }  # fmt: skip
 
-    def members(self, folder: str) -> dict[str, bytes]:
+    def list_members(self, folder: str) -> dict[str, bytes]:
         parts = [
             {"name": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
             for name, content in self.parts.items()
@@ -57,24 +57,24 @@ class Doc:
         return {f"{folder}/{name}": content for name, content in {"document.json": record, **self.parts}.items()}
 
 
-def lines(rows: Sequence[Any]) -> bytes:
+def format_json_lines(rows: Sequence[Any]) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-def manifest(**changes: Any) -> bytes:
+def build_manifest(**changes: Any) -> bytes:
     made = {
         "format": "carrel-knowledge-base", "version": 1, "carrel": "0", "name": "made", "settings": {},
-        "identity": IDENTITY, "average_length": 20.0, "exported_at": "2026-01-02T03:04:05Z", **changes,
+        "identity": DEFAULT_IDENTITY, "average_length": 20.0, "exported_at": "2026-01-02T03:04:05Z", **changes,
     }  # fmt: skip
     return json.dumps(made).encode()
 
 
-def archive(*documents: Doc, head: bytes | None = None) -> bytes:
-    members = {"manifest.json": manifest() if head is None else head}
+def build_archive(*documents: ArchiveDocument, head: bytes | None = None) -> bytes:
+    members = {"manifest.json": build_manifest() if head is None else head}
     for number, document in enumerate(documents, 1):
-        members |= document.members(f"documents/{number:07}")
-    return tar(members)
+        members |= document.list_members(f"documents/{number:07}")
+    return build_tar(members)
 
 
-def tar(members: Mapping[str, bytes]) -> bytes:
+def build_tar(members: Mapping[str, bytes]) -> bytes:
     return b"".join(build_member(name, content) for name, content in members.items()) + END_MARKER

@@ -3,14 +3,14 @@
 import asyncpg
 
 # What is said of each term of an index, and what is so.
-GREATEST_WEIGHTS = """
+MAX_WEIGHTS_SQL = """
 select b.index_id, b.key, a.max_weight, b.weight
   from (select index_id, key, max(max_weight) max_weight from term_document_frequency group by 1, 2) a
   join (select l.index_id, k.key, max(w.weight[1]::real) weight
           from chunk_lexical l, unnest(l.keys) with ordinality k(key, n),
                regexp_matches(l.terms::text, ':([0-9.e+-]+)', 'g') with ordinality w(weight, n)
          where k.n = w.n group by 1, 2) b on a.index_id = b.index_id and a.key = b.key"""
-CHECKS = {
+CONSISTENCY_CHECKS = {
     "document frequencies": """
         select coalesce(a.index_id, b.index_id), a.df, b.df
           from (select index_id, key, sum(df) df from term_document_frequency group by 1, 2 having sum(df) <> 0) a
@@ -32,7 +32,7 @@ CHECKS = {
         select * from expected w full join stored t on t.index_id = w.index_id and t.scope_key = w.scope_key
            and t.key is not distinct from w.key
          where t.n is distinct from w.n""",
-    "greatest weights": f"{GREATEST_WEIGHTS} where b.weight > a.max_weight",
+    "greatest weights": f"{MAX_WEIGHTS_SQL} where b.weight > a.max_weight",
     "totals": """
         select coalesce(a.index_id, b.index_id), a.chunks, b.chunks, a.tokens, b.tokens
           from (select index_id, sum(chunks) chunks, sum(tokens) tokens from index_totals group by 1
@@ -64,12 +64,12 @@ CHECKS = {
 }
 
 
-async def inconsistencies(owner_url: str) -> dict[str, list[asyncpg.Record]]:
+async def find_inconsistencies(owner_url: str) -> dict[str, list[asyncpg.Record]]:
     """The rows that do not fit, by check; empty when all is well. ``owner_url`` is the tables' owner's."""
     connection = await asyncpg.connect(owner_url)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            found = {name: await connection.fetch(sql) for name, sql in CHECKS.items()}
+            found = {name: await connection.fetch(sql) for name, sql in CONSISTENCY_CHECKS.items()}
     finally:
         await connection.close()
     return {name: rows for name, rows in found.items() if rows}

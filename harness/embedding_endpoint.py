@@ -16,7 +16,7 @@ import numpy as np
 DIMENSIONS = 384
 
 
-def direction(text: str) -> bytes:
+def compute_direction(text: str) -> bytes:
     """DIMENSIONS little-endian float32 of unit length."""
     vector = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSIONS, np.float32)
     return (vector / np.linalg.norm(vector)).astype("<f4").tobytes()
@@ -32,9 +32,9 @@ class RandomEmbeddingHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
         texts = [texts] if isinstance(texts, str) else texts
-        self.before_reply(texts)
+        self.delay_reply(texts)
         data = [
-            {"object": "embedding", "index": index, "embedding": base64.b64encode(direction(text)).decode()}
+            {"object": "embedding", "index": index, "embedding": base64.b64encode(compute_direction(text)).decode()}
             for index, text in enumerate(texts)
         ]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
@@ -45,7 +45,7 @@ class RandomEmbeddingHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def before_reply(self, texts: list[str]) -> None:
+    def delay_reply(self, texts: list[str]) -> None:
         """Answer at once."""
 
     def handle(self) -> None:

@@ -1,6 +1,6 @@
 """SQL that gives a tenant many knowledge bases at once."""
 
-MORE_KNOWLEDGE_BASES = """
+ADD_KNOWLEDGE_BASES_SQL = """
 with source as (
   select k.tenant_id, k.language, k.chunking, k.retrieval, i.identity, i.dim from knowledge_base k
     join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'

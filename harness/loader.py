@@ -28,7 +28,7 @@ from app.ids import derive_id, encode_id
 from app.index_maintenance.repository import StoredTerms
 from app.lexical.weights import DIMENSIONS, K1, B, compute_salt, compute_term_id, compute_term_key
 
-PER_DOCUMENT = 10
+CHUNKS_PER_DOCUMENT = 10
 # Those that ingestion writes and a search, a filter or a count reads.
 DOCUMENT_COLUMNS = [
     "tenant_id", "kb_id", "id", "live_version", "source", "title", "media_type", "bytes", "sha256", "scope_key",
@@ -41,16 +41,16 @@ CHUNK_COLUMNS = [
 DENSE_COLUMNS = ["tenant_id", "index_id", "chunk_id", "dim", "scope_key", "metadata", "embedding"]
 LEXICAL_COLUMNS = ["tenant_id", "index_id", "chunk_id", "dl", "scope_key", "metadata", "terms", "keys"]
 # What no constraint stands on: cheaper made once over all than row by row.
-_SECONDARY = """
+_SECONDARY_INDEXES_SQL = """
 select x.indexrelid::regclass::text, pg_get_indexdef(x.indexrelid) from pg_index x
  where x.indrelid in ('chunk'::regclass, 'chunk_lexical'::regclass) and not x.indisunique"""
 
-Description = Callable[[int], dict[str, Any]]
+MetadataFactory = Callable[[int], dict[str, Any]]
 """A document's metadata by its number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class IndexReference:
     """A knowledge base and its live search index."""
 
     tenant_id: UUID
@@ -66,7 +66,7 @@ class TermTable:
     numbers: dict[str, int]
 
     @classmethod
-    def of(cls, terms: Iterable[str]) -> Self:
+    def from_terms(cls, terms: Iterable[str]) -> Self:
         ids = {term: compute_term_id(term) for term in terms}
         known = sorted(set(ids.values()))
         places = {id_: number for number, id_ in enumerate(known)}
@@ -74,7 +74,7 @@ class TermTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LoadBatch:
     """Passages, ten a document: texts, unit vectors, and their terms' numbers, all one after the other."""
 
     texts: Sequence[str]
@@ -90,10 +90,10 @@ class LexicalRows:
     terms: list[StoredTerms]
     keys: list[list[int]]
     counts: npt.NDArray[np.int64]
-    tops: npt.NDArray[np.float32]
+    max_weights: npt.NDArray[np.float32]
 
 
-def lexical_rows(batch: Batch, table: TermTable, keys: npt.NDArray[np.int32], *, avgdl: float) -> LexicalRows:
+def build_lexical_rows(batch: LoadBatch, table: TermTable, keys: npt.NDArray[np.int32], *, avgdl: float) -> LexicalRows:
     """What ``app.lexical.weights.build_entries`` makes of it, for many passages at once."""
     size, passages = len(table.ids), len(batch.lengths)
     place = np.repeat(np.arange(passages), batch.lengths)
@@ -133,10 +133,10 @@ class Loader:
                 await each.close()
 
     @asynccontextmanager
-    async def bulk(self) -> AsyncIterator[None]:
+    async def without_secondary_indexes(self) -> AsyncIterator[None]:
         """Without the secondary indexes, which are made again at the end; then statistics, as autovacuum would."""
         owner = self.connections[0]
-        definitions = [tuple(row) for row in await owner.fetch(_SECONDARY)]
+        definitions = [tuple(row) for row in await owner.fetch(_SECONDARY_INDEXES_SQL)]
         for name, _ in definitions:
             await owner.execute(f"drop index {name}")
         yield
@@ -147,8 +147,14 @@ class Loader:
         )
         await owner.execute("checkpoint")
 
-    async def fill(
-        self, place: Place, batches: Iterable[Batch], table: TermTable, describe: Description, *, avgdl: float
+    async def fill_index(
+        self,
+        place: IndexReference,
+        batches: Iterable[LoadBatch],
+        table: TermTable,
+        describe: MetadataFactory,
+        *,
+        avgdl: float,
     ) -> int:
         """One knowledge base, which is empty; how many chunks it has now."""
         salted = compute_salt(place.index_id)
@@ -156,10 +162,10 @@ class Loader:
         counts, tokens, chunks = np.zeros(len(table.ids), np.int64), 0, 0
         tops = np.zeros(len(table.ids), np.float32)
         for batch in batches:
-            lexical = lexical_rows(batch, table, keys, avgdl=avgdl)
-            await self._add(place, batch, lexical, _documents(place, chunks, batch.texts, describe))
+            lexical = build_lexical_rows(batch, table, keys, avgdl=avgdl)
+            await self._add_batch(place, batch, lexical, _build_documents(place, chunks, batch.texts, describe))
             counts += lexical.counts
-            np.maximum(tops, lexical.tops, out=tops)
+            np.maximum(tops, lexical.max_weights, out=tops)
             tokens += int(batch.lengths.sum())
             chunks += len(batch.texts)
         owner, scope = self.connections[0], (place.tenant_id, place.index_id)
@@ -173,8 +179,10 @@ class Loader:
         await owner.execute("update search_index set avgdl = $3 where tenant_id = $1 and id = $2", *scope, avgdl)
         return chunks
 
-    async def _add(self, place: Place, batch: Batch, lexical: LexicalRows, documents: Sequence[DocumentRow]) -> None:
-        chunks = list(_chunks(documents))
+    async def _add_batch(
+        self, place: IndexReference, batch: LoadBatch, lexical: LexicalRows, documents: Sequence[DocumentRow]
+    ) -> None:
+        chunks = list(_iter_chunks(documents))
         scope, dim = DocumentScope().to_key(), batch.vectors.shape[1]
         tenant, kb, index = place.tenant_id, place.kb_id, place.index_id
         texts = (
@@ -190,7 +198,7 @@ class Loader:
             (tenant, index, id_, length, scope, stamp, terms, keys) for (_, _, id_, stamp), length, terms, keys in rows
         )
         first, second, third = self.connections
-        await first.copy_records_to_table("document", records=map(_row, documents), columns=DOCUMENT_COLUMNS)
+        await first.copy_records_to_table("document", records=map(_build_row, documents), columns=DOCUMENT_COLUMNS)
         await asyncio.gather(
             first.copy_records_to_table("chunk", records=texts, columns=CHUNK_COLUMNS),
             second.copy_records_to_table("chunk_embedding", records=dense, columns=DENSE_COLUMNS),
@@ -198,11 +206,13 @@ class Loader:
         )
 
 
-def _documents(place: Place, first: int, texts: Sequence[str], describe: Description) -> list[DocumentRow]:
+def _build_documents(
+    place: IndexReference, first: int, texts: Sequence[str], describe: MetadataFactory
+) -> list[DocumentRow]:
     """Of the passages from this one on."""
     made, now = [], datetime.now(UTC)
-    for start in range(0, len(texts), PER_DOCUMENT):
-        number, own = (first + start) // PER_DOCUMENT, texts[start : start + PER_DOCUMENT]
+    for start in range(0, len(texts), CHUNKS_PER_DOCUMENT):
+        number, own = (first + start) // CHUNKS_PER_DOCUMENT, texts[start : start + CHUNKS_PER_DOCUMENT]
         document = DocumentRow(
             tenant_id=place.tenant_id, kb_id=place.kb_id, id=derive_id("bench", place.kb_id, number), version=1,
             live_version=1, source=f"document-{number}.txt", title=f"Document {number}", media_type="text/plain",
@@ -216,13 +226,13 @@ def _documents(place: Place, first: int, texts: Sequence[str], describe: Descrip
     return made
 
 
-def _row(document: DocumentRow) -> tuple[Any, ...]:
+def _build_row(document: DocumentRow) -> tuple[Any, ...]:
     named = {"metadata": "attributes"}
     values = (getattr(document, named.get(column, column)) for column in DOCUMENT_COLUMNS)
     return tuple(json.dumps(value) if isinstance(value, dict) else value for value in values)
 
 
-def _chunks(documents: Iterable[DocumentRow]) -> Iterable[tuple[DocumentRow, int, UUID, str]]:
+def _iter_chunks(documents: Iterable[DocumentRow]) -> Iterable[tuple[DocumentRow, int, UUID, str]]:
     """Document, ordinal, id, and what filters see."""
     for document in documents:
         node = encode_id("nod", build_node_id(document.id, 1, ()))

@@ -19,12 +19,12 @@ import httpx2
 from harness.embedding_endpoint import DIMENSIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-TICK = os.sysconf("SC_CLK_TCK")
-START_SECONDS = 90
-INGESTION_SECONDS = 120
+CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+START_TIMEOUT_SECONDS = 90
+INGESTION_TIMEOUT_SECONDS = 120
 AnswerT = TypeVar("AnswerT")
 # One client that searches as fast as it can exceeds the default rate of a tenant.
-FAST_CLIENT = MappingProxyType({"CARREL_TENANT_SEARCHES_PER_SECOND": "100000"})
+FAST_CLIENT_SETTINGS = MappingProxyType({"CARREL_TENANT_SEARCHES_PER_SECOND": "100000"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +32,21 @@ class ProcessUsage:
     """One process: seconds of CPU, its own and of the children it has waited for; its peak memory in MB."""
 
     pid: int
-    parent: int
+    parent_pid: int
     program: str
-    cpu: float
+    cpu_seconds: float
     peak_mb: float
 
 
 @dataclass(frozen=True, slots=True)
-class Cpu:
+class CpuSeconds:
     """Seconds of CPU time of Carrel's processes and of Postgres'."""
 
     carrel: float
     postgres: float
 
-    def __sub__(self, other: "Cpu") -> "Cpu":
-        return Cpu(self.carrel - other.carrel, self.postgres - other.postgres)
+    def __sub__(self, other: "CpuSeconds") -> "CpuSeconds":
+        return CpuSeconds(self.carrel - other.carrel, self.postgres - other.postgres)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +59,24 @@ class RunningService:
     data_dir: Path
     embedding_url: str | None
 
-    def cpu(self) -> Cpu:
+    def measure_cpu(self) -> CpuSeconds:
         """What has been spent up to now."""
-        tree = process_tree(self.pid)
-        postgres = sum(process.cpu for process in tree if process.program == "postgres")
-        return Cpu(sum(process.cpu for process in tree) - postgres, postgres)
+        tree = list_process_tree(self.pid)
+        postgres = sum(process.cpu_seconds for process in tree if process.program == "postgres")
+        return CpuSeconds(sum(process.cpu_seconds for process in tree) - postgres, postgres)
 
-    def peaks(self) -> dict[str, float]:
+    def measure_peaks_mb(self) -> dict[str, float]:
         """Peak memory in MB: the API, the worker, and the largest parser process."""
-        tree = [process for process in process_tree(self.pid) if process.program != "postgres"]
-        workers = [process for process in tree if process.parent == self.pid]
+        tree = [process for process in list_process_tree(self.pid) if process.program != "postgres"]
+        workers = [process for process in tree if process.parent_pid == self.pid]
         below = {process.pid for process in workers}
         return {
             "API": next(process.peak_mb for process in tree if process.pid == self.pid),
             "worker": max((process.peak_mb for process in workers), default=0.0),
-            "parser": max((process.peak_mb for process in tree if process.parent in below), default=0.0),
+            "parser": max((process.peak_mb for process in tree if process.parent_pid in below), default=0.0),
         }
 
-    def client(self) -> httpx2.Client:
+    def create_client(self) -> httpx2.Client:
         """A client with the first tenant's key."""
         return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
@@ -94,10 +94,12 @@ def read_process(pid: int) -> ProcessUsage:
     fields = rest.split()
     status = (directory / "status").read_text().splitlines()
     peak = next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM:")), 0.0)
-    return ProcessUsage(pid, int(fields[1]), head.partition("(")[2], sum(map(int, fields[11:15])) / TICK, peak)
+    return ProcessUsage(
+        pid, int(fields[1]), head.partition("(")[2], sum(map(int, fields[11:15])) / CLOCK_TICKS_PER_SECOND, peak
+    )
 
 
-def process_tree(root: int) -> list[ProcessUsage]:
+def list_process_tree(root: int) -> list[ProcessUsage]:
     """A process and everything below it."""
     everything: list[ProcessUsage] = []
     for entry in Path("/proc").iterdir():
@@ -108,7 +110,7 @@ def process_tree(root: int) -> list[ProcessUsage]:
                 continue
     below = {root}
     while True:
-        more = {process.pid for process in everything if process.parent in below} - below
+        more = {process.pid for process in everything if process.parent_pid in below} - below
         if not more:
             return [process for process in everything if process.pid in below]
         below |= more
@@ -123,7 +125,7 @@ def wait_until_ingested(client: httpx2.Client, kb: str) -> None:
             len(client.get(url, params={"status": status, "limit": 200}).json()["items"])
             for status in ("queued", "parsing", "chunking", "embedding")
         )
-        end = time.monotonic() + INGESTION_SECONDS if left != before or left >= 200 else end
+        end = time.monotonic() + INGESTION_TIMEOUT_SECONDS if left != before or left >= 200 else end
         if time.monotonic() > end:
             raise RuntimeError(f"{left} documents of {kb} are not being ingested")
         time.sleep(0.2)
@@ -132,32 +134,32 @@ def wait_until_ingested(client: httpx2.Client, kb: str) -> None:
         raise RuntimeError(f"{kb}: {failed[0]['source']} failed: {failed[0]['error']}")
 
 
-def end_as_usual() -> None:
+def exit_on_sigterm() -> None:
     """Let a SIGTERM end this process as an exception does, so that what it started is ended too."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListeningProcess:
     """A server in a process of its own."""
 
     address: str
     pid: int
 
-    def cpu(self) -> float:
+    def measure_cpu_seconds(self) -> float:
         """Seconds that it has spent up to now."""
-        return read_process(self.pid).cpu
+        return read_process(self.pid).cpu_seconds
 
 
 @contextmanager
-def listening(module: str, *arguments: str) -> Iterator[Listening]:
+def listening_process(module: str, *arguments: str) -> Iterator[ListeningProcess]:
     """A module that prints its port and serves until its standard input ends."""
     command = [sys.executable, "-m", module, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            yield Listening(f"http://127.0.0.1:{int(process.stdout.readline())}", process.pid)
+            yield ListeningProcess(f"http://127.0.0.1:{int(process.stdout.readline())}", process.pid)
         finally:
             process.stdin.close()
             process.wait(20)
@@ -166,7 +168,7 @@ def listening(module: str, *arguments: str) -> Iterator[Listening]:
 @contextmanager
 def embedding_endpoint() -> Iterator[str]:
     """The base URL of a cheap embedding endpoint in a process of its own."""
-    with listening("harness.embedding_endpoint") as server:
+    with listening_process("harness.embedding_endpoint") as server:
         yield f"{server.address}/v1"
 
 
@@ -185,8 +187,8 @@ def running_service(
         Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
         data_dir = Path(folder) / "data"
         log = Path(folder) / "serve.log"
-        fast = FAST_CLIENT if root == ROOT else {}
-        environment = {**environment_without_settings(embedding_url), **fast, **settings}
+        fast = FAST_CLIENT_SETTINGS if root == ROOT else {}
+        environment = {**build_environment(embedding_url), **fast, **settings}
         python = sys.executable if root == ROOT else str(root / ".venv" / "bin" / "python")
         command = [python, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
         with log.open("wb") as output:
@@ -195,24 +197,24 @@ def running_service(
             url, key = _wait_until_ready(process, data_dir, log)
             yield RunningService(process.pid, url, key, data_dir, embedding_url)
         finally:
-            _stop(process)
+            _stop_process(process)
 
 
 def _wait_until_ready(process: "subprocess.Popen[bytes]", data_dir: Path, log: Path) -> tuple[str, str]:
-    def credentials() -> tuple[str, str] | None:
+    def read_credentials() -> tuple[str, str] | None:
         found = json.loads((data_dir / "credentials.json").read_text())
         is_ready = httpx2.get(f"{found['url']}/readyz", timeout=2).is_success
         return (found["url"], found["api_key"]) if is_ready else None
 
-    found = answer_of(process, credentials)
+    found = wait_for_answer(process, read_credentials)
     if found is None:
         raise RuntimeError(f"the service did not start:\n{log.read_text()[-3000:]}")
     return found
 
 
-def answer_of(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | None]) -> AnswerT | None:
+def wait_for_answer(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | None]) -> AnswerT | None:
     """What ``ask`` answers once the service is there; None where it has ended, or took too long."""
-    end = time.monotonic() + START_SECONDS
+    end = time.monotonic() + START_TIMEOUT_SECONDS
     while process.poll() is None and time.monotonic() < end:
         # Until it listens, and has written its files as a whole.
         with suppress(OSError, ValueError, httpx2.TransportError):
@@ -222,7 +224,7 @@ def answer_of(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | No
     return None
 
 
-def environment_without_settings(embedding_url: str | None = None) -> dict[str, str]:
+def build_environment(embedding_url: str | None = None) -> dict[str, str]:
     """This process's, without settings of Carrel's but those of the endpoint."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
     if embedding_url is not None:
@@ -234,7 +236,7 @@ def environment_without_settings(embedding_url: str | None = None) -> dict[str, 
     return environment
 
 
-def _stop(process: "subprocess.Popen[bytes]") -> None:
+def _stop_process(process: "subprocess.Popen[bytes]") -> None:
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(60)

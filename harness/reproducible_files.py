@@ -8,7 +8,7 @@ MEMBER_TIME = (2026, 1, 5, 9, 0, 0)
 _PROPERTY_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
-def zip_member(name: str, compression: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
+def create_zip_member(name: str, compression: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
     """Return the directory entry of one zip member, with a fixed time instead of the time of day."""
     member = zipfile.ZipInfo(name, MEMBER_TIME)
     member.compress_type = compression
@@ -25,5 +25,5 @@ def with_fixed_times(archive: bytes) -> bytes:
                 data = with_fixed_times(data)
             elif name == "docProps/core.xml":
                 data = _PROPERTY_TIME.sub(b"2026-01-05T09:00:00Z", data)
-            new.writestr(zip_member(name), data)
+            new.writestr(create_zip_member(name), data)
     return target.getvalue()

@@ -21,7 +21,7 @@ from app.ingestion.pipeline import IngestionPipeline
 from app.main import create_app
 from app.settings import Settings, load_settings
 from app.worker.loop import Worker
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 
 OPERATOR_KEY = "operator-key-of-the-tests-0123456789"
 NEVER_SECONDS = 86_400
@@ -36,11 +36,11 @@ class Tenant:
     key: str
     admin: httpx2.Client
 
-    def client(self, role: str = "reader", **narrowing: Any) -> httpx2.Client:
+    def create_client(self, role: str = "reader", **narrowing: Any) -> httpx2.Client:
         """A client with a new key of this role."""
         made = self.admin.post("/v1/api-keys", json={"name": f"a {role}", "role": role, **narrowing})
         made.raise_for_status()
-        return self.service.client(made.json()["key"])
+        return self.service.create_client(made.json()["key"])
 
     def upload(self, path: Path, *, kb: str = "default", **fields: str) -> dict[str, Any]:
         """Upload a file and wait until it is ready or failed."""
@@ -76,23 +76,23 @@ class Service:
     # Of all its clients: with one of its own for each, a test run would hold a thousand connections.
     transport: httpx2.HTTPTransport = field(default_factory=httpx2.HTTPTransport)
 
-    def client(self, key: str | None = None) -> httpx2.Client:
+    def create_client(self, key: str | None = None) -> httpx2.Client:
         """A client that sends this key."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return httpx2.Client(base_url=self.url, headers=headers, timeout=90, transport=self.transport)
 
     @property
     def operator(self) -> httpx2.Client:
-        return self.client(OPERATOR_KEY)
+        return self.create_client(OPERATOR_KEY)
 
-    def new_tenant(self, name: str = "tenant") -> Tenant:
+    def create_tenant(self, name: str = "tenant") -> Tenant:
         made = self.operator.post("/v1/tenants", json={"name": name})
         made.raise_for_status()
         key = made.json()["api_key"]["key"]
-        return Tenant(self, made.json()["id"], key, self.client(key))
+        return Tenant(self, made.json()["id"], key, self.create_client(key))
 
 
-def settings_for(data_dir: Path, **groups: dict[str, Any]) -> Settings:
+def build_settings(data_dir: Path, **groups: dict[str, Any]) -> Settings:
     """Settings as the environment would give them; groups as in ``load_settings``."""
     server = {"CARREL_DATA_DIR": data_dir, "CARREL_OPERATOR_KEY": OPERATOR_KEY, **groups.pop("server", {})}
     # Tests that compare scores would not like to be re-weighed in between; those of maintenance call it themselves.
@@ -105,18 +105,18 @@ def settings_for(data_dir: Path, **groups: dict[str, Any]) -> Settings:
 
 
 @dataclass
-class _Runner:
+class _ServiceThread:
     """The service's thread: ``made`` is the running service once ``started`` is set, unless there are failures."""
 
     settings: Settings
     urls: DatabaseUrls
-    listening: socket.socket
-    worker: bool
-    owner: bool = False
+    listener: socket.socket
+    has_worker: bool
+    has_owner: bool = False
     started: threading.Event = field(default_factory=threading.Event)
-    made: Service | None = None
+    service: Service | None = None
     failures: list[BaseException] = field(default_factory=list)
-    end: Callable[[], None] = lambda: None
+    stop: Callable[[], None] = lambda: None
 
     def run(self) -> None:
         try:
@@ -134,33 +134,33 @@ class _Runner:
         ):
 
             @asynccontextmanager
-            async def opened() -> Any:
+            async def opened_resources() -> Any:
                 yield resources
 
-            app = create_app(opened, cors_origins=settings.server.cors_origins)
+            app = create_app(opened_resources, cors_origins=settings.server.cors_origins)
             server = HttpServer(app, settings.server)
             server.capture_signals = no_signals  # type: ignore[method-assign]  # signals belong to the main thread
             pipeline = IngestionPipeline(
                 resources.objects, parsers, resources.embedders, resources.queue, resources.vision
             )
-            working = Worker(resources, pipeline, OwnerDatabase(urls.owner) if self.owner else None)
-            tasks = [asyncio.create_task(server.serve([self.listening]))]
-            if self.worker:
+            working = Worker(resources, pipeline, OwnerDatabase(urls.owner) if self.has_owner else None)
+            tasks = [asyncio.create_task(server.serve([self.listener]))]
+            if self.has_worker:
                 tasks.append(asyncio.create_task(working.run(shutdown_timeout_seconds=5)))
             loop = asyncio.get_running_loop()
 
-            def end() -> None:
+            def stop_all() -> None:
                 server.should_exit = True
                 working.stop()
 
-            def end_from_elsewhere() -> None:
-                loop.call_soon_threadsafe(end)
+            def stop_from_other_thread() -> None:
+                loop.call_soon_threadsafe(stop_all)
 
-            self.end = end_from_elsewhere
+            self.stop = stop_from_other_thread
             while not server.started:
                 await asyncio.sleep(0.01)
-            url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
-            self.made = Service(url, settings, urls, resources, app)
+            url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+            self.service = Service(url, settings, urls, resources, app)
             self.started.set()
             await asyncio.gather(*tasks)
 
@@ -172,18 +172,18 @@ def run_service(
     """Start everything in a thread of its own and stop it at the end; the worker may know the tables' owner."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else no TCP_NODELAY
     listening.bind(("127.0.0.1", 0))
-    runner = _Runner(settings, urls, listening, worker, owner)
+    runner = _ServiceThread(settings, urls, listening, worker, owner)
     thread = threading.Thread(target=runner.run, name="service")
     thread.start()
     runner.started.wait(60)
-    if runner.failures or runner.made is None:
+    if runner.failures or runner.service is None:
         thread.join(5)
         raise runner.failures[0] if runner.failures else TimeoutError("the service did not start")
     try:
-        yield runner.made
+        yield runner.service
     finally:
-        runner.made.transport.close()
-        runner.end()
+        runner.service.transport.close()
+        runner.stop()
         thread.join(30)
         listening.close()
     if runner.failures:
@@ -196,9 +196,9 @@ def no_signals() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The embedded default: MiniLM, files on disk; tests keep apart by making tenants of their own."""
-    settings = settings_for(tmp_path_factory.mktemp("data"), sql_views={"CARREL_SQL_VIEWS": True})
+    settings = build_settings(tmp_path_factory.mktemp("data"), sql_views={"CARREL_SQL_VIEWS": True})
     with run_service(settings, make_database()) as running:
         yield running
 
@@ -206,4 +206,4 @@ def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def tenant(service: Service) -> Tenant:
     """A new tenant with an empty knowledge base ``default``."""
-    return service.new_tenant()
+    return service.create_tenant()

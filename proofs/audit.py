@@ -13,62 +13,62 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-LOCK = "requirements.lock"
-LOCKED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
-SECONDS = 600
+LOCK_FILE = "requirements.lock"
+LOCKED_VERSION = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
+TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Advisories:
     """What is known about versions that are locked, and about how many of these nothing could be asked."""
 
-    known: Sequence[str]
-    unread: int
+    messages: Sequence[str]
+    unread_count: int
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--strict", action="store_true")
     given = parser.parse_args()
-    locked = read_lock(Path(LOCK).read_text())
-    broken = told("pip", "check")
+    locked = read_lock(Path(LOCK_FILE).read_text())
+    broken = run_module("pip", "check")
     print(f"requirements: {broken.stdout.strip()}")
-    newer = told("pip", "list", "--outdated", "--format", "json")
+    newer = run_module("pip", "list", "--outdated", "--format", "json")
     if newer.returncode:
         print("newer releases: the package index cannot be asked")
     else:
-        releases = newer_releases(newer.stdout, locked)
+        releases = list_newer_releases(newer.stdout, locked)
         print(f"newer releases: of {len(releases)} of {len(locked)} locked packages", *releases, sep="\n  ")
-    report = told(
-        "pip_audit", "--disable-pip", "--require-hashes", "--progress-spinner", "off", "-f", "json", "-r", LOCK
+    report = run_module(
+        "pip_audit", "--disable-pip", "--require-hashes", "--progress-spinner", "off", "-f", "json", "-r", LOCK_FILE
     )
     advisories = read_report(report.stdout, locked)
-    print("\n".join([*(f"advisory: {one}" for one in advisories.known), verdict(advisories, len(locked))]))
-    return exit_code(broken.returncode, advisories, strict=given.strict)
+    print("\n".join([*(f"advisory: {one}" for one in advisories.messages), format_verdict(advisories, len(locked))]))
+    return compute_exit_code(broken.returncode, advisories, strict=given.strict)
 
 
-def told(*command: str) -> subprocess.CompletedProcess[str]:
+def run_module(*command: str) -> subprocess.CompletedProcess[str]:
     """What a module of this environment says when it is run."""
     return subprocess.run(
-        [sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=SECONDS
+        [sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
     )
 
 
 def read_lock(lock: str) -> dict[str, str]:
     """The locked versions by name."""
-    return {_normal(name): version for name, version in LOCKED.findall(lock)}
+    return {_normalize_name(name): version for name, version in LOCKED_VERSION.findall(lock)}
 
 
-def newer_releases(listed: str, locked: Mapping[str, str]) -> list[str]:
+def list_newer_releases(listed: str, locked: Mapping[str, str]) -> list[str]:
     """Of pip's list of what is outdated, what is locked."""
-    found = {_normal(one["name"]): one["latest_version"] for one in json.loads(listed)}
+    found = {_normalize_name(one["name"]): one["latest_version"] for one in json.loads(listed)}
     return [f"{name} {locked[name]} -> {found[name]}" for name in sorted(found.keys() & locked.keys())]
 
 
 def read_report(report: str, locked: Mapping[str, str]) -> Advisories:
     """Of pip-audit's report, which is empty where it could reach nothing at all."""
     dependencies = json.loads(report)["dependencies"] if report.strip() else []
-    read = {_normal(one["name"]) for one in dependencies if "skip_reason" not in one}
+    read = {_normalize_name(one["name"]) for one in dependencies if "skip_reason" not in one}
     known = [
         f"{one['name']} {one['version']}: {of['id']}, mended in {', '.join(of['fix_versions']) or 'no release'}"
         for one in dependencies
@@ -77,19 +77,19 @@ def read_report(report: str, locked: Mapping[str, str]) -> Advisories:
     return Advisories(known, len(locked.keys() - read))
 
 
-def verdict(advisories: Advisories, locked: int) -> str:
+def format_verdict(advisories: Advisories, locked: int) -> str:
     """The last line."""
-    if advisories.unread:
-        return f"NOT AUDITED: advisories about {advisories.unread} of {locked} locked packages cannot be reached"
-    return f"audited: {len(advisories.known)} advisories about {locked} locked packages"
+    if advisories.unread_count:
+        return f"NOT AUDITED: advisories about {advisories.unread_count} of {locked} locked packages cannot be reached"
+    return f"audited: {len(advisories.messages)} advisories about {locked} locked packages"
 
 
-def exit_code(broken: int, advisories: Advisories, *, strict: bool) -> int:
+def compute_exit_code(broken: int, advisories: Advisories, *, strict: bool) -> int:
     """As the module's text has it."""
-    return int(bool(broken or advisories.known or (strict and advisories.unread)))
+    return int(bool(broken or advisories.messages or (strict and advisories.unread_count)))
 
 
-def _normal(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

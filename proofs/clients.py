@@ -9,7 +9,7 @@ import subprocess
 import sys
 import venv
 
-from harness.processes import ROOT, end_as_usual
+from harness.processes import ROOT, exit_on_sigterm
 
 FOLDER = ROOT / ".clients"
 PACKAGES = {
@@ -43,5 +43,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

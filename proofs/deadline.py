@@ -16,13 +16,13 @@ from typing import Any
 
 import httpx2
 
-from harness.processes import end_as_usual
-from proofs.deadline_services import BUDGETS, DeadlineServices, talk
+from harness.processes import exit_on_sigterm
+from proofs.deadline_services import BUDGETS_SECONDS, DeadlineServices, build_conversation
 
-SIDE_BY_SIDE, WAVES, REACH = 40, 2, 0.9
+CONCURRENCY, WAVES, MAX_BUDGET_SHARE = 40, 2, 0.9
 # Between the beginnings of two searches: what is broken is to be measured, and not what a crowd waits for two cores.
-APART_SECONDS = 0.1
-Breaking = Callable[[DeadlineServices, ExitStack], None]
+SPACING_SECONDS = 0.1
+FaultInjector = Callable[[DeadlineServices, ExitStack], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,108 +32,110 @@ class OutageCase:
     """
 
     name: str
-    breaks: Breaking
+    inject_fault: FaultInjector
     agent: str = "local"
-    rerank: bool = False
-    answers: bool = True
+    uses_rerank: bool = False
+    can_answer: bool = True
 
 
-def _nothing(_world: DeadlineServices, _stack: ExitStack) -> None:
+def _inject_nothing(_world: DeadlineServices, _stack: ExitStack) -> None:
     pass
 
 
-def _late(seconds: float) -> Breaking:
-    return lambda services, _: setattr(services.chat, "late_seconds", seconds)
+def _delay_chat(seconds: float) -> FaultInjector:
+    return lambda services, _: setattr(services.chat, "delay_seconds", seconds)
 
 
-def _never(services: DeadlineServices, _stack: ExitStack) -> None:
+def _stall_chat(services: DeadlineServices, _stack: ExitStack) -> None:
     services.chat.fail("slow", times=10_000)
 
 
-def _embedder(how: Any) -> Breaking:
+def _fail_embedder(how: Any) -> FaultInjector:
     return lambda services, _: services.embedding.fail(how, times=None, seconds=30)
 
 
-def _reranker(how: Any) -> Breaking:
+def _fail_reranker(how: Any) -> FaultInjector:
     return lambda services, _: services.reranker.fail(how, times=10_000)
 
 
-def _site(how: Any) -> Breaking:
+def _fail_site(how: Any) -> FaultInjector:
     return lambda services, _: services.site.fail(how, times=10_000)
 
 
-def _delayed(seconds: float) -> Breaking:
+def _delay_database(seconds: float) -> FaultInjector:
     return lambda services, _: setattr(services.link, "delay_seconds", seconds)
 
 
-def _stalled(services: DeadlineServices, _stack: ExitStack) -> None:
+def _stall_database(services: DeadlineServices, _stack: ExitStack) -> None:
     services.link.stall()
 
 
-def _locked(table: str) -> Breaking:
+def _lock_table(table: str) -> FaultInjector:
     def lock(services: DeadlineServices, stack: ExitStack) -> None:
-        stack.enter_context(services.locked(table))
+        stack.enter_context(services.locked_table(table))
 
     return lock
 
 
-def _all(*all_of_them: Breaking) -> Breaking:
-    def break_all(services: DeadlineServices, stack: ExitStack) -> None:
+def _combine_faults(*all_of_them: FaultInjector) -> FaultInjector:
+    def inject_all(services: DeadlineServices, stack: ExitStack) -> None:
         for one in all_of_them:
             one(services, stack)
 
-    return break_all
+    return inject_all
 
 
 CASES = [
-    OutageCase("nothing is broken", _nothing),
-    OutageCase("chat model in 0.1 s", _late(0.1)),
-    OutageCase("chat model in 1 s", _late(1.0)),
-    OutageCase("chat model in 4 s", _late(4.0)),
-    OutageCase("chat model in 30 s", _late(30.0)),
-    OutageCase("chat model never", _never),
-    OutageCase("embedder down", _embedder("disconnect")),
-    OutageCase("embedder in 30 s", _embedder("slow")),
-    OutageCase("reranker garbage", _reranker("not_json"), rerank=True),
-    OutageCase("reranker never", _reranker("never"), rerank=True),
-    OutageCase("chat model and reranker never", _all(_never, _reranker("never")), rerank=True),
-    OutageCase("database 50 ms an answer", _delayed(0.05)),
-    OutageCase("dense lane locked", _locked("chunk_embedding")),
-    OutageCase("lexical lane locked", _locked("chunk_lexical")),
-    OutageCase("database stalls", _stalled, answers=False),
-    OutageCase("HTTP source never", _site("never"), agent="both"),
+    OutageCase("nothing is broken", _inject_nothing),
+    OutageCase("chat model in 0.1 s", _delay_chat(0.1)),
+    OutageCase("chat model in 1 s", _delay_chat(1.0)),
+    OutageCase("chat model in 4 s", _delay_chat(4.0)),
+    OutageCase("chat model in 30 s", _delay_chat(30.0)),
+    OutageCase("chat model never", _stall_chat),
+    OutageCase("embedder down", _fail_embedder("disconnect")),
+    OutageCase("embedder in 30 s", _fail_embedder("slow")),
+    OutageCase("reranker garbage", _fail_reranker("not_json"), uses_rerank=True),
+    OutageCase("reranker never", _fail_reranker("never"), uses_rerank=True),
+    OutageCase(
+        "chat model and reranker never", _combine_faults(_stall_chat, _fail_reranker("never")), uses_rerank=True
+    ),
+    OutageCase("database 50 ms an answer", _delay_database(0.05)),
+    OutageCase("dense lane locked", _lock_table("chunk_embedding")),
+    OutageCase("lexical lane locked", _lock_table("chunk_lexical")),
+    OutageCase("database stalls", _stall_database, can_answer=False),
+    OutageCase("HTTP source never", _fail_site("never"), agent="both"),
     OutageCase(
         "HTTP source never, database stalls",
-        _all(_site("never"), _stalled),
+        _combine_faults(_fail_site("never"), _stall_database),
         agent="both",
-        answers=False,
+        can_answer=False,
     ),
     OutageCase(
         "model, embedder, source never; database slow",
-        _all(_never, _embedder("slow"), _site("never"), _delayed(0.02)),
+        _combine_faults(_stall_chat, _fail_embedder("slow"), _fail_site("never"), _delay_database(0.02)),
         agent="both",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class TimedSearch:
     """How one search went."""
 
     seconds: float
     status: int
-    empty: bool
+    is_empty: bool
     degraded: str
     problem: str
 
 
-def ask(client: httpx2.Client, case: OutageCase, budget: float) -> Search:
+def send_search(client: httpx2.Client, case: OutageCase, budget: float) -> TimedSearch:
     """As an agent platform does it."""
-    if case.rerank:
+    if case.uses_rerank:
         path = "/v1/knowledge-bases/default/search"
-        body: dict[str, Any] = {"messages": talk(), "rerank": True, "timeout_seconds": budget}
+        body: dict[str, Any] = {"messages": build_conversation(), "rerank": True, "timeout_seconds": budget}
     else:
-        path, body = "/v1/agent-search", {"agent_id": f"{case.agent}-{budget:g}", "messages": talk()}
+        path, body = "/v1/agent-search", {"agent_id": f"{case.agent}-{budget:g}", "messages": build_conversation()}
     begun = time.perf_counter()
     reply = client.post(path, json=body)
     seconds = time.perf_counter() - begun
@@ -142,13 +144,13 @@ def ask(client: httpx2.Client, case: OutageCase, budget: float) -> Search:
     found = found.get("results", []) if isinstance(found, dict) else found
     steps = [part for part in reply.headers.get("Server-Timing", "").split(", ") if part.startswith("degraded")]
     degraded = ", ".join(part.partition('"')[2].rstrip('"') for part in steps)
-    return Search(seconds, reply.status_code, not found, degraded, problem)
+    return TimedSearch(seconds, reply.status_code, not found, degraded, problem)
 
 
-def after(place: int, client: httpx2.Client, case: OutageCase, budget: float) -> Search:
+def send_search_in_turn(place: int, client: httpx2.Client, case: OutageCase, budget: float) -> TimedSearch:
     """A search at its turn."""
-    time.sleep(place * APART_SECONDS)
-    return ask(client, case, budget)
+    time.sleep(place * SPACING_SECONDS)
+    return send_search(client, case, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,54 +159,55 @@ class OutageOutcome:
 
     case: OutageCase
     budget: float
-    waves: Sequence[Sequence[Search]]
+    waves: Sequence[Sequence[TimedSearch]]
 
     @property
     def p99(self) -> float:
         """Of all waves."""
-        return quantile([one.seconds for wave in self.waves for one in wave], 0.99)
+        return compute_quantile([one.seconds for wave in self.waves for one in wave], 0.99)
 
     @property
-    def missed(self) -> str:
+    def failure(self) -> str:
         """What was promised and not kept; empty where everything was."""
         every = [one for wave in self.waves for one in wave]
-        bad = sum(one.status != 200 or one.empty for one in every) if self.case.answers else 0
+        bad = sum(one.status != 200 or one.is_empty for one in every) if self.case.can_answer else 0
         wrong = sum(one.status not in (200, 503) for one in every)
         kinds = "/".join(sorted({one.problem for one in every if one.problem}))
-        late = f"p99 above {REACH * self.budget:g} s" if self.p99 > REACH * self.budget else ""
+        late = f"p99 above {MAX_BUDGET_SHARE * self.budget:g} s" if self.p99 > MAX_BUDGET_SHARE * self.budget else ""
         return ", ".join(
             filter(None, [late, f"{bad} without an answer {kinds}" * bool(bad), f"{wrong} failed" * bool(wrong)])
         )
 
-    def row(self) -> str:
+    def format_row(self) -> str:
         """Of the table."""
-        waves = " | ".join(f"{quantile([one.seconds for one in wave], 0.5):.2f}" for wave in self.waves)
+        waves = " | ".join(f"{compute_quantile([one.seconds for one in wave], 0.5):.2f}" for wave in self.waves)
         every = [one for wave in self.waves for one in wave]
         told = dict.fromkeys(one.degraded for one in every if one.degraded)
-        answered = sum(one.status == 200 and not one.empty for one in every)
+        answered = sum(one.status == 200 and not one.is_empty for one in every)
         counts = f"{answered}/{len(every)}"
         return f"| {self.case.name} | {self.budget:g} | {waves} | {self.p99:.2f} | {counts} | {'; '.join(told)} |"
 
 
-def quantile(values: Sequence[float], share: float) -> float:
+def compute_quantile(values: Sequence[float], share: float) -> float:
     """The nearest that is there, from above."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def measure(services: DeadlineServices, case: OutageCase, budget: float, *, number: int) -> OutageOutcome:
     """So many side by side, and once more when the breakers know."""
-    with ExitStack() as stack, ThreadPoolExecutor(number) as threads, services.client() as client:
-        list(threads.map(lambda _: ask(client, CASES[0], budget), range(number)))  # a full pool, keys, plans
-        case.breaks(services, stack)
+    with ExitStack() as stack, ThreadPoolExecutor(number) as threads, services.create_client() as client:
+        list(threads.map(lambda _: send_search(client, CASES[0], budget), range(number)))  # a full pool, keys, plans
+        case.inject_fault(services, stack)
         waves = [
-            list(threads.map(lambda place: after(place, client, case, budget), range(number))) for _ in range(WAVES)
+            list(threads.map(lambda place: send_search_in_turn(place, client, case, budget), range(number)))
+            for _ in range(WAVES)
         ]
     return OutageOutcome(case, budget, waves)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--number", type=int, default=SIDE_BY_SIDE, help="searches side by side")
+    parser.add_argument("--number", type=int, default=CONCURRENCY, help="searches side by side")
     parser.add_argument("--only", default="", help="cases whose names hold this")
     given = parser.parse_args()
     missed = []
@@ -213,18 +216,21 @@ def main() -> int:
         print(f"{given.number} searches side by side, twice; seconds")
         print("| what is broken | budget | p50, first wave | p50, second wave | p99 | answers | degraded |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
-        wanted = [(case, budget) for case in CASES for budget in BUDGETS if given.only in case.name]
+        wanted = [(case, budget) for case in CASES for budget in BUDGETS_SECONDS if given.only in case.name]
         for case, budget in wanted:
-            services.heal()
+            services.restore()
             outcome = measure(services, case, budget, number=given.number)
-            print(outcome.row(), flush=True)
-            missed += [f"{case.name}, {budget:g} s: {outcome.missed}"] if outcome.missed else []
+            print(outcome.format_row(), flush=True)
+            missed += [f"{case.name}, {budget:g} s: {outcome.failure}"] if outcome.failure else []
     for one in missed:
         print(f"MISSED: {one}")
-    print(f"p99 within {REACH:g} of the budget, and an answer wherever a lane works: {'missed' if missed else 'kept'}")
+    print(
+        f"p99 within {MAX_BUDGET_SHARE:g} of the budget, and an answer wherever a lane works: "
+        f"{'missed' if missed else 'kept'}"
+    )
     return int(bool(missed))
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -20,26 +20,26 @@ import httpx2
 from app.db.migrate import migrate_database
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.embedded_postgres.server import find_free_ports
-from harness.processes import ROOT, answer_of, environment_without_settings, wait_until_ingested
-from harness.protocol_servers.chat import ChatServer, Talk
+from harness.processes import ROOT, build_environment, wait_for_answer, wait_until_ingested
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer
-from harness.protocol_servers.site_search import SiteSearchServer, bound_to
+from harness.protocol_servers.site_search import SiteSearchServer, build_source_settings
 from harness.protocol_servers.slow_link import SlowLink
 
 OPERATOR_KEY = "deadline-test-operator-key-0123456789"
-BUDGETS = (5.0, 2.0)
-RECOVERY_SECONDS = 150.0
+BUDGETS_SECONDS = (5.0, 2.0)
+RECOVERY_TIMEOUT_SECONDS = 150.0
 TEXTS = [
     "The harbour museum is open from ten to six, on Mondays it is closed.",
     "A ticket of the harbour museum costs twelve euros, for children it is free.",
     "The ferry to the lighthouse leaves from the old harbour at noon.",
     "Parental leave lasts fourteen weeks and is paid in full.",
 ]
-NUMBERS = itertools.count()
+VISITOR_NUMBERS = itertools.count()
 
 
-def understands(talk: Talk) -> str:
+def reply_as_rewriter(talk: ReceivedTextRequest) -> str:
     """What a conversation asks, as the context manager wants it."""
     material = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
     return json.dumps({"query": f"opening hours of the museum, {material['question']}", "analysis": "Hours."})
@@ -67,7 +67,7 @@ class DeadlineServices:
             urls = stack.enter_context(EmbeddedPostgres(folder / "postgres", fsync=False)).ensure_database()
             asyncio.run(migrate_database(urls.owner, urls.app))
             link = stack.enter_context(SlowLink(urls.app))
-            chat = stack.enter_context(ChatServer(reply=understands))
+            chat = stack.enter_context(ChatServer(reply=reply_as_rewriter))
             embedding = stack.enter_context(EmbeddingServer())
             reranker = stack.enter_context(RerankServer())
             site = stack.enter_context(SiteSearchServer())
@@ -77,18 +77,18 @@ class DeadlineServices:
                 "CARREL_CHAT_BASE_URL": chat.base_url,
                 "CARREL_CHAT_MODEL": "talker",
                 "CARREL_RERANK_URL": reranker.url,
-                **bound_to(site),
+                **build_source_settings(site),
                 "CARREL_LOG_LEVEL": "error",
                 "CARREL_OPERATOR_KEY": OPERATOR_KEY,
                 **embedding.settings,
             }
-            url = stack.enter_context(serving(folder / "data", settings))
+            url = stack.enter_context(served_api(folder / "data", settings))
             headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
             made = httpx2.post(f"{url}/v1/tenants", json={"name": "patient"}, headers=headers, timeout=30)
             key = made.raise_for_status().json()["api_key"]["key"]
             yield cls(url, key, urls, link, chat, embedding, reranker, site)
 
-    def client(self) -> httpx2.Client:
+    def create_client(self) -> httpx2.Client:
         """A client with the tenant's key."""
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
         headers = {"Authorization": f"Bearer {self.key}"}
@@ -102,30 +102,30 @@ class DeadlineServices:
             "response": {"items": "results", "text": "snippet", "title": "title", "url": "link", "score": "rank"},
             "timeout_seconds": 30,
         }
-        with self.client() as client:
+        with self.create_client() as client:
             for text in TEXTS:
                 client.post("/v1/knowledge-bases/default/documents", json={"text": text}).raise_for_status()
             client.post("/v1/knowledge-bases", json={"name": "site", "kind": "http", "source": source})
-            for budget in BUDGETS:
+            for budget in BUDGETS_SECONDS:
                 for name, names in {"local": ["default"], "both": ["default", "site"]}.items():
                     body = {"knowledge_bases": names, "timeout_seconds": budget}
                     client.put(f"/v1/agents/{name}-{budget:g}", json=body).raise_for_status()
             wait_until_ingested(client, "default")
 
-    def heal(self) -> None:
+    def restore(self) -> None:
         """Mend what a case has broken, and wait until the service has found out."""
         self.link.delay_seconds = 0.0
         self.link.release()
         self.chat.reset()
-        self.chat.late_seconds = 0.0
+        self.chat.delay_seconds = 0.0
         self.embedding.reset()
         self.reranker.reset()
         self.site.reset()
-        end = time.monotonic() + RECOVERY_SECONDS
-        with self.client() as client:
+        end = time.monotonic() + RECOVERY_TIMEOUT_SECONDS
+        with self.create_client() as client:
             while time.monotonic() < end:
                 body = {
-                    "messages": talk(),
+                    "messages": build_conversation(),
                     "rerank": True,
                     "timeout_seconds": 5,
                     "knowledge_bases": ["default", "site"],
@@ -137,7 +137,7 @@ class DeadlineServices:
         raise RuntimeError("the service has not recovered")
 
     @contextmanager
-    def locked(self, table: str) -> Iterator[None]:
+    def locked_table(self, table: str) -> Iterator[None]:
         """Nobody else gets at this table until the block ends."""
         with asyncio.Runner() as runner:
             connection = runner.run(asyncpg.connect(self.urls.owner))
@@ -148,25 +148,25 @@ class DeadlineServices:
                 runner.run(connection.close())
 
 
-def talk() -> list[dict[str, str]]:
+def build_conversation() -> list[dict[str, str]]:
     """A conversation whose question nobody has asked yet."""
     return [
         {"role": "customer", "content": "I would like to see the harbour museum."},
         {"role": "agent", "content": "Gladly."},
-        {"role": "customer", "content": f"When is it open, for visitor {next(NUMBERS)}?"},
+        {"role": "customer", "content": f"When is it open, for visitor {next(VISITOR_NUMBERS)}?"},
     ]
 
 
 @contextmanager
-def serving(data_dir: Path, settings: dict[str, str]) -> Iterator[str]:
+def served_api(data_dir: Path, settings: dict[str, str]) -> Iterator[str]:
     """``carrel serve`` with these settings; its URL."""
     (port,) = islice(find_free_ports(), 1)
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port), "--data-dir", str(data_dir)]
-    environment = environment_without_settings() | settings
+    environment = build_environment() | settings
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, cwd=ROOT) as process:
         try:
-            if not answer_of(process, lambda: httpx2.get(f"{url}/readyz", timeout=2).is_success or None):
+            if not wait_for_answer(process, lambda: httpx2.get(f"{url}/readyz", timeout=2).is_success or None):
                 raise RuntimeError("the service did not start")
             yield url
         finally:

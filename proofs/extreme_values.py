@@ -58,15 +58,15 @@ TEXTS = (
     "%00",
     "'\"\\;--",
 )
-OTHERS: tuple[Any, ...] = (None, True, [], {}, [None], {"": None}, {"\0": 1}, {"\ud800": "\ud800"})
-VALUES: tuple[Any, ...] = (*TIMES, *NUMBERS, *TEXTS, *OTHERS)
+OTHER_VALUES: tuple[Any, ...] = (None, True, [], {}, [None], {"": None}, {"\0": 1}, {"\ud800": "\ud800"})
+VALUES: tuple[Any, ...] = (*TIMES, *NUMBERS, *TEXTS, *OTHER_VALUES)
 # Where any JSON may stand: inside of metadata, filters and options.
-_INSIDE = ("metadata", "filter", "filters", "attributes", "options", "body", "params", "headers")
-_MOST_DEPTH = 4
-MAX_PART = 60_000
-FILE = b"A text that is asked for."
+_JSON_FIELDS = ("metadata", "filter", "filters", "attributes", "options", "body", "params", "headers")
+_MAX_DEPTH = 4
+MAX_PART_CHARACTERS = 60_000
+FILE_CONTENT = b"A text that is asked for."
 # What a field must be for its operation to begin at all; ids are those of the caller.
-_KNOWN = {"purpose": "assistants", "file_id": "{file}", "knowledge_id": "{kb}", "agent_id": "{agent_id}"}
+_FIELD_VALUES = {"purpose": "assistants", "file_id": "{file}", "knowledge_id": "{kb}", "agent_id": "{agent_id}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,14 @@ class ExtremeRequest:
         """Send it; NaN, lone surrogates and numbers of any size as JSON can write them."""
         if self.form is not None:
             fields = {name: text.encode("utf-8", "replace") for name, text in self.form.items()}
-            return client.request(self.method, self.path, data=fields, files={"file": ("a.txt", FILE)})
+            return client.request(self.method, self.path, data=fields, files={"file": ("a.txt", FILE_CONTENT)})
         headers = {"Content-Type": "application/json"} if self.body is not None else {}
         content = None if self.body is None else json.dumps(self.body).encode()
         # The client itself refuses parts of an address that are longer than 65,536 characters.
-        path, query = self.path[:MAX_PART], {name: value[:MAX_PART] for name, value in self.query.items()}
+        path, query = (
+            self.path[:MAX_PART_CHARACTERS],
+            {name: value[:MAX_PART_CHARACTERS] for name, value in self.query.items()},
+        )
         return client.request(self.method, path, params=query, content=content, headers=headers)
 
 
@@ -109,13 +112,13 @@ def list_extreme_requests(
     for path, methods in description["paths"].items():
         for method, operation in methods.items():
             if method in ("get", "post", "put", "patch", "delete"):
-                yield from _of_operation(description, method, path, operation, ids, values)
+                yield from _generate_for_operation(description, method, path, operation, ids, values)
 
 
-def lists(description: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[str]:
+def list_readable_paths(description: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[str]:
     """Yield the address of everything that can be read with these ids."""
     for path, methods in description["paths"].items():
-        address = _filled(path, ids)
+        address = _fill_path(path, ids)
         if "get" in methods and "{" not in address and not address.endswith("/events"):
             yield address
 
@@ -131,17 +134,17 @@ SEARCHES: tuple[tuple[str, Any], ...] = (
 def read_back(client: httpx2.Client, description: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
     """Return which lists, documents and searches answer with a server error."""
     broken = []
-    for address in lists(description, ids):
+    for address in list_readable_paths(description, ids):
         with client.stream("GET", address, params={"limit": 100}) as reply:
             if reply.status_code == 500:
                 broken.append(f"GET {address}")
     for path, body in SEARCHES:
-        if client.post(_filled(path, ids), json=body).status_code == 500:
+        if client.post(_fill_path(path, ids), json=body).status_code == 500:
             broken.append(f"POST {path}")
     return broken
 
 
-def _of_operation(
+def _generate_for_operation(
     description: Mapping[str, Any],
     method: str,
     path: str,
@@ -149,88 +152,88 @@ def _of_operation(
     ids: Mapping[str, str],
     values: Sequence[Any],
 ) -> Iterator[ExtremeRequest]:
-    address = _filled(path, ids)
+    address = _fill_path(path, ids)
     if "{" in address or address.endswith("/events"):
         return
-    yield from _of_parameters(method, path, operation, ids, values)
+    yield from _generate_for_parameters(method, path, operation, ids, values)
     content = operation.get("requestBody", {}).get("content", {})
     if "application/json" in content:
         schema = content["application/json"].get("schema", {})
-        for body, place, value in _bodies(description, schema, ids, values):
+        for body, place, value in _generate_bodies(description, schema, ids, values):
             yield ExtremeRequest(method, address, place, value, body=body)
     if "multipart/form-data" in content:
-        schema = _resolved(description, content["multipart/form-data"].get("schema", {}))
-        needed = {name: _KNOWN.get(name, "text") for name in schema.get("required", ()) if name != "file"}
+        schema = _resolve_schema(description, content["multipart/form-data"].get("schema", {}))
+        needed = {name: _FIELD_VALUES.get(name, "text") for name in schema.get("required", ()) if name != "file"}
         for name, value in product(schema.get("properties", {}), values):
             if name != "file":
                 text = value if isinstance(value, str) else json.dumps(value)
                 yield ExtremeRequest(method, address, f"form {name}", value, form={**needed, name: text})
 
 
-def _of_parameters(
+def _generate_for_parameters(
     method: str, path: str, operation: Mapping[str, Any], ids: Mapping[str, str], values: Sequence[Any]
 ) -> Iterator[ExtremeRequest]:
-    address = _filled(path, ids)
+    address = _fill_path(path, ids)
     for parameter in operation.get("parameters", ()):
         name = parameter["name"]
         for value in values:
             if parameter["in"] == "query":
                 text = value if isinstance(value, str) else json.dumps(value)
-                yield ExtremeRequest(method, address, f"?{name}", value, query={name: _encodable(text)})
+                yield ExtremeRequest(method, address, f"?{name}", value, query={name: _to_encodable(text)})
             elif parameter["in"] == "path" and isinstance(value, str) and 0 < len(value) < 1000:
-                at = _filled(path, {**ids, name: quote(_encodable(value), safe="")})
+                at = _fill_path(path, {**ids, name: quote(_to_encodable(value), safe="")})
                 yield ExtremeRequest(method, at, name, value)
 
 
-def _bodies(
+def _generate_bodies(
     description: Mapping[str, Any], schema: Mapping[str, Any], ids: Mapping[str, str], values: Sequence[Any]
 ) -> Iterator[tuple[Any, str, Any]]:
     """Yield bodies with one value in one place, the place and the value."""
-    base = _fitting(description, schema, 0)
-    base = json.loads(_filled(json.dumps(base), ids))
-    for place in _places(description, schema, 0):
+    base = _build_valid_value(description, schema, 0)
+    base = json.loads(_fill_path(json.dumps(base), ids))
+    for place in _find_locations(description, schema, 0):
         for value in values:
-            yield _with(base, place, value), ".".join(map(str, place)) or "body", value
+            yield _replace_value(base, place, value), ".".join(map(str, place)) or "body", value
 
 
-def _places(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, ...]]:
+def _find_locations(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Iterator[tuple[Any, ...]]:
     yield ()
-    schema = _resolved(description, schema)
-    if depth == _MOST_DEPTH:
+    schema = _resolve_schema(description, schema)
+    if depth == _MAX_DEPTH:
         return
     for name, inner in schema.get("properties", {}).items():
-        for place in _places(description, inner, depth + 1):
+        for place in _find_locations(description, inner, depth + 1):
             yield (name, *place)
-        if name in _INSIDE:
+        if name in _JSON_FIELDS:
             yield (name, "a")
             yield (name, "a", "gte")
     if schema.get("type") == "array" and isinstance(schema.get("items"), dict):
-        for place in _places(description, schema["items"], depth + 1):
+        for place in _find_locations(description, schema["items"], depth + 1):
             yield (0, *place)
 
 
-def _with(base: Any, place: Sequence[Any], value: Any) -> Any:
+def _replace_value(base: Any, place: Sequence[Any], value: Any) -> Any:
     if not place:
         return value
     first, *rest = place
     if first == 0:
         inner = base[0] if isinstance(base, list) and base else {}
-        return [_with(inner, rest, value)]
+        return [_replace_value(inner, rest, value)]
     made = dict(base) if isinstance(base, dict) else {}
-    made[first] = _with(made.get(first, {}), rest, value)
+    made[first] = _replace_value(made.get(first, {}), rest, value)
     return made
 
 
-def _fitting(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Any:
+def _build_valid_value(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Any:
     """Return a small value that the schema takes, as far as that is easy to say."""
-    schema = _resolved(description, schema)
+    schema = _resolve_schema(description, schema)
     for name in ("const", "default", "enum"):
         if schema.get(name) is not None:
             return schema[name][0] if name == "enum" else schema[name]
     kind = schema.get("type")
     if kind == "array":
-        wanted = schema.get("minItems", 0) if depth < _MOST_DEPTH else 0
-        return [_fitting(description, schema.get("items", {}), depth + 1)] * wanted
+        wanted = schema.get("minItems", 0) if depth < _MAX_DEPTH else 0
+        return [_build_valid_value(description, schema.get("items", {}), depth + 1)] * wanted
     if kind == "string":
         return "text" if schema.get("format") is None else "2030-01-02T03:04:05Z"
     if kind in ("integer", "number"):
@@ -240,11 +243,12 @@ def _fitting(description: Mapping[str, Any], schema: Mapping[str, Any], depth: i
     properties = schema.get("properties", {})
     wanted_names = schema.get("required") or [name for name in ("text",) if name in properties]
     return {
-        name: _KNOWN.get(name) or _fitting(description, properties.get(name, {}), depth + 1) for name in wanted_names
+        name: _FIELD_VALUES.get(name) or _build_valid_value(description, properties.get(name, {}), depth + 1)
+        for name in wanted_names
     }
 
 
-def _resolved(description: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve_schema(description: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Follow references, and of several choices the first that is not null."""
     while True:
         if "$ref" in schema:
@@ -257,11 +261,11 @@ def _resolved(description: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapp
         schema = next((one for one in choices if "$ref" in one), choices[0])
 
 
-def _filled(path: str, ids: Mapping[str, str]) -> str:
+def _fill_path(path: str, ids: Mapping[str, str]) -> str:
     for name, value in ids.items():
         path = path.replace(f"{{{name}}}", value)
     return path
 
 
-def _encodable(text: str) -> str:
+def _to_encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()

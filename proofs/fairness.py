@@ -21,12 +21,12 @@ import httpx2
 from app.ids import decode_id
 from app.jobs.queue import CHANNEL
 from app.settings import WorkerSettings
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
 
-WAITING = 10_000
+WAITING_DOCUMENTS = 10_000
 ROUNDS = 10
 TEXT = "A small document of a tenant that has very many of them. It says nothing new, and it is ingested for real."
-FILL = """
+FILL_QUEUE_SQL = """
 with source as (
   select d.*, o.key from document d join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
    where d.tenant_id = $1
@@ -43,11 +43,11 @@ select tenant_id, gen_random_uuid(), 'ingest_document', id, '{"version": 1}' fro
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class QueueWait:
     """From the commit to the claim of one document of the small tenant: seconds, and the other's jobs that ended."""
 
     seconds: float
-    ended: int
+    ended_jobs: int
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def upload(client: httpx2.Client, text: str) -> None:
         raise RuntimeError(f"the document was not ingested: {reply.json()}")
 
 
-def ended_between(log: Path, tenant: str, after: datetime, before: datetime) -> int:
+def count_ended_jobs(log: Path, tenant: str, after: datetime, before: datetime) -> int:
     """How many jobs of the tenant the worker's log says were done in that time."""
     count = 0
     for line in log.read_text().splitlines():
@@ -82,41 +82,44 @@ def ended_between(log: Path, tenant: str, after: datetime, before: datetime) -> 
 
 async def measure(
     owner: asyncpg.Connection, client: httpx2.Client, log: Path, *, large: str, small: str, number: int
-) -> Wait:
+) -> QueueWait:
     """Upload one document: its commit is when the queue tells of it, its claim what the tenant's lane says."""
     loop = asyncio.get_running_loop()
     committed: asyncio.Future[datetime] = loop.create_future()
 
-    def heard(*_: object) -> None:
+    def record_commit(*_: object) -> None:
         if not committed.done():
             committed.set_result(datetime.now(UTC))
 
-    await owner.add_listener(CHANNEL, heard)
+    await owner.add_listener(CHANNEL, record_commit)
     await asyncio.to_thread(upload, client, f"Document {number} of a tenant that has few.")
-    await owner.remove_listener(CHANNEL, heard)
+    await owner.remove_listener(CHANNEL, record_commit)
     claimed = await owner.fetchval("select last_claim from tenant_queue where tenant_id = $1", small)
-    ended = await asyncio.to_thread(ended_between, log, large, await committed, claimed)
-    return Wait((claimed - await committed).total_seconds(), ended)
+    ended = await asyncio.to_thread(count_ended_jobs, log, large, await committed, claimed)
+    return QueueWait((claimed - await committed).total_seconds(), ended)
 
 
-async def run(service: RunningService) -> list[Wait]:
+async def run(service: RunningService) -> list[QueueWait]:
     """Fill the queue of the first tenant, then measure the second's uploads at random moments."""
     log, pauses = service.data_dir.parent / "serve.log", random.Random(1)
-    with service.client() as first, small_tenant(service) as (small_id, client):
+    with service.create_client() as first, small_tenant(service) as (small_id, client):
         await asyncio.to_thread(upload, first, TEXT)
         runtime = json.loads((service.data_dir / "runtime.json").read_text())
         owner = await asyncpg.connect(runtime["admin_database_url"])
         try:
             large = await owner.fetchval("select tenant_id from document")
             small = decode_id("ten", small_id)
-            await owner.execute(FILL, large, WAITING)
+            await owner.execute(FILL_QUEUE_SQL, large, WAITING_DOCUMENTS)
             await owner.execute("analyze job; analyze document")
             waits = []
             for number in range(ROUNDS):
                 await asyncio.sleep(pauses.uniform(0.2, 0.7))
                 waits.append(await measure(owner, client, log, large=str(large), small=str(small), number=number))
             left = await owner.fetchval("select count(*) from job where tenant_id = $1", large)
-            print(f"{WAITING - left} of the large tenant's {WAITING} documents were done meanwhile, {left} wait")
+            print(
+                f"{WAITING_DOCUMENTS - left} of the large tenant's {WAITING_DOCUMENTS} documents were done "
+                f"meanwhile, {left} wait"
+            )
         finally:
             await owner.close()
     return waits
@@ -129,12 +132,12 @@ def main() -> int:
     print("\n| upload | commit to claim, ms | jobs of the large tenant that ended meanwhile |")
     print("| --- | --- | --- |")
     for number, wait in enumerate(waits, 1):
-        print(f"| {number} | {wait.seconds * 1000:.0f} | {wait.ended} |")
-    worst = max(wait.ended for wait in waits)
+        print(f"| {number} | {wait.seconds * 1000:.0f} | {wait.ended_jobs} |")
+    worst = max(wait.ended_jobs for wait in waits)
     print(f"\nat most {worst} (reach: {places}, one for each place of the worker)")
     return int(worst > places)
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

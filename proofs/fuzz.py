@@ -27,33 +27,33 @@ from pathlib import Path
 
 import httpx2
 
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
 from harness.protocol_servers.chat import ChatServer
 from proofs.extreme_values import ExtremeRequest, list_extreme_requests, read_back
-from proofs.isolation.grid import real
-from proofs.isolation.run import talking, visited
-from proofs.isolation.tenants import Ids, operators
+from proofs.isolation.grid import create_everything
+from proofs.isolation.run import adapt_service, build_chat_settings
+from proofs.isolation.tenants import Ids, get_operator_tenant
 
-SECONDS = 460
+DURATION_SECONDS = 460
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
     "response_schema_conformance"
 )
-KEYS = r"^(revoke|rotate)_api_key_"
-ENDING = rf"_delete$|{KEYS}"
-GROUPS = (
-    ("reading and writing", 0.75, ("--exclude-operation-id-regex", ENDING)),
-    ("deleting", 0.18, ("--include-operation-id-regex", "_delete$", "--exclude-operation-id-regex", KEYS)),
-    ("keys", 0.07, ("--include-operation-id-regex", KEYS)),
+KEY_OPERATIONS = r"^(revoke|rotate)_api_key_"
+ENDING_OPERATIONS = rf"_delete$|{KEY_OPERATIONS}"
+OPERATION_GROUPS = (
+    ("reading and writing", 0.75, ("--exclude-operation-id-regex", ENDING_OPERATIONS)),
+    ("deleting", 0.18, ("--include-operation-id-regex", "_delete$", "--exclude-operation-id-regex", KEY_OPERATIONS)),
+    ("keys", 0.07, ("--include-operation-id-regex", KEY_OPERATIONS)),
 )
 # Of the values in a path, so many are real ones.
-SHARE_OF_REAL = 0.7
+REAL_ID_SHARE = 0.7
 REPETITIONS = 3
 # As much time again, in all roles together, for values that are sent one by one.
 EXTREME_VALUES_SHARE = 0.5
-SEEDS_APART = 1000
-TESTED, GENERATED = r"Tested: (\d+)", r"(\d+) generated"
-FIELDS = (
+SEED_STEP = 1000
+TESTED_PATTERN, GENERATED_PATTERN = r"Tested: (\d+)", r"(\d+) generated"
+ID_FIELDS = (
     "kb",
     "document",
     "node",
@@ -74,7 +74,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class FuzzCaller:
     """A role, its key and the ids that it has."""
 
     role: str
@@ -82,16 +82,16 @@ class Caller:
     ids: Ids
 
 
-def callers(running: RunningService) -> Iterator[Caller]:
+def create_callers(running: RunningService) -> Iterator[FuzzCaller]:
     """The operator comes last: its deletions reach the others' tenants."""
-    service = visited(running)
+    service = adapt_service(running)
     for role in ("reader", "writer", "admin"):
-        tenant = service.new_tenant(f"of the {role}")
+        tenant = service.create_tenant(f"of the {role}")
         key = tenant.admin.post("/v1/api-keys", json={"name": role, "role": role}).raise_for_status().json()["key"]
-        yield Caller(role, key, real(tenant, "A text that is asked for."))
+        yield FuzzCaller(role, key, create_everything(tenant, "A text that is asked for."))
     key = (running.data_dir / "operator-key").read_text().strip()
-    ids = real(operators(service), "A text that is asked for.")
-    yield Caller("operator", key, {**ids, "tenant": service.new_tenant("to be asked for").id})
+    ids = create_everything(get_operator_tenant(service), "A text that is asked for.")
+    yield FuzzCaller("operator", key, {**ids, "tenant": service.create_tenant("to be asked for").id})
     service.transport.close()
 
 
@@ -101,18 +101,20 @@ schemathesis.serializer.alias("application/x-tar", "application/octet-stream")
 """
 
 
-def configuration(ids: Ids) -> str:
+def build_configuration(ids: Ids) -> str:
     """Schemathesis's: the ids, and which statuses are no server's error."""
-    known = [name for name in FIELDS if name in ids]
+    known = [name for name in ID_FIELDS if name in ids]
     lines = ['hooks = "hooks.py"', "[parameters]"]
-    lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = {SHARE_OF_REAL} }}' for name in known]
+    lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = {REAL_ID_SHARE} }}' for name in known]
     for name in known:
         lines += [f"[dictionaries.{name}]", f"values = [{json.dumps(ids[name])}]"]
     lines += ["[checks.not_a_server_error]", 'expected-statuses = ["2xx", "3xx", "4xx", "503"]']
     return "\n".join(lines) + "\n"
 
 
-def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed: int) -> tuple[bool, str]:
+def run_schemathesis(
+    url: str, caller: FuzzCaller, chosen: Sequence[str], *, seconds: int, seed: int
+) -> tuple[bool, str]:
     """One run: whether nothing was found, and what Schemathesis says.
 
     In one thread: several that parse Python at the same time trip CPython 3.11 over its own counting
@@ -120,7 +122,7 @@ def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed:
     """
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "schemathesis.toml"
-        config.write_text(configuration(caller.ids))
+        config.write_text(build_configuration(caller.ids))
         config.with_name("hooks.py").write_text(HOOKS)
         command = [
             str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "--no-color",
@@ -137,7 +139,7 @@ def fuzz(url: str, caller: Caller, chosen: Sequence[str], *, seconds: int, seed:
     return done.returncode == 0, done.stdout + done.stderr
 
 
-def send_extreme_values(running: RunningService, everybody: Sequence[Caller], *, seconds: float) -> int:
+def send_extreme_values(running: RunningService, everybody: Sequence[FuzzCaller], *, seconds: float) -> int:
     """Send every extreme value with every role that is not the operator's; returns for how many something broke."""
     failures = 0
     for caller in everybody:
@@ -163,50 +165,51 @@ def send_extreme_values(running: RunningService, everybody: Sequence[Caller], *,
     return failures
 
 
-def _is_ending(one: ExtremeRequest, caller: Caller) -> bool:
+def _is_ending(one: ExtremeRequest, caller: FuzzCaller) -> bool:
     """Whether it would end what is still asked for: a key, a tenant, a knowledge base."""
     return one.method == "delete" or "/rotate" in one.path or (caller.role == "operator" and one.path == "/v1/tenants")
 
 
 def run(running: RunningService, *, seconds: int, seed: int) -> int:
     """Fuzz with every role; returns in how many runs something was found."""
-    everybody = list(callers(running))
+    everybody = list(create_callers(running))
     failures = send_extreme_values(running, everybody, seconds=seconds * EXTREME_VALUES_SHARE)
     for caller in everybody:
-        for name, share, chosen in GROUPS:
+        for name, share, chosen in OPERATION_GROUPS:
             budget = max(8, round(seconds * share / len(everybody)))
             begun = time.monotonic()
-            is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=seed)
+            is_clean, told = run_schemathesis(running.url, caller, chosen, seconds=budget, seed=seed)
             for repetition in range(1, REPETITIONS + 1):
-                if not asked_nothing(told):
+                if not has_sent_nothing(told):
                     break
-                again, budget = seed + SEEDS_APART * repetition, budget * 2
+                again, budget = seed + SEED_STEP * repetition, budget * 2
                 print(f"{caller.role}, {name}: nothing was asked; again with seed {again}, {budget} s", flush=True)
-                is_clean, told = fuzz(running.url, caller, chosen, seconds=budget, seed=again)
-            is_clean = is_clean and not asked_nothing(told)
+                is_clean, told = run_schemathesis(running.url, caller, chosen, seconds=budget, seed=again)
+            is_clean = is_clean and not has_sent_nothing(told)
             failures += not is_clean
             print(
-                f"{caller.role}, {name}: {_number(TESTED, told)} operations, {_number(GENERATED, told)} "
+                f"{caller.role}, {name}: {_parse_count(TESTED_PATTERN, told)} operations, "
+                f"{_parse_count(GENERATED_PATTERN, told)} "
                 f"requests in {time.monotonic() - begun:.0f} s: {'clean' if is_clean else 'FOUND'}",
                 flush=True,
             )
             if not is_clean:
-                print(_shortened(told))
+                print(_shorten_output(told))
     return failures
 
 
-def asked_nothing(told: str) -> bool:
+def has_sent_nothing(told: str) -> bool:
     """Whether the time was over before anything was asked, and nothing was wrong."""
     is_error = " FAILURES " in told or " ERRORS " in told or " error occurred" in told
-    return not is_error and not _number(TESTED, told)
+    return not is_error and not _parse_count(TESTED_PATTERN, told)
 
 
-def _number(pattern: str, told: str) -> int:
+def _parse_count(pattern: str, told: str) -> int:
     found = re.search(pattern, told)
     return int(found[1]) if found else 0
 
 
-def _shortened(told: str) -> str:
+def _shorten_output(told: str) -> str:
     """Without the long values that made it happen; the seed makes them again."""
     lines = [line[:400] for line in told.partition(" FAILURES ")[2].splitlines() or told.splitlines()]
     return "\n".join(lines[:120])
@@ -214,7 +217,7 @@ def _shortened(told: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=SECONDS)
+    parser.add_argument("--seconds", type=int, default=DURATION_SECONDS)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     # Made-up keys are tried without end, and receivers of webhooks are on this machine.
@@ -226,7 +229,7 @@ def main() -> int:
     with (
         ChatServer(reply=lambda _: "I do not know.") as chat,
         embedding_endpoint() as embedding_url,
-        running_service(embedding_url, settings={**lenient, **talking(chat)}) as running,
+        running_service(embedding_url, settings={**lenient, **build_chat_settings(chat)}) as running,
     ):
         failures = run(running, seconds=given.seconds, seed=given.seed)
     print("nothing was found" if not failures else f"something was found in {failures} runs")
@@ -234,5 +237,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -17,49 +17,49 @@ from pathlib import Path
 
 import httpx2
 
-from harness.hostile.memory_inputs import INPUTS, Input, Target
-from harness.processes import RunningService, end_as_usual, process_tree, running_service
+from harness.hostile.memory_inputs import INPUTS, AttackTarget, HostileInput
+from harness.processes import RunningService, exit_on_sigterm, list_process_tree, running_service
 
-API_MB, WORKER_MB = 600, 700
-SAMPLE_SECONDS = 0.05
+MAX_API_MB, MAX_WORKER_MB = 600, 700
+SAMPLE_INTERVAL_SECONDS = 0.05
 SETTLE_SECONDS = 1.0
-PATIENCE_SECONDS = 200
+IDLE_TIMEOUT_SECONDS = 200
 # What an operator would set for a service whose parser processes should stay small; everything else is the default.
 SETTINGS = {"CARREL_LOG_LEVEL": "error"}
 
 
 @dataclass(slots=True)
-class Peaks:
+class MemoryPeaks:
     """The largest memory in MB that was seen since the last ``take``."""
 
-    api: float = 0
-    worker: float = 0
-    children: float = 0
-    workers: set[int] = field(default_factory=set)
+    api_mb: float = 0
+    worker_mb: float = 0
+    children_mb: float = 0
+    worker_pids: set[int] = field(default_factory=set)
 
 
-class Sampler(threading.Thread):
+class MemorySampler(threading.Thread):
     """Samples the memory of the service's processes until it is told to stop."""
 
     def __init__(self, service: RunningService) -> None:
         super().__init__(daemon=True)
         self._service = service
-        self._peaks = Peaks()
+        self._peaks = MemoryPeaks()
         self._ended = threading.Event()
 
     def run(self) -> None:
         """Sample."""
-        turn, tree = 0, process_tree(self._service.pid)
-        while not self._ended.wait(SAMPLE_SECONDS):
+        turn, tree = 0, list_process_tree(self._service.pid)
+        while not self._ended.wait(SAMPLE_INTERVAL_SECONDS):
             if turn % 10 == 0:
-                tree = process_tree(self._service.pid)
+                tree = list_process_tree(self._service.pid)
             turn += 1
             with suppress(OSError, ValueError):
                 self._sample(tree)
 
     def _sample(self, tree: Sequence[object]) -> None:
         peaks, root = self._peaks, self._service.pid
-        peaks.api = max(peaks.api, resident_mb(root))
+        peaks.api_mb = max(peaks.api_mb, read_resident_mb(root))
         below = {each.pid for each in tree if each.parent == root and each.program != "postgres"}  # type: ignore[attr-defined]
         for each in tree:
             pid, parent, program = each.pid, each.parent, each.program  # type: ignore[attr-defined]
@@ -67,14 +67,14 @@ class Sampler(threading.Thread):
                 continue
             is_worker = parent == root and b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
             if is_worker:
-                peaks.workers.add(pid)
-                peaks.worker = max(peaks.worker, resident_mb(pid))
+                peaks.worker_pids.add(pid)
+                peaks.worker_mb = max(peaks.worker_mb, read_resident_mb(pid))
             elif parent in below or parent == root:
-                peaks.children = max(peaks.children, proportional_mb(pid))
+                peaks.children_mb = max(peaks.children_mb, read_proportional_mb(pid))
 
-    def take(self) -> Peaks:
+    def collect_peaks(self) -> MemoryPeaks:
         """Return the peaks, and begin anew."""
-        peaks, self._peaks = self._peaks, Peaks()
+        peaks, self._peaks = self._peaks, MemoryPeaks()
         return peaks
 
     def stop(self) -> None:
@@ -83,17 +83,17 @@ class Sampler(threading.Thread):
         self.join()
 
 
-def resident_mb(pid: int) -> float:
+def read_resident_mb(pid: int) -> float:
     """Raises OSError where the process has ended."""
-    return _field(Path(f"/proc/{pid}/status"), "VmRSS:")
+    return _read_field_mb(Path(f"/proc/{pid}/status"), "VmRSS:")
 
 
-def proportional_mb(pid: int) -> float:
+def read_proportional_mb(pid: int) -> float:
     """Raises OSError where the process has ended."""
-    return _field(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
+    return _read_field_mb(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
 
 
-def _field(file: Path, name: str) -> float:
+def _read_field_mb(file: Path, name: str) -> float:
     lines = file.read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(name)), 0.0)
 
@@ -104,31 +104,31 @@ class MemoryRow:
 
     name: str
     seconds: float
-    peaks: Peaks
-    told: str
+    peaks: MemoryPeaks
+    answers: str
     faults: list[str]
 
 
-def attack(target: Target, each: Input, sampler: Sampler) -> MemoryRow:
+def run_attack(target: AttackTarget, each: HostileInput, sampler: MemorySampler) -> MemoryRow:
     """Send one input as often at a time as it says, and wait until nothing of it is being worked on."""
-    sampler.take()
+    sampler.collect_peaks()
     begun = time.monotonic()
-    with ThreadPoolExecutor(each.at_once) as threads:
-        running = [threads.submit(_told, each.send, target, number) for number in range(each.at_once)]
+    with ThreadPoolExecutor(each.concurrency) as threads:
+        running = [threads.submit(_send_input, each.send, target, number) for number in range(each.concurrency)]
         told = [one.result() for one in running]
     with suppress(httpx2.HTTPError):
-        target.wait_until_idle(PATIENCE_SECONDS)
+        target.wait_until_idle(IDLE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
-    peaks = sampler.take()
+    peaks = sampler.collect_peaks()
     faults = [f"{name} {mb:.0f} MB" for name, mb, most in
-              (("API", peaks.api, API_MB), ("worker", peaks.worker, WORKER_MB)) if mb > most]  # fmt: skip
+              (("API", peaks.api_mb, MAX_API_MB), ("worker", peaks.worker_mb, MAX_WORKER_MB)) if mb > most]  # fmt: skip
     faults += [each for each in sorted(set(told)) if each.startswith(("500", "no answer"))]
-    faults += ["the worker died"] if len(peaks.workers) > 1 else []
+    faults += ["the worker died"] if len(peaks.worker_pids) > 1 else []
     summary = ", ".join(f"{told.count(one)} x {one}" if told.count(one) > 1 else one for one in sorted(set(told)))
     return MemoryRow(each.name, time.monotonic() - begun, peaks, summary, faults)
 
 
-def _told(send: Callable[[Target, int], str], target: Target, number: int) -> str:
+def _send_input(send: Callable[[AttackTarget, int], str], target: AttackTarget, number: int) -> str:
     try:
         return send(target, number)
     except httpx2.HTTPError as exc:
@@ -141,20 +141,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="inputs with this word in their name")
     only: str = parser.parse_args(arguments).only
     begun, rows = time.monotonic(), []
-    with running_service(None, settings=SETTINGS) as service, service.client() as client:
-        sampler = Sampler(service)
+    with running_service(None, settings=SETTINGS) as service, service.create_client() as client:
+        sampler = MemorySampler(service)
         sampler.start()
-        target = Target.prepare(client)
-        idle = sampler.take()
-        print(f"ready with one document: API {idle.api:.0f} MB, worker {idle.worker:.0f} MB", flush=True)
+        target = AttackTarget.prepare(client)
+        idle = sampler.collect_peaks()
+        print(f"ready with one document: API {idle.api_mb:.0f} MB, worker {idle.worker_mb:.0f} MB", flush=True)
         print(f"{'input':44} {'seconds':>7} {'API':>6} {'worker':>6} {'child':>6}  answers")
         for each in (one for one in INPUTS if only in one.name):
-            row = attack(target, each, sampler)
+            row = run_attack(target, each, sampler)
             rows.append(row)
             peaks = row.peaks
             print(
-                f"{row.name:44} {row.seconds:7.1f} {peaks.api:6.0f} {peaks.worker:6.0f} {peaks.children:6.0f}"
-                f"  {row.told}{'  FAULT: ' + '; '.join(row.faults) if row.faults else ''}",
+                f"{row.name:44} {row.seconds:7.1f} {peaks.api_mb:6.0f} {peaks.worker_mb:6.0f} {peaks.children_mb:6.0f}"
+                f"  {row.answers}{'  FAULT: ' + '; '.join(row.faults) if row.faults else ''}",
                 flush=True,
             )
         sampler.stop()
@@ -162,10 +162,10 @@ def main(arguments: Sequence[str]) -> int:
     print(
         f"{len(rows)} inputs in {time.monotonic() - begun:.0f} s: {bad or 'none'} above its limit or without an answer"
     )
-    print(f"limits: API {API_MB} MB, worker {WORKER_MB} MB; children have CARREL_PARSER_MAX_MEMORY_MB")
+    print(f"limits: API {MAX_API_MB} MB, worker {MAX_WORKER_MB} MB; children have CARREL_PARSER_MAX_MEMORY_MB")
     return int(bad > 0)
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

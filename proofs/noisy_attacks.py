@@ -11,21 +11,23 @@ from multiprocessing.synchronize import Event
 from typing import Any
 from urllib.parse import urlsplit
 
-PATTERN_CHARACTERS, PATTERNS = 256, 16
+PATTERN_CHARACTERS, PATTERN_COUNT = 256, 16
 # What the metadata of the attacker's chunks repeats: patterns agree with all of it but their end.
-UNIT = "ab"
+PATTERN_UNIT = "ab"
 # How long a refused caller waits, as Retry-After says.
-REFUSED_SECONDS = 30
+REFUSED_DELAY_SECONDS = 30
 QUERIES = [f"lighthouse keeper number {number}" for number in range(16)]
 
 
-def expensive_filter() -> dict[str, Any]:
+def build_expensive_filter() -> dict[str, Any]:
     """Sixteen patterns of 256 characters that no value has."""
-    stem = UNIT * (PATTERN_CHARACTERS // 2 - 3)
-    return {"or": [{"blob": {"contains": f"{stem}{number:06d}"[-PATTERN_CHARACTERS:]}} for number in range(PATTERNS)]}
+    stem = PATTERN_UNIT * (PATTERN_CHARACTERS // 2 - 3)
+    return {
+        "or": [{"blob": {"contains": f"{stem}{number:06d}"[-PATTERN_CHARACTERS:]}} for number in range(PATTERN_COUNT)]
+    }
 
 
-def request_bytes(key: str, path: str, body: dict[str, Any] | None, host: str) -> bytes:
+def build_request(key: str, path: str, body: dict[str, Any] | None, host: str) -> bytes:
     """One HTTP request after which the connection is closed."""
     content = b"" if body is None else json.dumps(body).encode()
     head = [
@@ -39,7 +41,7 @@ def request_bytes(key: str, path: str, body: dict[str, Any] | None, host: str) -
     return "\r\n".join([*head, "", ""]).encode() + content
 
 
-async def ask(url: str, request: bytes) -> int:
+async def send_request(url: str, request: bytes) -> int:
     """Send a request, read all of the reply, and return its status; 0 if there is none."""
     place = urlsplit(url)
     writer = None
@@ -57,24 +59,24 @@ async def ask(url: str, request: bytes) -> int:
     return status
 
 
-async def repeat(url: str, request: bytes, at_once: int, stop: Event, told: Counter[int]) -> None:
+async def send_repeatedly(url: str, request: bytes, at_once: int, stop: Event, told: Counter[int]) -> None:
     """Send a request from so many callers, again and again; refused callers wait as they are told."""
 
-    async def one() -> None:
+    async def send_until_stopped() -> None:
         while not stop.is_set():
-            status = await ask(url, request)
+            status = await send_request(url, request)
             told[status] += 1
             if status in (0, 429, 503):
                 await asyncio.sleep(0.2)
 
-    await asyncio.gather(*(one() for _ in range(at_once)))
+    await asyncio.gather(*(send_until_stopped() for _ in range(at_once)))
 
 
-async def hold(url: str, first: bytes, connections: int, stop: Event, told: Counter[int]) -> None:
+async def occupy_connections(url: str, first: bytes, connections: int, stop: Event, told: Counter[int]) -> None:
     """Open so many connections, send the beginning of a request, and open those again that are closed."""
     place = urlsplit(url)
 
-    async def one() -> None:
+    async def occupy_connection() -> None:
         while not stop.is_set():
             writer = None
             try:
@@ -89,7 +91,7 @@ async def hold(url: str, first: bytes, connections: int, stop: Event, told: Coun
                         reply = reply or piece
                 if reply.startswith(b"HTTP/1.1 429"):
                     told[429] += 1
-                    await asyncio.sleep(REFUSED_SECONDS)
+                    await asyncio.sleep(REFUSED_DELAY_SECONDS)
             except OSError:
                 told[0] += 1
             finally:
@@ -99,34 +101,34 @@ async def hold(url: str, first: bytes, connections: int, stop: Event, told: Coun
 
     tasks = []
     for number in range(connections):
-        tasks.append(asyncio.create_task(one()))
+        tasks.append(asyncio.create_task(occupy_connection()))
         if number % 100 == 99:
             await asyncio.sleep(0.2)
     await asyncio.gather(*tasks)
 
 
-def _run(work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...], stop: Event, told: Any) -> None:
+def _run_attack(work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...], stop: Event, told: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000) if hard > 0 else soft, hard))
     counts: Counter[int] = Counter()
 
-    async def until_stopped() -> None:
+    async def run_until_stopped() -> None:
         attack = asyncio.ensure_future(work(*arguments, stop, counts))
         while not stop.is_set():
             await asyncio.wait([attack], timeout=0.2)
         attack.cancel()
         await asyncio.gather(attack, return_exceptions=True)
 
-    asyncio.run(until_stopped())
+    asyncio.run(run_until_stopped())
     told.put(dict(counts))
 
 
 @contextmanager
-def attacking(work: Callable[..., Awaitable[None]], *arguments: Any) -> Iterator[dict[int, int]]:
+def attack_process(work: Callable[..., Awaitable[None]], *arguments: Any) -> Iterator[dict[int, int]]:
     """Attack in another process until the block ends; then the dictionary has the statuses of the replies."""
     context = multiprocessing.get_context("spawn")
     stop, told, found = context.Event(), context.Queue(), dict[int, int]()
-    process = context.Process(target=_run, args=(work, arguments, stop, told), daemon=True)
+    process = context.Process(target=_run_attack, args=(work, arguments, stop, told), daemon=True)
     process.start()
     try:
         yield found
@@ -148,11 +150,11 @@ class Tarpit:
 
     async def serve(self) -> asyncio.Server:
         """Listen on a free port of this machine."""
-        server = await asyncio.start_server(self._keep, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._read_forever, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         return server
 
-    async def _keep(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _read_forever(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         while await reader.read(65_536):
             pass

@@ -25,40 +25,49 @@ from typing import Any
 import asyncpg
 import httpx2
 
-from harness.knowledge_base_copies import MORE_KNOWLEDGE_BASES
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
-from proofs.noisy_attacks import QUERIES, UNIT, Tarpit, attacking, expensive_filter, hold, repeat, request_bytes
+from harness.knowledge_base_copies import ADD_KNOWLEDGE_BASES_SQL
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
+from proofs.noisy_attacks import (
+    PATTERN_UNIT,
+    QUERIES,
+    Tarpit,
+    attack_process,
+    build_expensive_filter,
+    build_request,
+    occupy_connections,
+    send_repeatedly,
+)
 
-PACE_SECONDS, WINDOW_SECONDS, SETTLE_SECONDS = 0.05, 12.0, 2.0
+SEARCH_INTERVAL_SECONDS, WINDOW_SECONDS, SETTLE_SECONDS = 0.05, 12.0, 2.0
 # While connections are opened, five hundred a second, what is measured is how fast they are.
 OPENING_SECONDS = 20.0
 IDLE_WINDOWS, IDLE_SECONDS = 3, 5.0
-TIMES_IDLE, FLOOR_SECONDS, READY_SECONDS = 3.0, 0.15, 5.0
+MAX_TIMES_IDLE, FLOOR_SECONDS, MAX_READY_SECONDS = 3.0, 0.15, 5.0
 SOFT_DESCRIPTORS = 1024
-CHUNKS, BLOB_CHARACTERS, FULL_KNOWLEDGE_BASES, RAISED = 20_000, 15_000, 100, 8_000
+CHUNKS, BLOB_CHARACTERS, FULL_KNOWLEDGE_BASES, RAISED_QUOTA = 20_000, 15_000, 100, 8_000
 DOCUMENTS = "/v1/knowledge-bases/{}/documents"
-HEAVY = "heavy"
-FILL_BLOBS = "update {} set metadata = metadata || jsonb_build_object('blob', $2::text) where tenant_id = $1"
+HEAVY_KB = "heavy"
+FILL_BLOBS_SQL = "update {} set metadata = metadata || jsonb_build_object('blob', $2::text) where tenant_id = $1"
 
 
 @dataclass
-class Window:
+class MeasuredWindow:
     """What V saw in a window: seconds of its searches, statuses, and seconds until its document was ready."""
 
-    seconds: list[float] = field(default_factory=list)
+    search_seconds: list[float] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
-    ready: float | None = None
+    ready_seconds: float | None = None
 
     @property
     def p50(self) -> float:
-        return statistics.median(self.seconds)
+        return statistics.median(self.search_seconds)
 
     @property
     def p95(self) -> float:
-        return sorted(self.seconds)[int(len(self.seconds) * 0.95)]
+        return sorted(self.search_seconds)[int(len(self.search_seconds) * 0.95)]
 
     @property
-    def failed(self) -> int:
+    def failed_count(self) -> int:
         return sum(status >= 500 or status == 0 for status in self.statuses)
 
 
@@ -67,8 +76,8 @@ class AttackRow:
     """One line of the table."""
 
     name: str
-    window: Window
-    told: str
+    window: MeasuredWindow
+    attacker_replies: str
     reasons: list[str]
 
 
@@ -80,7 +89,7 @@ class Victim:
         self.tls = ssl.create_default_context()  # made once: it takes longer than a search
         self.number = 0
 
-    def begin(self) -> None:
+    def store_documents(self) -> None:
         """Store what V searches."""
         for number in range(5):
             reply = self.client.post(
@@ -92,17 +101,17 @@ class Victim:
             )
             reply.raise_for_status()
 
-    def watch(self, seconds: float, *, uploads: bool) -> Window:
+    def watch(self, seconds: float, *, uploads: bool) -> MeasuredWindow:
         """Search every 50 ms; beside it upload a document, and wait until it is ready."""
-        window, end = Window(), time.monotonic() + seconds
+        window, end = MeasuredWindow(), time.monotonic() + seconds
         uploading = threading.Thread(target=self._upload, args=(window,))
         if uploads:
             uploading.start()
         while time.monotonic() < end:
             began = time.perf_counter()
             window.statuses.append(self._search())
-            window.seconds.append(time.perf_counter() - began)
-            time.sleep(max(0.0, PACE_SECONDS - (time.perf_counter() - began)))
+            window.search_seconds.append(time.perf_counter() - began)
+            time.sleep(max(0.0, SEARCH_INTERVAL_SECONDS - (time.perf_counter() - began)))
         if uploads:
             uploading.join()
         return window
@@ -112,7 +121,7 @@ class Victim:
         body = {"query": f"When does the ferry leave? {self.number % 20}", "top_k": 3}
         path = "/v1/knowledge-bases/default/search"
         if self.number % 4 == 0:
-            with suppress(httpx2.TransportError), self._another() as client:
+            with suppress(httpx2.TransportError), self._create_client() as client:
                 return client.post(path, json=body).status_code
             return 0
         for _ in range(2):  # a client sends again what an idle connection has not taken
@@ -120,15 +129,15 @@ class Victim:
                 return self.client.post(path, json=body).status_code
         return 0
 
-    def _another(self) -> httpx2.Client:
+    def _create_client(self) -> httpx2.Client:
         return httpx2.Client(
             base_url=self.client.base_url, headers=self.client.headers, timeout=60, verify=self.tls, trust_env=False
         )
 
-    def _upload(self, window: Window) -> None:
+    def _upload(self, window: MeasuredWindow) -> None:
         text = f"Notice {time.time()}.\nThe café on the pier is closed today.\nIt opens again tomorrow."
         began = time.monotonic()
-        with suppress(httpx2.TransportError), self._another() as client:
+        with suppress(httpx2.TransportError), self._create_client() as client:
             made = client.post(DOCUMENTS.format("default"), json={"text": text})
             if not made.is_success:
                 window.statuses.append(made.status_code)
@@ -136,7 +145,7 @@ class Victim:
             path = f"{DOCUMENTS.format('default')}/{made.json()['id']}"
             while time.monotonic() - began < 60:
                 if client.get(path).json().get("status") == "ready":
-                    window.ready = time.monotonic() - began
+                    window.ready_seconds = time.monotonic() - began
                     return
                 time.sleep(0.05)
 
@@ -152,18 +161,18 @@ class NoisyTenant:
 
     def prepare(self) -> None:
         """20,000 chunks with 15 KB of metadata each, and a hundred knowledge bases with a document."""
-        self.client.post("/v1/knowledge-bases", json={"name": HEAVY}).raise_for_status()
+        self.client.post("/v1/knowledge-bases", json={"name": HEAVY_KB}).raise_for_status()
         for part in range(CHUNKS // 1000):
             chunks = [{"text": f"Passage {part * 1000 + number} about lighthouses."} for number in range(1000)]
             body = {"chunks": chunks, "external_id": f"part-{part}"}
-            self.client.post(DOCUMENTS.format(HEAVY), json=body).raise_for_status()
+            self.client.post(DOCUMENTS.format(HEAVY_KB), json=body).raise_for_status()
         for number in range(FULL_KNOWLEDGE_BASES):
             name = f"full-{number}"
             self.client.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
             text = "\n\n".join(f"{query}, station {number}." for query in QUERIES)
             self.client.post(DOCUMENTS.format(name), json={"text": text}).raise_for_status()
         self._wait()
-        asyncio.run(self.by_sql(*[(FILL_BLOBS.format(table), UNIT * (BLOB_CHARACTERS // 2)) for table in
+        asyncio.run(self.run_sql(*[(FILL_BLOBS_SQL.format(table), PATTERN_UNIT * (BLOB_CHARACTERS // 2)) for table in
                                   ("chunk_embedding", "chunk_lexical")]))  # fmt: skip
 
     def _wait(self) -> None:
@@ -175,7 +184,7 @@ class NoisyTenant:
             time.sleep(0.5)
         raise RuntimeError("the attacker's documents are not being ingested")
 
-    async def by_sql(self, *statements: tuple[Any, ...]) -> None:
+    async def run_sql(self, *statements: tuple[Any, ...]) -> None:
         """What the operator, or time, would have made."""
         runtime = json.loads((self.service.data_dir / "runtime.json").read_text())
         owner = await asyncpg.connect(runtime["admin_database_url"])
@@ -186,33 +195,35 @@ class NoisyTenant:
         finally:
             await owner.close()
 
-    def searching(self, body: dict[str, Any], at_once: int, path: str = "/v1/search") -> AbstractContextManager[Any]:
+    def attack_with_searches(
+        self, body: dict[str, Any], at_once: int, path: str = "/v1/search"
+    ) -> AbstractContextManager[Any]:
         """Searches without end, so many at once."""
-        request = request_bytes(self.key, path, body, "localhost")
-        return attacking(repeat, self.service.url, request, at_once)
+        request = build_request(self.key, path, body, "localhost")
+        return attack_process(send_repeatedly, self.service.url, request, at_once)
 
-    def filters(self, at_once: int) -> AbstractContextManager[Any]:
+    def attack_with_filters(self, at_once: int) -> AbstractContextManager[Any]:
         """Expensive filters with the longest time that there is."""
-        body = {"query": "lighthouse", "filter": expensive_filter(), "timeout_seconds": 60}
-        return self.searching(body, at_once, f"/v1/knowledge-bases/{HEAVY}/search")
+        body = {"query": "lighthouse", "filter": build_expensive_filter(), "timeout_seconds": 60}
+        return self.attack_with_searches(body, at_once, f"/v1/knowledge-bases/{HEAVY_KB}/search")
 
-    def make_knowledge_bases(self) -> None:
+    def create_knowledge_bases(self) -> None:
         """As many as the quota allows."""
         for number in range(2_000):
             if not self.client.post("/v1/knowledge-bases", json={"name": f"empty-{number}"}).is_success:
                 break
 
-    def many_knowledge_bases(self) -> AbstractContextManager[Any]:
+    def attack_all_knowledge_bases(self) -> AbstractContextManager[Any]:
         """Searches that name no knowledge base."""
-        return self.searching({"query": "lighthouse", "timeout_seconds": 60}, 24)
+        return self.attack_with_searches({"query": "lighthouse", "timeout_seconds": 60}, 24)
 
     def raise_quota(self) -> None:
         """8,000 knowledge bases that the operator has allowed."""
-        quotas = {"quotas": {"knowledge_bases": 2 * RAISED}}
+        quotas = {"quotas": {"knowledge_bases": 2 * RAISED_QUOTA}}
         self.operator.patch(f"/v1/tenants/{self.tenant}", json=quotas)
-        asyncio.run(self.by_sql((MORE_KNOWLEDGE_BASES, RAISED)))
+        asyncio.run(self.run_sql((ADD_KNOWLEDGE_BASES_SQL, RAISED_QUOTA)))
 
-    def wide(self) -> AbstractContextManager[Any]:
+    def attack_with_wide_searches(self) -> AbstractContextManager[Any]:
         """Sixteen queries in a hundred knowledge bases with everything that a reply can have."""
         body = {
             "queries": QUERIES,
@@ -223,7 +234,7 @@ class NoisyTenant:
             "top_k": 50,
             "timeout_seconds": 60,
         }
-        return self.searching(body, 8)
+        return self.attack_with_searches(body, 8)
 
     @contextmanager
     def long_texts(self) -> Iterator[dict[int, int]]:
@@ -261,55 +272,57 @@ class NoisyTenant:
                 self.client.delete(f"/v1/webhooks/{webhook}")
             loop.call_soon_threadsafe(loop.stop)
 
-    def half_open(self) -> AbstractContextManager[Any]:
+    def attack_with_half_open(self) -> AbstractContextManager[Any]:
         """Connections without a key that send the beginning of a request."""
-        return attacking(hold, self.service.url, b"POST /v1/search HTTP/1.1\r\nHost: ", 1_300)
+        return attack_process(occupy_connections, self.service.url, b"POST /v1/search HTTP/1.1\r\nHost: ", 1_300)
 
-    def streams(self) -> AbstractContextManager[Any]:
+    def attack_with_streams(self) -> AbstractContextManager[Any]:
         """Three thousand event streams of a document that is never ready."""
         made = self.client.post(DOCUMENTS.format("default"), json={"text": f"Never ready {time.time()}."}).json()
         time.sleep(3)
-        asyncio.run(self.by_sql(("update document set status = 'queued' where tenant_id = $1 and id = $2",
-                                 _uuid(made["id"]))))  # fmt: skip
+        asyncio.run(self.run_sql(("update document set status = 'queued' where tenant_id = $1 and id = $2",
+                                 _decode_document_id(made["id"]))))  # fmt: skip
         path = f"{DOCUMENTS.format('default')}/{made['id']}/events"
-        return attacking(hold, self.service.url, request_bytes(self.key, path, None, "localhost"), 3_000)
+        return attack_process(
+            occupy_connections, self.service.url, build_request(self.key, path, None, "localhost"), 3_000
+        )
 
 
-def _uuid(public: str) -> Any:
+def _decode_document_id(public: str) -> Any:
     from app.ids import decode_id
 
     return decode_id("doc", public)
 
 
-def judged(name: str, window: Window, told: str, limit: float) -> AttackRow:
+def check_window(name: str, window: MeasuredWindow, told: str, limit: float) -> AttackRow:
     """Compare a window with what is promised."""
     reasons = []
     if window.p95 > limit:
         reasons.append(f"p95 {window.p95 * 1000:.0f} ms is more than {limit * 1000:.0f}")
-    if window.ready is None or window.ready > READY_SECONDS:
+    if window.ready_seconds is None or window.ready_seconds > MAX_READY_SECONDS:
         reasons.append("the document was not ready in time")
-    if window.failed:
-        reasons.append(f"{window.failed} searches failed")
+    if window.failed_count:
+        reasons.append(f"{window.failed_count} searches failed")
     return AttackRow(name, window, told, reasons)
 
 
-def prove(service: RunningService, only: str | None) -> list[AttackRow]:
+def run_attacks(service: RunningService, only: str | None) -> list[AttackRow]:
     """Prepare both tenants, then measure V without and with each attack."""
-    attacker, victim = _tenants(service)
-    victim.begin()
+    attacker, victim = _create_tenants(service)
+    victim.store_documents()
     attacker.prepare()
     idle = [victim.watch(IDLE_SECONDS, uploads=False) for _ in range(IDLE_WINDOWS)]
     attacks: list[tuple[str, Callable[[], None] | None, Callable[[], AbstractContextManager[Any]]]] = [
         ("nothing", None, lambda: nullcontext({})),
-        ("16 patterns, 30 at once", None, partial(attacker.filters, 30)),
-        ("16 patterns, 80 at once", None, partial(attacker.filters, 80)),
-        ("16 queries in 100 knowledge bases, 8 at once", None, attacker.wide),
+        ("16 patterns, 30 at once", None, partial(attacker.attack_with_filters, 30)),
+        ("16 patterns, 80 at once", None, partial(attacker.attack_with_filters, 80)),
+        ("16 queries in 100 knowledge bases, 8 at once", None, attacker.attack_with_wide_searches),
         ("two texts of 1.5 MB", None, attacker.long_texts),
         ("40 webhooks into a tarpit", None, attacker.webhooks),
-        ("1,300 half-open connections", None, attacker.half_open),
-        ("3,000 event streams", None, attacker.streams),
-        ("all knowledge bases of the quota", attacker.make_knowledge_bases, attacker.many_knowledge_bases),
-        ("8,000 knowledge bases more", attacker.raise_quota, attacker.many_knowledge_bases),
+        ("1,300 half-open connections", None, attacker.attack_with_half_open),
+        ("3,000 event streams", None, attacker.attack_with_streams),
+        ("all knowledge bases of the quota", attacker.create_knowledge_bases, attacker.attack_all_knowledge_bases),
+        ("8,000 knowledge bases more", attacker.raise_quota, attacker.attack_all_knowledge_bases),
     ]
     rows = []
     for name, before, attack in attacks:
@@ -318,28 +331,32 @@ def prove(service: RunningService, only: str | None) -> list[AttackRow]:
         if before is not None:
             before()
         with attack() as told:
-            time.sleep(OPENING_SECONDS if attack in (attacker.half_open, attacker.streams) else SETTLE_SECONDS)
+            time.sleep(
+                OPENING_SECONDS
+                if attack in (attacker.attack_with_half_open, attacker.attack_with_streams)
+                else SETTLE_SECONDS
+            )
             window = victim.watch(WINDOW_SECONDS, uploads=True)
         idle.append(victim.watch(IDLE_SECONDS / 2, uploads=False))
-        limit = max(TIMES_IDLE * statistics.median(one.p95 for one in idle[:IDLE_WINDOWS]), FLOOR_SECONDS)
-        rows.append(judged(name, window, json.dumps(told), limit))
-        print(line(rows[-1]), flush=True)
+        limit = max(MAX_TIMES_IDLE * statistics.median(one.p95 for one in idle[:IDLE_WINDOWS]), FLOOR_SECONDS)
+        rows.append(check_window(name, window, json.dumps(told), limit))
+        print(format_row(rows[-1]), flush=True)
     usual = statistics.median(one.p95 for one in idle)
     print(f"V's searches without an attack: p95 {usual * 1000:.0f} ms (median of {len(idle)} windows)")
     return rows
 
 
-def line(row: AttackRow) -> str:
+def format_row(row: AttackRow) -> str:
     """One line of the table."""
     window = row.window
-    ready = "-" if window.ready is None else f"{window.ready:.1f} s"
+    ready = "-" if window.ready_seconds is None else f"{window.ready_seconds:.1f} s"
     verdict = "ok" if not row.reasons else "FAILED: " + "; ".join(row.reasons)
-    p50, p95, longest = (1000 * one for one in (window.p50, window.p95, max(window.seconds)))
-    felt = f"p50 {p50:6.0f}  p95 {p95:6.0f}  max {longest:6.0f} ms  ready {ready:>7}  5xx {window.failed:3}"
-    return f"{row.name:<46} {felt}  attacker {row.told}  {verdict}"
+    p50, p95, longest = (1000 * one for one in (window.p50, window.p95, max(window.search_seconds)))
+    felt = f"p50 {p50:6.0f}  p95 {p95:6.0f}  max {longest:6.0f} ms  ready {ready:>7}  5xx {window.failed_count:3}"
+    return f"{row.name:<46} {felt}  attacker {row.attacker_replies}  {verdict}"
 
 
-def _tenants(service: RunningService) -> tuple[NoisyTenant, Victim]:
+def _create_tenants(service: RunningService) -> tuple[NoisyTenant, Victim]:
     operator = {"Authorization": f"Bearer {(service.data_dir / 'operator-key').read_text().strip()}"}
     made = {}
     for name in ("attacker", "victim"):
@@ -360,12 +377,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", help="a part of the name of the attacks to run")
     options = parser.parse_args()
-    end_as_usual()
+    exit_on_sigterm()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(SOFT_DESCRIPTORS, soft), hard))
     with embedding_endpoint() as endpoint, running_service(endpoint, settings=SETTINGS) as service:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        rows = prove(service, options.only)
+        rows = run_attacks(service, options.only)
     failed = [row.name for row in rows if row.reasons]
     print("FAILED: " + ", ".join(failed) if failed else f"all {len(rows)} attacks were felt by nobody else")
     sys.exit(1 if failed else 0)

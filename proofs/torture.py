@@ -21,79 +21,86 @@ import httpx2
 
 from app.ids import decode_id
 from app.settings import ParserSettings, WorkerSettings
-from harness.hostile import HostileFile, real_files
-from harness.hostile.archives import zip_bombs
-from harness.hostile.false_types import hostile_names, lying_files
-from harness.hostile.images import hostile_pictures
-from harness.hostile.links import linking_files
-from harness.hostile.listener import listening
-from harness.hostile.mutations import mutations
-from harness.hostile.observers import Visit, Watch, ended_meanwhile, living_workers, visit
-from harness.hostile.pdfs import pdf_bombs, pdf_lies, pdf_loops
-from harness.hostile.texts import hostile_texts
-from harness.hostile.uploads import End, Sent, ends, save, send
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.hostile import HostileFile, iter_sample_files
+from harness.hostile.archives import generate_zip_bombs
+from harness.hostile.false_types import generate_false_types, generate_hostile_names
+from harness.hostile.images import generate_hostile_images
+from harness.hostile.links import generate_linking_files
+from harness.hostile.listener import link_listener
+from harness.hostile.mutations import generate_mutations
+from harness.hostile.observers import (
+    NeighbourUpload,
+    ProcessWatch,
+    count_ended_jobs,
+    list_living_workers,
+    upload_small_texts,
+)
+from harness.hostile.pdfs import generate_false_pdfs, generate_pdf_bombs, generate_pdf_loops
+from harness.hostile.texts import generate_hostile_texts
+from harness.hostile.uploads import HostileFileOutcome, SentFile, collect_outcomes, save_files, send_files
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
 from proofs.fairness import small_tenant
 from proofs.torture_set import run_set
 
 MUTATIONS, QUICK_MUTATIONS = 2_000, 200
-REACH = 0.5
+MIN_PARSED_SHARE = 0.5
 """The share of the mutated files that must get past sniffing, to a parser."""
 
-QUIET_SECONDS = 600
-LARGEST_SOURCE = 200_000
-_LEFT = "select count(*) from job where tenant_id = $1 and kind = 'ingest_document' and state <> 'dead'"
+QUIET_TIMEOUT_SECONDS = 600
+MAX_SOURCE_BYTES = 200_000
+_COUNT_WAITING_SQL = "select count(*) from job where tenant_id = $1 and kind = 'ingest_document' and state <> 'dead'"
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class AttackReport:
     """All that was seen of it."""
 
-    ends: list[End]
-    visits: list[Visit]
-    ended: list[int]
-    watch: Watch
+    outcomes: list[HostileFileOutcome]
+    neighbour_uploads: list[NeighbourUpload]
+    ended_jobs: list[int]
+    watch: ProcessWatch
     seconds: float
-    workers_alive: int
+    living_worker_count: int
 
 
-def hostile_files(url: str, torture: Path, *, count: int, seed: int) -> Iterator[HostileFile]:
+def generate_hostile_files(url: str, torture: Path, *, count: int, seed: int) -> Iterator[HostileFile]:
     """The whole set; ``url`` is what the links lead to."""
-    sources = list(real_files())
+    sources = list(iter_sample_files())
     sources += [(path.name, path.read_bytes()) for path in sorted(torture.iterdir()) if path.suffix != ".json"]
-    mutable = [(name, data) for name, data in sources if len(data) <= LARGEST_SOURCE]
+    mutable = [(name, data) for name, data in sources if len(data) <= MAX_SOURCE_BYTES]
     return chain(
-        linking_files(url), hostile_names(), zip_bombs(), pdf_bombs(), pdf_loops(), pdf_lies(), hostile_pictures(),
-        hostile_texts(), lying_files(), mutations(mutable, count=count, seed=seed),
+        generate_linking_files(url), generate_hostile_names(), generate_zip_bombs(), generate_pdf_bombs(),
+        generate_pdf_loops(), generate_false_pdfs(), generate_hostile_images(),
+        generate_hostile_texts(), generate_false_types(), generate_mutations(mutable, count=count, seed=seed),
     )  # fmt: skip
 
 
-async def until_settled(owner: asyncpg.Connection, tenant: object) -> None:
+async def wait_until_settled(owner: asyncpg.Connection, tenant: object) -> None:
     """Until no document of the tenant waits; gives up when nothing has got on for QUIET_SECONDS."""
     before, moved = -1, time.monotonic()
-    while left := await owner.fetchval(_LEFT, tenant):
+    while left := await owner.fetchval(_COUNT_WAITING_SQL, tenant):
         if left != before:
             before, moved = left, time.monotonic()
-        if time.monotonic() - moved > QUIET_SECONDS:
+        if time.monotonic() - moved > QUIET_TIMEOUT_SECONDS:
             return
         await asyncio.sleep(0.5)
 
 
-async def attack(service: RunningService, client: httpx2.Client, files: Iterator[HostileFile]) -> Attack:
+async def run_attack(service: RunningService, client: httpx2.Client, files: Iterator[HostileFile]) -> AttackReport:
     """Upload all, beside the neighbour, and wait for the last."""
-    started, watch, attacking = time.monotonic(), Watch(), True
+    started, watch, attacking = time.monotonic(), ProcessWatch(), True
     runtime = json.loads((service.data_dir / "runtime.json").read_text())
     owner, other = [await asyncpg.connect(runtime["admin_database_url"]) for _ in range(2)]
     tenant = decode_id("ten", client.get("/v1/me").json()["tenant"]["id"])
     with small_tenant(service) as (neighbour_id, neighbour):
-        looking = asyncio.create_task(watch.keep(service))
+        looking = asyncio.create_task(watch.run(service))
         visiting = asyncio.create_task(
-            visit(other, neighbour, decode_id("ten", neighbour_id), wanted=lambda: attacking)
+            upload_small_texts(other, neighbour, decode_id("ten", neighbour_id), wanted=lambda: attacking)
         )
         try:
-            sent: list[Sent] = await asyncio.to_thread(send, client, files)
+            sent: list[SentFile] = await asyncio.to_thread(send_files, client, files)
             print(f"{len(sent)} files sent in {time.monotonic() - started:.0f} s", flush=True)
-            await until_settled(owner, tenant)
+            await wait_until_settled(owner, tenant)
             attacking = False
             visits = await visiting
         finally:
@@ -102,43 +109,43 @@ async def attack(service: RunningService, client: httpx2.Client, files: Iterator
             await owner.close()
             await other.close()
     seconds = time.monotonic() - started
-    ended = ended_meanwhile(service.data_dir.parent / "serve.log", tenant, visits)
-    alive = len(watch.workers & living_workers(service))
-    return Attack(await asyncio.to_thread(ends, client, sent), visits, ended, watch, seconds, alive)
+    ended = count_ended_jobs(service.data_dir.parent / "serve.log", tenant, visits)
+    alive = len(watch.worker_pids & list_living_workers(service))
+    return AttackReport(await asyncio.to_thread(collect_outcomes, client, sent), visits, ended, watch, seconds, alive)
 
 
-def show_ends(found: Sequence[End]) -> None:
+def show_outcomes(found: Sequence[HostileFileOutcome]) -> None:
     """By family and word."""
     print("\n| family | files | ended |\n| --- | --- | --- |")
     for family in dict.fromkeys(end.sent.file.family for end in found):
-        words = Counter(end.word for end in found if end.sent.file.family == family)
+        words = Counter(end.code for end in found if end.sent.file.family == family)
         print(f"| {family} | {words.total()} | {', '.join(f'{word} {n}' for word, n in words.most_common())} |")
 
 
-def judge(seen: Attack, connections: int, folder: Path | None) -> bool:
+def check_report(seen: AttackReport, connections: int, folder: Path | None) -> bool:
     """Print everything; whether all of it is as it should be."""
-    show_ends(seen.ends)
-    wrong = [end for end in seen.ends if not end.good]
+    show_outcomes(seen.outcomes)
+    wrong = [end for end in seen.outcomes if not end.is_expected]
     for end in wrong[:50]:
-        print(f"wrong: {end.word}: {end.sent.file.family}, {end.sent.file.label}")
+        print(f"wrong: {end.code}: {end.sent.file.family}, {end.sent.file.label}")
     if wrong and folder is not None:
-        save(folder, wrong)
-    copies = [end for end in seen.ends if end.sent.file.family == "mutation"]
-    reached = sum(end.sent.document is not None for end in copies)
+        save_files(folder, wrong)
+    copies = [end for end in seen.outcomes if end.sent.file.family == "mutation"]
+    reached = sum(end.sent.document_id is not None for end in copies)
     slots, memory = WorkerSettings().concurrency, ParserSettings().max_memory_mb
-    waits, most = sorted(one.seconds for one in seen.visits), max(seen.ended, default=0)
-    parser = seen.watch.peaks.get("parser", 0.0)
-    print(f"\n{len(seen.ends)} files in {seen.seconds:.0f} s, {len(wrong)} ended as none may (reach: 0)")
-    print(f"{len(copies)} mutated, {reached} of them reached a parser (reach: {REACH:.0%})")
+    waits, most = sorted(one.seconds for one in seen.neighbour_uploads), max(seen.ended_jobs, default=0)
+    parser = seen.watch.peaks_mb.get("parser", 0.0)
+    print(f"\n{len(seen.outcomes)} files in {seen.seconds:.0f} s, {len(wrong)} ended as none may (reach: 0)")
+    print(f"{len(copies)} mutated, {reached} of them reached a parser (reach: {MIN_PARSED_SHARE:.0%})")
     print(f"connections to the address in the files: {connections} (reach: 0)")
-    print("peak memory, MB: " + ", ".join(f"{name} {size:.0f}" for name, size in seen.watch.peaks.items()), end=" ")
+    print("peak memory, MB: " + ", ".join(f"{name} {size:.0f}" for name, size in seen.watch.peaks_mb.items()), end=" ")
     print(f"(reach: parser {memory})")
-    print(f"workers: {len(seen.watch.workers)} seen, {seen.workers_alive} of them alive (reach: at least 1)")
+    print(f"workers: {len(seen.watch.worker_pids)} seen, {seen.living_worker_count} of them alive (reach: at least 1)")
     print(f"the neighbour's {len(waits)} uploads: ready after {waits[len(waits) // 2]:.1f} s in the median,", end=" ")
     print(f"{waits[-1]:.1f} s at most; {most} hostile jobs at most ended between its answer and its claim", end=" ")
     print(f"(reach: {slots}, one for each place)")
-    held = parser <= memory and seen.workers_alive > 0 and most <= slots and connections == 0
-    return not wrong and held and reached >= REACH * len(copies)
+    held = parser <= memory and seen.living_worker_count > 0 and most <= slots and connections == 0
+    return not wrong and held and reached >= MIN_PARSED_SHARE * len(copies)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -153,15 +160,15 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write("CARREL_EVAL_DATA does not name a directory with torture/manifest.json\n")
         return 2
     torture, count = Path(data) / "torture", QUICK_MUTATIONS if given.quick else given.mutations
-    with embedding_endpoint() as endpoint, running_service(endpoint) as service, listening() as listener:
-        with service.client() as client:
+    with embedding_endpoint() as endpoint, running_service(endpoint) as service, link_listener() as listener:
+        with service.create_client() as client:
             right = run_set(client, torture)
-            files = hostile_files(listener.url, torture, count=count, seed=given.seed)
-            seen = asyncio.run(attack(service, client, files))
-        held = judge(seen, listener.connections, given.save)
+            files = generate_hostile_files(listener.url, torture, count=count, seed=given.seed)
+            seen = asyncio.run(run_attack(service, client, files))
+        held = check_report(seen, listener.connections, given.save)
     return int(not (right and held))
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 import pymupdf
 
-REACH = 22
-COLUMNS = "multicolumn.pdf"
+MIN_RIGHT_FILES = 22
+COLUMNS_FILE = "multicolumn.pdf"
 WAIT_SECONDS = 60
 
 Entry = dict[str, Any]
@@ -22,12 +22,12 @@ class FileOutcome:
     """What became of one file; ``missed`` says what is not as the manifest has it, empty where all is."""
 
     file: str
-    got: str
-    missed: str
-    must: bool
+    result: str
+    faults: str
+    is_required: bool
 
 
-def squeezed(text: str) -> str:
+def normalize_text(text: str) -> str:
     """What is compared: NFKC without white space and soft hyphens."""
     kept = unicodedata.normalize("NFKC", text)
     return "".join(char for char in kept if not char.isspace() and char != "\u00ad")
@@ -54,11 +54,11 @@ def read_text(client: httpx2.Client, kb: str, document: str) -> str:
             return text
 
 
-def out_of_order(text: str, wanted: Sequence[str]) -> str:
+def find_out_of_order(text: str, wanted: Sequence[str]) -> str:
     """The first text that does not come behind the one before it; empty where all do."""
-    squeezed_text, position = squeezed(text), 0
+    squeezed_text, position = normalize_text(text), 0
     for one in wanted:
-        part = squeezed(one)
+        part = normalize_text(one)
         found = squeezed_text.find(part, position)
         if found < 0:
             return one
@@ -66,7 +66,7 @@ def out_of_order(text: str, wanted: Sequence[str]) -> str:
     return ""
 
 
-def column_lines(path: Path) -> Iterator[str]:
+def iter_column_lines(path: Path) -> Iterator[str]:
     """The lines of a two-column PDF as a reader takes them: on each page the left column, then the right one.
 
     A line's last word is left out, for it may be hyphenated; what lies across the middle is in neither column.
@@ -86,19 +86,19 @@ def column_lines(path: Path) -> Iterator[str]:
             yield from (" ".join(words) for box, words in tall if box[0] >= middle)
 
 
-def missed(entry: Entry, path: Path, text: str) -> str:
+def find_faults(entry: Entry, path: Path, text: str) -> str:
     """What of ``has``, ``hasnot`` and ``order`` is not so; the multicolumn file has an order of its own too."""
-    there = squeezed(text)
-    lacking = [f"lacks {one!r}" for one in entry.get("has", ()) if squeezed(one) not in there]
-    lacking += [f"has {one!r}" for one in entry.get("hasnot", ()) if squeezed(one) in there]
-    if wrong := out_of_order(text, entry.get("order", ())):
+    there = normalize_text(text)
+    lacking = [f"lacks {one!r}" for one in entry.get("has", ()) if normalize_text(one) not in there]
+    lacking += [f"has {one!r}" for one in entry.get("hasnot", ()) if normalize_text(one) in there]
+    if wrong := find_out_of_order(text, entry.get("order", ())):
         lacking.append(f"{wrong!r} is not in order")
-    if path.name == COLUMNS and (wrong := out_of_order(text, list(column_lines(path)))):
+    if path.name == COLUMNS_FILE and (wrong := find_out_of_order(text, list(iter_column_lines(path)))):
         lacking.append(f"columns: {wrong!r} is not in order")
     return "; ".join(lacking)
 
 
-def judge(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> FileOutcome:
+def check_file(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> FileOutcome:
     """Upload one file, wait, and compare."""
     url = f"/v1/knowledge-bases/{kb}/documents"
     reply = client.post(url, params={"wait": WAIT_SECONDS}, files={"file": (path.name, path.read_bytes())})
@@ -115,7 +115,7 @@ def judge(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> FileOutco
     elif entry.get("empty"):
         wrong = "" if (code == "no_text" or (code == "ready" and not text.strip())) else "should be empty"
     else:
-        wrong = missed(entry, path, text) if code == "ready" else "should be ready"
+        wrong = find_faults(entry, path, text) if code == "ready" else "should be ready"
     return FileOutcome(path.name, got, wrong, must)
 
 
@@ -127,12 +127,15 @@ def run_set(client: httpx2.Client, folder: Path) -> bool:
     print("| file | became | as the manifest says |\n| --- | --- | --- |")
     outcomes = []
     for entry in entries:
-        outcome = judge(entry, folder / entry["file"], client, kb)
+        outcome = check_file(entry, folder / entry["file"], client, kb)
         outcomes.append(outcome)
-        print(f"| {outcome.file} | {outcome.got} | {outcome.missed or 'yes'} |", flush=True)
-    right = sum(not outcome.missed for outcome in outcomes)
-    musts = [outcome for outcome in outcomes if outcome.must or outcome.file == COLUMNS]
-    held = sum(not outcome.missed for outcome in musts)
-    print(f"\n{right} of {len(outcomes)} files (reach: {REACH}); of those to fail or to be empty, and {COLUMNS}:")
+        print(f"| {outcome.file} | {outcome.result} | {outcome.faults or 'yes'} |", flush=True)
+    right = sum(not outcome.faults for outcome in outcomes)
+    musts = [outcome for outcome in outcomes if outcome.is_required or outcome.file == COLUMNS_FILE]
+    held = sum(not outcome.faults for outcome in musts)
+    print(
+        f"\n{right} of {len(outcomes)} files (reach: {MIN_RIGHT_FILES}); of those to fail or to be empty, and "
+        f"{COLUMNS_FILE}:"
+    )
     print(f"{held} of {len(musts)} (reach: all)")
-    return right >= REACH and held == len(musts)
+    return right >= MIN_RIGHT_FILES and held == len(musts)

@@ -27,14 +27,18 @@ import httpx2
 
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.embedded_postgres.server import find_free_ports
-from harness.processes import ROOT, answer_of, embedding_endpoint, end_as_usual, environment_without_settings
+from harness.processes import ROOT, build_environment, embedding_endpoint, exit_on_sigterm, wait_for_answer
 
 OPERATOR_KEY = "operator" * 5
 KB = "/v1/knowledge-bases/default"
 # Written together with the SQL that the baseline runs. Once 0.1.0 is released its last change stays what it is.
-BASELINE = "migrations/pins/0001_baseline.sha256"
-BASE, NAMES, TOP_K = 60, 40, 5  # documents that stay, external ids that each writer writes again and again
-PHASE_SECONDS, SETTLE_SECONDS = 4.0, 60.0
+BASELINE_PINS = "migrations/pins/0001_baseline.sha256"
+BASE_DOCUMENTS, NAMES_PER_WRITER, TOP_K = (
+    60,
+    40,
+    5,
+)  # documents that stay, external ids that each writer writes again and again
+PHASE_SECONDS, SETTLE_TIMEOUT_SECONDS = 4.0, 60.0
 SEARCHES: Sequence[dict[str, Any]] = (
     {"query": "a heron that fishes at dawn", "explain": True},
     {"query": "heron", "strategy": "lexical", "filter": {"team": {"exists": True}}},
@@ -42,12 +46,12 @@ SEARCHES: Sequence[dict[str, Any]] = (
 )
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """What was waited for did not come."""
 
 
 @dataclass
-class Clients:
+class UpgradeClients:
     """What writes, deletes and searches until it is told to stop, and what it was not answered as it should be."""
 
     key: str
@@ -56,13 +60,13 @@ class Clients:
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
 
-    def client(self, url: str) -> httpx2.Client:
+    def create_client(self, url: str) -> httpx2.Client:
         return httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60)
 
     def begin(self, name: str, url: str) -> None:
         """One that writes and one that searches, at this API."""
         for work in (self._write, self._search):
-            thread = threading.Thread(target=self._loop, args=(name, url, work))
+            thread = threading.Thread(target=self._run_loop, args=(name, url, work))
             thread.start()
             self._threads.append(thread)
 
@@ -71,8 +75,8 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def _loop(self, name: str, url: str, work: Callable[[str, httpx2.Client, int], None]) -> None:
-        with self.client(url) as client:
+    def _run_loop(self, name: str, url: str, work: Callable[[str, httpx2.Client, int], None]) -> None:
+        with self.create_client(url) as client:
             for number in count():
                 if self._stop.wait(0.05):
                     return
@@ -83,7 +87,7 @@ class Clients:
 
     def _write(self, name: str, client: httpx2.Client, number: int) -> None:
         text, of = f"A heron of {name} fishes at dawn, number {number}.", {"team": "mine", "number": number}
-        body = {"text": text, "external_id": f"{name}-{number % NAMES}", "metadata": of}
+        body = {"text": text, "external_id": f"{name}-{number % NAMES_PER_WRITER}", "metadata": of}
         document = client.post(f"{KB}/documents", json=body).raise_for_status().json()
         self.answers[f"written at {name}"] += 1
         if number % 5 == 4:
@@ -99,10 +103,10 @@ class Clients:
 
 
 @dataclass(frozen=True)
-class Upgrade:
+class RollingUpgrade:
     """Processes of two trees on one database."""
 
-    earlier: Path
+    earlier_tree: Path
     folder: Path
     urls: DatabaseUrls
     embedding_url: str
@@ -110,15 +114,15 @@ class Upgrade:
 
     def run(self, tree: Path, *arguments: str) -> None:
         """A command to its end. Raises CalledProcessError."""
-        subprocess.run(self._command(*arguments), cwd=tree, env=self._environment(tree), check=True)
+        subprocess.run(self._build_command(*arguments), cwd=tree, env=self._build_environment(tree), check=True)
 
     def start(self, tree: Path, *arguments: str) -> "subprocess.Popen[bytes]":
         """A process that ends with the test at the latest."""
         with (self.folder / f"{arguments[0]}.log").open("ab") as log:
             process = subprocess.Popen(
-                self._command(*arguments), cwd=tree, env=self._environment(tree), stdout=log, stderr=log
+                self._build_command(*arguments), cwd=tree, env=self._build_environment(tree), stdout=log, stderr=log
             )
-        self.stack.callback(end, process)
+        self.stack.callback(end_process, process)
         return process
 
     def serve(self, tree: Path) -> str:
@@ -126,15 +130,15 @@ class Upgrade:
         (port,) = islice(find_free_ports(), 1)
         url = f"http://127.0.0.1:{port}"
         process = self.start(tree, "serve", "--api-only", "--port", str(port))
-        if not answer_of(process, lambda: httpx2.get(f"{url}/readyz").is_success or None):
-            raise Stuck(f"the API of {tree} does not start")
+        if not wait_for_answer(process, lambda: httpx2.get(f"{url}/readyz").is_success or None):
+            raise StuckError(f"the API of {tree} does not start")
         return url
 
-    def _command(self, *arguments: str) -> list[str]:
+    def _build_command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "app.cli", *arguments]
 
-    def _environment(self, tree: Path) -> dict[str, str]:
-        return environment_without_settings(self.embedding_url) | {
+    def _build_environment(self, tree: Path) -> dict[str, str]:
+        return build_environment(self.embedding_url) | {
             "PYTHONPATH": str(tree),
             "CARREL_DATABASE_URL": self.urls.app,
             "CARREL_ADMIN_DATABASE_URL": self.urls.owner,
@@ -143,14 +147,14 @@ class Upgrade:
         }
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
+def end_process(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     process.wait()
 
 
-def settled(client: httpx2.Client) -> list[dict[str, Any]]:
+def wait_until_settled(client: httpx2.Client) -> list[dict[str, Any]]:
     """The documents, when all are ready and no filter waits. Raises Stuck."""
-    until = time.monotonic() + SETTLE_SECONDS
+    until = time.monotonic() + SETTLE_TIMEOUT_SECONDS
     while time.monotonic() < until:
         view = client.get(KB).raise_for_status().json()
         found, cursor = list[dict[str, Any]](), dict[str, str]()
@@ -163,57 +167,57 @@ def settled(client: httpx2.Client) -> list[dict[str, Any]]:
         if view["pending_metadata_filter"] is None and all(one["status"] == "ready" for one in found):
             return found
         time.sleep(0.1)
-    raise Stuck(f"{Counter(one['status'] for one in found)}, filter {view['pending_metadata_filter']}")
+    raise StuckError(f"{Counter(one['status'] for one in found)}, filter {view['pending_metadata_filter']}")
 
 
-def refilter(client: httpx2.Client, team: str, *, wait: bool = True) -> None:
+def change_metadata_filter(client: httpx2.Client, team: str, *, wait: bool = True) -> None:
     """Another ``metadata_filter``; where asked, until all documents have it. Raises Stuck."""
     client.patch(KB, json={"metadata_filter": {"team": team}}).raise_for_status()
-    until = time.monotonic() + SETTLE_SECONDS
+    until = time.monotonic() + SETTLE_TIMEOUT_SECONDS
     while wait and client.get(KB).json()["pending_metadata_filter"] is not None:
         if time.monotonic() > until:
-            raise Stuck(f"the filter {team!r} is not there after {SETTLE_SECONDS} s")
+            raise StuckError(f"the filter {team!r} is not there after {SETTLE_TIMEOUT_SECONDS} s")
         time.sleep(0.1)
 
 
-def upgrade(run: Upgrade) -> tuple[Clients, httpx2.Client]:
+def run_upgrade(run: RollingUpgrade) -> tuple[UpgradeClients, httpx2.Client]:
     """From the one to the other; the clients, who have ended, and one that asks the new API. Raises Stuck."""
-    run.run(run.earlier, "migrate")
-    old = run.serve(run.earlier)
-    worker = run.start(run.earlier, "worker")
+    run.run(run.earlier_tree, "migrate")
+    old = run.serve(run.earlier_tree)
+    worker = run.start(run.earlier_tree, "worker")
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
     tenant = httpx2.post(f"{old}/v1/tenants", headers=operator, json={"name": "acme"}).raise_for_status().json()
-    clients = Clients(tenant["api_key"]["key"])
+    clients = UpgradeClients(tenant["api_key"]["key"])
     run.stack.callback(clients.end)
-    at_old = run.stack.enter_context(clients.client(old))
-    refilter(at_old, "first")
-    for number in range(BASE):
+    at_old = run.stack.enter_context(clients.create_client(old))
+    change_metadata_filter(at_old, "first")
+    for number in range(BASE_DOCUMENTS):
         body = {"text": f"A heron fishes at dawn in the lake of number {number}.", "external_id": f"base-{number}"}
         at_old.post(f"{KB}/documents", json=body).raise_for_status()
-    settled(at_old)
+    wait_until_settled(at_old)
     clients.begin("the earlier API", old)
     time.sleep(PHASE_SECONDS)
-    end(worker)
-    refilter(at_old, "waits", wait=False)
+    end_process(worker)
+    change_metadata_filter(at_old, "waits", wait=False)
     run.run(ROOT, "migrate")
-    worker = run.start(run.earlier, "worker")
+    worker = run.start(run.earlier_tree, "worker")
     time.sleep(PHASE_SECONDS)
     new = run.serve(ROOT)
     clients.begin("the new API", new)
-    at_new = run.stack.enter_context(clients.client(new))
+    at_new = run.stack.enter_context(clients.create_client(new))
     run.start(ROOT, "worker")
     time.sleep(PHASE_SECONDS)
-    end(worker)
+    end_process(worker)
     for client, team in ((at_old, "by the earlier"), (at_new, "last")):
-        refilter(client, team)
+        change_metadata_filter(client, team)
         time.sleep(PHASE_SECONDS)
     clients.end()
     return clients, at_new
 
 
-def left_over(client: httpx2.Client, superuser_url: str) -> Iterator[str]:
+def find_leftovers(client: httpx2.Client, superuser_url: str) -> Iterator[str]:
     """What is not as it should be when all is done. Raises Stuck."""
-    documents = settled(client)
+    documents = wait_until_settled(client)
     teams = Counter(one["metadata"].get("team") for one in documents)
     if set(teams) != {"last"}:
         yield f"documents by the filter's value: {dict(teams)}"
@@ -221,11 +225,11 @@ def left_over(client: httpx2.Client, superuser_url: str) -> Iterator[str]:
     missing = {one["id"] for one in documents} ^ {one["document"]["id"] for one in found["results"]}
     if missing:
         yield f"{len(missing)} of {len(documents)} documents are not found, or should not be"
-    yield from asyncio.run(_rows(superuser_url))
+    yield from asyncio.run(_find_wrong_rows(superuser_url))
     print(f"{len(documents)} documents at the end")
 
 
-async def _rows(url: str) -> list[str]:
+async def _find_wrong_rows(url: str) -> list[str]:
     connection = await asyncpg.connect(url)
     try:
         dead = await connection.fetch("select kind, error from job where state = 'dead'")
@@ -240,23 +244,23 @@ async def _rows(url: str) -> list[str]:
 
 
 @contextmanager
-def checked_out(revision: str | None, folder: Path) -> Iterator[Path]:
+def checked_out_tree(revision: str | None, folder: Path) -> Iterator[Path]:
     """An earlier commit's files. Raises CalledProcessError or Stuck where the history does not reach there."""
 
-    def git(*arguments: str) -> str:
+    def run_git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
-    revision = revision or git("log", "-1", "--format=%H", "--", BASELINE)
+    revision = revision or run_git("log", "-1", "--format=%H", "--", BASELINE_PINS)
     if not revision:
-        raise Stuck("no commit of this history has made the baseline")
-    print(f"from {git('log', '-1', '--format=%h %s', revision)}", flush=True)
+        raise StuckError("no commit of this history has made the baseline")
+    print(f"from {run_git('log', '-1', '--format=%h %s', revision)}", flush=True)
     tree = folder / "earlier"
-    git("worktree", "add", "--detach", str(tree), revision)
+    run_git("worktree", "add", "--detach", str(tree), revision)
     try:
         (tree / "models").symlink_to(ROOT / "models")
         yield tree
     finally:
-        git("worktree", "remove", "--force", str(tree))
+        run_git("worktree", "remove", "--force", str(tree))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -267,19 +271,19 @@ def main(arguments: Sequence[str]) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="carrel-upgrade-")))
         folder.chmod(0o711)  # under root Postgres runs as another user, who has to pass through
-        earlier = stack.enter_context(checked_out(given.revision, folder))
+        earlier = stack.enter_context(checked_out_tree(given.revision, folder))
         endpoint = stack.enter_context(embedding_endpoint())
         postgres = stack.enter_context(EmbeddedPostgres(folder / "data", fsync=False))
         (folder / "service").mkdir()
-        run = Upgrade(earlier, folder, postgres.ensure_database("upgrade"), endpoint, stack)
-        clients, at_new = upgrade(run)
+        run = RollingUpgrade(earlier, folder, postgres.ensure_database("upgrade"), endpoint, stack)
+        clients, at_new = run_upgrade(run)
         faults = [f"{told} ({times} times)" for told, times in clients.faults.items()]
-        faults += left_over(at_new, postgres.build_url("upgrade"))
+        faults += find_leftovers(at_new, postgres.build_url("upgrade"))
         print(", ".join(f"{times} {told}" for told, times in sorted(clients.answers.items())))
     print("\n".join(faults) or "no fault")
     return int(bool(faults))
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main(sys.argv[1:]))

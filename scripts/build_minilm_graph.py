@@ -33,7 +33,7 @@ OPSET, IR_VERSION = 20, 9
 EPSILON = 1e-12
 
 
-class Graph:
+class GraphBuilder:
     """Collects nodes and initialisers; every method returns the name of a tensor."""
 
     def __init__(self) -> None:
@@ -41,87 +41,89 @@ class Graph:
         self.tensors: dict[str, Any] = {}
         self.shapes = list_tensor_shapes()
 
-    def weight(self, name: str) -> str:
+    def add_weight(self, name: str) -> str:
         """A float32 tensor of the checkpoint."""
-        return self.external(name, self.shapes[name], TensorProto.FLOAT)
+        return self.add_external(name, self.shapes[name], TensorProto.FLOAT)
 
-    def external(self, name: str, shape: Sequence[int], kind: int) -> str:
+    def add_external(self, name: str, shape: Sequence[int], kind: int) -> str:
         """A tensor that is handed in when the graph is loaded."""
         tensor = onnx.TensorProto(name=name, dims=shape, data_type=kind, data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value="model.safetensors")
         self.tensors[name] = tensor
         return name
 
-    def constant(self, name: str, values: Sequence[float], shape: Sequence[int], kind: int) -> str:
+    def add_constant(self, name: str, values: Sequence[float], shape: Sequence[int], kind: int) -> str:
         """A small tensor that is part of the graph."""
         self.tensors[name] = helper.make_tensor(name, kind, shape, values)
         return name
 
-    def integers(self, name: str, *values: int) -> str:
+    def add_integers(self, name: str, *values: int) -> str:
         """A vector of int64."""
-        return self.constant(name, values, [len(values)], TensorProto.INT64)
+        return self.add_constant(name, values, [len(values)], TensorProto.INT64)
 
-    def node(self, operator: str, *inputs: str, domain: str = "", output: str = "", **attributes: Any) -> str:
+    def add_node(self, operator: str, *inputs: str, domain: str = "", output: str = "", **attributes: Any) -> str:
         """A node with one output."""
         name = output or f"{operator}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
         return name
 
 
-def linear(graph: Graph, x: str, layer: Linear, precision: Precision) -> str:
+def add_linear(graph: GraphBuilder, x: str, layer: Linear, precision: Precision) -> str:
     """Input times transposed weight plus bias, on the checkpoint's own layout or on int8 weights."""
-    bias = graph.weight(f"{layer.name}.bias")
+    bias = graph.add_weight(f"{layer.name}.bias")
     if precision == "fp32" or layer.name in FLOAT_LAYERS:
-        return graph.node("Gemm", x, graph.weight(f"{layer.name}.weight"), bias, transB=1)
-    matrix = graph.external(f"{layer.name}.int8", [layer.inputs, layer.outputs], TensorProto.INT8)
-    scale = graph.external(f"{layer.name}.scale", [layer.outputs], TensorProto.FLOAT)
-    return graph.node("DynamicQuantizeMatMul", x, matrix, scale, "", bias, domain=MICROSOFT)
+        return graph.add_node("Gemm", x, graph.add_weight(f"{layer.name}.weight"), bias, transB=1)
+    matrix = graph.add_external(f"{layer.name}.int8", [layer.inputs, layer.outputs], TensorProto.INT8)
+    scale = graph.add_external(f"{layer.name}.scale", [layer.outputs], TensorProto.FLOAT)
+    return graph.add_node("DynamicQuantizeMatMul", x, matrix, scale, "", bias, domain=MICROSOFT)
 
 
-def normalise(graph: Graph, x: str, name: str) -> str:
+def add_layer_norm(graph: GraphBuilder, x: str, name: str) -> str:
     """Layer normalisation."""
-    weight, bias = graph.weight(f"{name}.weight"), graph.weight(f"{name}.bias")
-    return graph.node("LayerNormalization", x, weight, bias, axis=-1, epsilon=EPSILON)
+    weight, bias = graph.add_weight(f"{name}.weight"), graph.add_weight(f"{name}.bias")
+    return graph.add_node("LayerNormalization", x, weight, bias, axis=-1, epsilon=EPSILON)
 
 
-def embeddings(graph: Graph) -> str:
+def add_embeddings(graph: GraphBuilder) -> str:
     """Word, position and segment embeddings; shape (tokens, HIDDEN)."""
-    zero = graph.integers("zero", 0)
-    length = graph.node("Shape", "words", start=0, end=1)
-    positions = graph.node("Slice", graph.weight("embeddings.position_embeddings.weight"), zero, length, zero)
-    segment = graph.node("Gather", graph.weight("embeddings.token_type_embeddings.weight"), zero)
-    total = graph.node("Add", graph.node("Add", "words", positions), segment)
-    return normalise(graph, total, "embeddings.LayerNorm")
+    zero = graph.add_integers("zero", 0)
+    length = graph.add_node("Shape", "words", start=0, end=1)
+    positions = graph.add_node("Slice", graph.add_weight("embeddings.position_embeddings.weight"), zero, length, zero)
+    segment = graph.add_node("Gather", graph.add_weight("embeddings.token_type_embeddings.weight"), zero)
+    total = graph.add_node("Add", graph.add_node("Add", "words", positions), segment)
+    return add_layer_norm(graph, total, "embeddings.LayerNorm")
 
 
-def attention(graph: Graph, x: str, projections: Sequence[Linear], precision: Precision) -> str:
+def add_attention(graph: GraphBuilder, x: str, projections: Sequence[Linear], precision: Precision) -> str:
     """Multi-head self-attention before its output projection; shape (tokens, HIDDEN)."""
-    heads = graph.integers("heads", 0, HEADS, HIDDEN // HEADS)
-    scale = graph.constant("scale", [(HIDDEN // HEADS) ** -0.5], [], TensorProto.FLOAT)
-    query, key, value = (graph.node("Reshape", linear(graph, x, p, precision), heads) for p in projections)
-    scaled = graph.node("Mul", graph.node("Transpose", query, perm=[1, 0, 2]), scale)
-    scores = graph.node("MatMul", scaled, graph.node("Transpose", key, perm=[1, 2, 0]))
-    weights = graph.node("Softmax", scores, axis=-1)
-    mixed = graph.node("MatMul", weights, graph.node("Transpose", value, perm=[1, 0, 2]))
-    return graph.node("Reshape", graph.node("Transpose", mixed, perm=[1, 0, 2]), graph.integers("flat", 0, HIDDEN))
+    heads = graph.add_integers("heads", 0, HEADS, HIDDEN // HEADS)
+    scale = graph.add_constant("scale", [(HIDDEN // HEADS) ** -0.5], [], TensorProto.FLOAT)
+    query, key, value = (graph.add_node("Reshape", add_linear(graph, x, p, precision), heads) for p in projections)
+    scaled = graph.add_node("Mul", graph.add_node("Transpose", query, perm=[1, 0, 2]), scale)
+    scores = graph.add_node("MatMul", scaled, graph.add_node("Transpose", key, perm=[1, 2, 0]))
+    weights = graph.add_node("Softmax", scores, axis=-1)
+    mixed = graph.add_node("MatMul", weights, graph.add_node("Transpose", value, perm=[1, 0, 2]))
+    return graph.add_node(
+        "Reshape", graph.add_node("Transpose", mixed, perm=[1, 0, 2]), graph.add_integers("flat", 0, HIDDEN)
+    )
 
 
 def build(precision: Precision) -> bytes:
     """The serialised graph: input ``words`` (tokens, HIDDEN), output ``embedding`` (1, HIDDEN), both float32."""
-    graph = Graph()
-    x = embeddings(graph)
+    graph = GraphBuilder()
+    x = add_embeddings(graph)
     for index in range(LAYERS):
         *projections, merge, widen, narrow = list_linear_layers(index)
-        mixed = linear(graph, attention(graph, x, projections, precision), merge, precision)
-        x = normalise(graph, graph.node("Add", mixed, x), f"encoder.layer.{index}.attention.output.LayerNorm")
-        inner = graph.node("Gelu", linear(graph, x, widen, precision))
-        x = normalise(
+        mixed = add_linear(graph, add_attention(graph, x, projections, precision), merge, precision)
+        x = add_layer_norm(graph, graph.add_node("Add", mixed, x), f"encoder.layer.{index}.attention.output.LayerNorm")
+        inner = graph.add_node("Gelu", add_linear(graph, x, widen, precision))
+        x = add_layer_norm(
             graph,
-            graph.node("Add", linear(graph, inner, narrow, precision), x),
+            graph.add_node("Add", add_linear(graph, inner, narrow, precision), x),
             f"encoder.layer.{index}.output.LayerNorm",
         )
-    mean = graph.node("ReduceMean", x, "zero", keepdims=1)
-    graph.node("LpNormalization", mean, output="embedding", axis=-1, p=2)
+    mean = graph.add_node("ReduceMean", x, "zero", keepdims=1)
+    graph.add_node("LpNormalization", mean, output="embedding", axis=-1, p=2)
     made = helper.make_graph(
         graph.nodes,
         f"all-MiniLM-L6-v2-{precision}",

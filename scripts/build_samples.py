@@ -21,8 +21,8 @@ from harness.reproducible_files import with_fixed_times
 fitz: Any = pymupdf  # it ships without types
 
 ROOT = Path(__file__).resolve().parent.parent
-DEMO = ROOT / "samples"
-TESTS = ROOT / "tests" / "samples"
+DEMO_FOLDER = ROOT / "samples"
+TESTS_FOLDER = ROOT / "tests" / "samples"
 DATE = "D:20260105090000Z"
 WIDTH, HEIGHT, MARGIN = 595.0, 842.0, 64.0
 PLAIN, BOLD = "helv", "hebo"
@@ -35,7 +35,7 @@ COLUMNS = {
 }
 
 
-class Sheet:
+class PdfSheet:
     """A PDF that is written from top to bottom."""
 
     def __init__(self) -> None:
@@ -43,23 +43,23 @@ class Sheet:
         self.page: Any = None
         self.y = HEIGHT
 
-    def feed(self) -> None:
+    def start_page(self) -> None:
         """Begin a new page."""
         self.page = self.document.new_page(width=WIDTH, height=HEIGHT)
         self.y = MARGIN + 20
 
-    def paragraph(
+    def write_paragraph(
         self, text: str, *, size: float = 10.5, font: str = PLAIN, x: float = MARGIN, width: float = 467
     ) -> None:
         """Wrap and write a paragraph, over the page's end if need be."""
-        for line in wrapped(text, size=size, font=font, width=width):
+        for line in wrap_lines(text, size=size, font=font, width=width):
             if self.y > HEIGHT - MARGIN - 20:
-                self.feed()
+                self.start_page()
             self.y += size * 1.35
             self.page.insert_text((x, self.y), line, fontsize=size, fontname=font)
         self.y += size * 0.8
 
-    def table(self, rows: list[list[str]]) -> None:
+    def write_table(self, rows: list[list[str]]) -> None:
         """Write rows of equal columns with rules between them."""
         step = 467 / len(rows[0])
         for index, row in enumerate(rows):
@@ -79,7 +79,7 @@ class Sheet:
         self.document.save(path, garbage=3, deflate=True, no_new_id=True, **options)
 
 
-def wrapped(text: str, *, size: float, font: str, width: float) -> Iterator[str]:
+def wrap_lines(text: str, *, size: float, font: str, width: float) -> Iterator[str]:
     """Lines of at most ``width`` points."""
     line = ""
     for word in text.split():
@@ -91,21 +91,21 @@ def wrapped(text: str, *, size: float, font: str, width: float) -> Iterator[str]
     yield line
 
 
-def handbook() -> Sheet:
+def build_handbook() -> PdfSheet:
     """The rental handbook from ``handbook.txt``, with running headers and footers."""
-    sheet = Sheet()
+    sheet = PdfSheet()
     source = (ROOT / "scripts" / "handbook.txt").read_text(encoding="utf-8")
     for part in source.split("===\n"):
-        sheet.feed()
-        for line_or_table in _paragraphs(part):
+        sheet.start_page()
+        for line_or_table in _parse_blocks(part):
             if isinstance(line_or_table, list):
-                sheet.table(line_or_table)
+                sheet.write_table(line_or_table)
             elif line_or_table.startswith("## "):
-                sheet.paragraph(line_or_table[3:], size=13, font=BOLD)
+                sheet.write_paragraph(line_or_table[3:], size=13, font=BOLD)
             elif line_or_table.startswith("# "):
-                sheet.paragraph(line_or_table[2:], size=20, font=BOLD)
+                sheet.write_paragraph(line_or_table[2:], size=20, font=BOLD)
             else:
-                sheet.paragraph(line_or_table)
+                sheet.write_paragraph(line_or_table)
     total = sheet.document.page_count
     for number, page in enumerate(sheet.document, start=1):
         page.insert_text((MARGIN, 40), "Northwind Rentals - Rental handbook 2026", fontsize=8, fontname=PLAIN)
@@ -113,7 +113,7 @@ def handbook() -> Sheet:
     return sheet
 
 
-def _paragraphs(part: str) -> Iterator[str | list[list[str]]]:
+def _parse_blocks(part: str) -> Iterator[str | list[list[str]]]:
     rows: list[list[str]] = []
     for line in [*part.splitlines(), ""]:
         if line.startswith("|"):
@@ -126,12 +126,12 @@ def _paragraphs(part: str) -> Iterator[str | list[list[str]]]:
             yield line
 
 
-def two_columns() -> Sheet:
+def build_two_columns() -> PdfSheet:
     """A title over two columns whose lines stand at equal heights, written line by line across both."""
-    sheet = Sheet()
-    sheet.feed()
-    sheet.paragraph("Harbours and mountains in one document", size=18, font=BOLD)
-    columns = [list(wrapped(text * 6, size=10, font=PLAIN, width=220)) for text in COLUMNS.values()]
+    sheet = PdfSheet()
+    sheet.start_page()
+    sheet.write_paragraph("Harbours and mountains in one document", size=18, font=BOLD)
+    columns = [list(wrap_lines(text * 6, size=10, font=PLAIN, width=220)) for text in COLUMNS.values()]
     for left, right in zip(*columns, strict=False):
         sheet.y += 14
         sheet.page.insert_text((MARGIN, sheet.y), left, fontsize=10, fontname=PLAIN)
@@ -139,30 +139,30 @@ def two_columns() -> Sheet:
     return sheet
 
 
-def outline() -> Sheet:
+def build_outline() -> PdfSheet:
     """Headings as large as the text: only the outline tells them."""
-    sheet = Sheet()
+    sheet = PdfSheet()
     for number, title in enumerate(("First chapter", "A part of it", "Second chapter"), start=1):
-        sheet.feed()
-        sheet.paragraph(f"{number} {title}")
-        sheet.paragraph(f"{title} begins. {COLUMNS['left'] * number}")
+        sheet.start_page()
+        sheet.write_paragraph(f"{number} {title}")
+        sheet.write_paragraph(f"{title} begins. {COLUMNS['left'] * number}")
     sheet.document.set_toc([[1, "First chapter", 1], [2, "A part of it", 2], [1, "Second chapter", 3]])
     return sheet
 
 
-def pictures(*, with_text: bool) -> Sheet:
+def build_images(*, with_text: bool) -> PdfSheet:
     """Two pages of pictures, with or without a page of text before them."""
-    sheet = Sheet()
+    sheet = PdfSheet()
     if with_text:
-        sheet.feed()
-        sheet.paragraph(COLUMNS["right"])
+        sheet.start_page()
+        sheet.write_paragraph(COLUMNS["right"])
     for _ in range(2):
-        sheet.feed()
-        sheet.page.insert_image((100, 100, 400, 300), stream=photo())
+        sheet.start_page()
+        sheet.page.insert_image((100, 100, 400, 300), stream=build_photo())
     return sheet
 
 
-def photo() -> bytes:
+def build_photo() -> bytes:
     """A small PNG."""
     image = Image.new("RGB", (48, 32))
     image.putdata([(x * 5, y * 8, 96) for y in range(32) for x in range(48)])
@@ -171,7 +171,7 @@ def photo() -> bytes:
     return target.getvalue()
 
 
-def product_tour() -> bytes:
+def build_product_tour() -> bytes:
     """Six slides: list, table, group, chart, notes."""
     deck: Any = Presentation()
     deck.core_properties.title = "Northwind Rentals product tour"
@@ -227,26 +227,30 @@ def product_tour() -> bytes:
 
 def main() -> None:
     """Write every file."""
-    DEMO.mkdir(exist_ok=True)
-    TESTS.mkdir(exist_ok=True)
-    handbook().save(DEMO / "handbook.pdf", title="Northwind Rentals handbook")
-    (DEMO / "product-tour.pptx").write_bytes(product_tour())
-    two_columns().save(TESTS / "two_columns.pdf", title="")
-    outline().save(TESTS / "outline.pdf", title="")
-    pictures(with_text=False).save(TESTS / "pictures_only.pdf", title="")
-    pictures(with_text=True).save(TESTS / "pictures_and_text.pdf", title="")
-    two_columns().save(
-        TESTS / "owner_password.pdf", title="", encryption=fitz.PDF_ENCRYPT_AES_256, owner_pw="owner", user_pw=""
+    DEMO_FOLDER.mkdir(exist_ok=True)
+    TESTS_FOLDER.mkdir(exist_ok=True)
+    build_handbook().save(DEMO_FOLDER / "handbook.pdf", title="Northwind Rentals handbook")
+    (DEMO_FOLDER / "product-tour.pptx").write_bytes(build_product_tour())
+    build_two_columns().save(TESTS_FOLDER / "two_columns.pdf", title="")
+    build_outline().save(TESTS_FOLDER / "outline.pdf", title="")
+    build_images(with_text=False).save(TESTS_FOLDER / "pictures_only.pdf", title="")
+    build_images(with_text=True).save(TESTS_FOLDER / "pictures_and_text.pdf", title="")
+    build_two_columns().save(
+        TESTS_FOLDER / "owner_password.pdf", title="", encryption=fitz.PDF_ENCRYPT_AES_256, owner_pw="owner", user_pw=""
     )
-    two_columns().save(TESTS / "encrypted.pdf", title="", encryption=fitz.PDF_ENCRYPT_AES_256, user_pw="secret")
-    (TESTS / "truncated.pdf").write_bytes((TESTS / "two_columns.pdf").read_bytes()[:300])
-    (TESTS / "truncated.pptx").write_bytes((DEMO / "product-tour.pptx").read_bytes()[:6000])
-    (TESTS / "empty.bin").write_bytes(b"")
-    (TESTS / "photo.png").write_bytes(photo())
-    (TESTS / "renamed.pdf").write_bytes(photo())
-    (TESTS / "plain_utf16.txt").write_bytes("First paragraph, déjà vu.\n\nSecond paragraph.\n".encode("utf-16-le"))
-    (TESTS / "latin1.txt").write_bytes("Größe und Maß: über 5 £ für Öl.\n\nFin de l'été.\n".encode("latin-1"))
-    (TESTS / "nul.txt").write_bytes(b"A line with a\0NUL in it, and enough other text around it.\n\nThe end.\n")
+    build_two_columns().save(
+        TESTS_FOLDER / "encrypted.pdf", title="", encryption=fitz.PDF_ENCRYPT_AES_256, user_pw="secret"
+    )
+    (TESTS_FOLDER / "truncated.pdf").write_bytes((TESTS_FOLDER / "two_columns.pdf").read_bytes()[:300])
+    (TESTS_FOLDER / "truncated.pptx").write_bytes((DEMO_FOLDER / "product-tour.pptx").read_bytes()[:6000])
+    (TESTS_FOLDER / "empty.bin").write_bytes(b"")
+    (TESTS_FOLDER / "photo.png").write_bytes(build_photo())
+    (TESTS_FOLDER / "renamed.pdf").write_bytes(build_photo())
+    (TESTS_FOLDER / "plain_utf16.txt").write_bytes(
+        "First paragraph, déjà vu.\n\nSecond paragraph.\n".encode("utf-16-le")
+    )
+    (TESTS_FOLDER / "latin1.txt").write_bytes("Größe und Maß: über 5 £ für Öl.\n\nFin de l'été.\n".encode("latin-1"))
+    (TESTS_FOLDER / "nul.txt").write_bytes(b"A line with a\0NUL in it, and enough other text around it.\n\nThe end.\n")
 
 
 if __name__ == "__main__":

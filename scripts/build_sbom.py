@@ -21,12 +21,12 @@ def main(target: Path = ROOT / "sbom.cdx.json") -> None:
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "carrel", "bom-ref": "carrel"}},
-        "components": [*_locked(LOCK.read_text()), _swagger(json.loads(SWAGGER.read_text()))],
+        "components": [*_list_locked(LOCK.read_text()), _build_swagger_component(json.loads(SWAGGER.read_text()))],
     }
     target.write_text(json.dumps(listed, indent=1) + "\n")
 
 
-def _locked(text: str) -> list[dict[str, Any]]:
+def _list_locked(text: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for line in text.splitlines():
         if pin := re.match(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)(?: *; *([^\\]*))?", line):
@@ -48,7 +48,7 @@ def _locked(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _swagger(manifest: dict[str, Any]) -> dict[str, Any]:
+def _build_swagger_component(manifest: dict[str, Any]) -> dict[str, Any]:
     name, version = manifest["package"], manifest["version"]
     purl = f"pkg:npm/{name}@{version}"
     licence = [{"license": {"id": "Apache-2.0"}}]

@@ -16,7 +16,7 @@ from app.db.sql_files import read_migration_sql, read_sql
 PINS = Path(__file__).resolve().parents[1] / "migrations" / "pins"
 
 
-def texts(script: Script) -> Mapping[str, str]:
+def read_texts(script: Script) -> Mapping[str, str]:
     """Return the SQL files that a migration runs, by their path in the repository."""
     module = script.module
     files = {f"migrations/{path}": read_migration_sql(path) for path in getattr(module, "SCRIPTS", ())}
@@ -28,19 +28,19 @@ def texts(script: Script) -> Mapping[str, str]:
     return files
 
 
-def pins(script: Script) -> str:
+def format_pins(script: Script) -> str:
     """Return the content of a migration's file of pins, in the format of sha256sum."""
     return "".join(
-        f"{hashlib.sha256(text.encode()).hexdigest()}  {path}\n" for path, text in sorted(texts(script).items())
+        f"{hashlib.sha256(text.encode()).hexdigest()}  {path}\n" for path, text in sorted(read_texts(script).items())
     )
 
 
-def migrations() -> list[Script]:
+def list_migrations() -> list[Script]:
     """Return all migrations, the oldest first."""
     return [*ScriptDirectory.from_config(create_alembic_config()).walk_revisions()][::-1]
 
 
 if __name__ == "__main__":
     PINS.mkdir(exist_ok=True)
-    for migration in migrations():
-        (PINS / f"{migration.revision}.sha256").write_text(pins(migration))
+    for migration in list_migrations():
+        (PINS / f"{migration.revision}.sha256").write_text(format_pins(migration))

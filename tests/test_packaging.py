@@ -16,7 +16,7 @@ import yaml
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.settings import EXTERNAL_VARIABLES, list_variables
-from harness.protocol_servers.s3_admin import AdministeredS3
+from harness.protocol_servers.s3_admin import S3AdminServer
 from tests.fixtures.s3 import S3Server
 
 ROOT = Path(__file__).parents[1]
@@ -282,7 +282,7 @@ def test_sbom_lists_what_the_image_installs(tmp_path: Path) -> None:
 
 
 def test_the_bucket_and_its_user_are_made_once(s3_server: S3Server) -> None:
-    with AdministeredS3(s3_server.endpoint_url, root=s3_server.access_key_id) as server:
+    with S3AdminServer(s3_server.endpoint_url, root=s3_server.access_key_id) as server:
         environment = {
             **os.environ,
             "CARREL_S3_BUCKET": "made-by-compose",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 
 ROOT = Path(__file__).parents[1]
 MIGRATE = """
@@ -54,7 +54,7 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
 
 
 def test_what_the_wheel_installs_migrates_a_database(
-    wheel: Path, make_empty_database: MakeDatabase, tmp_path: Path
+    wheel: Path, make_empty_database: DatabaseFactory, tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-OCTETS = "application/octet-stream"
+OCTET_STREAM = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,10 @@ class HostileFile:
     label: str
     name: str
     content: bytes
-    declared: str = OCTETS
+    declared_type: str = OCTET_STREAM
 
 
-def real_files() -> Iterator[tuple[str, bytes]]:
+def iter_sample_files() -> Iterator[tuple[str, bytes]]:
     """The sample files of the repository, by name."""
     for folder in (ROOT / "samples", ROOT / "tests" / "samples"):
         for path in sorted(folder.iterdir()):

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PIECE = 1 << 20
+PIECE_BYTES = 1 << 20
 Parts = dict[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedArchive:
     """An archive with one document: its manifest, the record, and the parts by name."""
 
     manifest: bytes
@@ -21,7 +21,7 @@ class Exported:
     parts: Mapping[str, bytes]
 
     @classmethod
-    def read(cls, archive: bytes) -> "Exported":
+    def from_bytes(cls, archive: bytes) -> "ExportedArchive":
         """Read the archive of a knowledge base with one document."""
         files: Parts = {}
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -41,13 +41,13 @@ class Exported:
             for each, body in files.items()
         ]
         about = json.dumps({**self.record, **record, "parts": told, "source": name}).encode()
-        yield from _file("manifest.json", self.manifest)
-        yield from _file("documents/0000001/document.json", about)
+        yield from _stream_member("manifest.json", self.manifest)
+        yield from _stream_member("documents/0000001/document.json", about)
         for each, body in files.items():
-            yield from _file(f"documents/0000001/{each}", body)
+            yield from _stream_member(f"documents/0000001/{each}", body)
         yield bytes(1024)
 
-    def chunked(self, count: int, *, characters: int = 200) -> Parts:
+    def build_chunked_parts(self, count: int, *, characters: int = 200) -> Parts:
         """Return parts with a text of so many chunks, one paragraph each."""
         words = [f"w{number:05} " + "lorem ipsum dolor sit amet " * (characters // 27) for number in range(count)]
         starts, position = [], 0
@@ -64,26 +64,26 @@ class Exported:
         vector = self.parts["vectors.f16"][: len(self.parts["vectors.f16"]) // self.parts["chunks.jsonl"].count(b"\n")]
         return {
             "text.txt": text.encode(),
-            "nodes.jsonl": _lines(nodes),
+            "nodes.jsonl": _format_lines(nodes),
             "pages.jsonl": b"",
-            "chunks.jsonl": _lines(chunks),
+            "chunks.jsonl": _format_lines(chunks),
             "vectors.f16": vector * count,
         }
 
 
-def edited(lines: bytes, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
+def edit_lines(lines: bytes, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
     """Return the JSON lines, each of them edited."""
-    return _lines([edit(json.loads(line)) for line in lines.splitlines()])
+    return _format_lines([edit(json.loads(line)) for line in lines.splitlines()])
 
 
-def _lines(rows: list[dict[str, Any]]) -> bytes:
+def _format_lines(rows: list[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
 
 
-def _file(name: str, body: bytes) -> Iterator[bytes]:
+def _stream_member(name: str, body: bytes) -> Iterator[bytes]:
     info = tarfile.TarInfo(name)
     info.size = len(body)
     yield info.tobuf(tarfile.USTAR_FORMAT)
-    for start in range(0, len(body), PIECE):
-        yield body[start : start + PIECE]
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]
     yield bytes(-len(body) % 512)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from app.ingestion.parsers import PARSERS
-from harness.hostile import HostileFile, real_files
+from harness.hostile import HostileFile, iter_sample_files
 
 _SOURCE_CODE = "source_code"
-NAMES = (
+HOSTILE_NAMES = (
     "../../../etc/passwd", "..\\..\\windows\\win.ini", "/etc/shadow", "C:\\a.txt", "a/../b.txt", ".", "..", "...", " ",
     "a\0b.txt", "a\r\nX-Injected: 1\r\n.txt", "a\x1b[31mb.txt", "a\x7f.txt", "\u202etxt.exe", "\u2066a\u2069.md",
     "CON", "nul.txt", "aux.pdf", "a" * 10_000, "a" * 10_000 + ".txt", "\u00e9" * 5_000 + ".md", "a.txt" * 2_000,
@@ -16,9 +16,9 @@ NAMES = (
 )  # fmt: skip
 
 
-def lying_files() -> Iterator[HostileFile]:
+def generate_false_types() -> Iterator[HostileFile]:
     """Every sample under the extension and the media type of every parser; of those for source code, of one."""
-    samples, seen = list(real_files()), False
+    samples, seen = list(iter_sample_files()), False
     for media_type, spec in PARSERS.items():
         if spec.module.endswith(_SOURCE_CODE):
             if seen:
@@ -29,7 +29,7 @@ def lying_files() -> Iterator[HostileFile]:
             yield HostileFile("lie", f"{name} as {media_type}", f"{name}.{extension}", content, media_type)
 
 
-def hostile_names() -> Iterator[HostileFile]:
+def generate_hostile_names() -> Iterator[HostileFile]:
     """A small text under each of the names."""
-    for number, name in enumerate(NAMES):
+    for number, name in enumerate(HOSTILE_NAMES):
         yield HostileFile("name", f"{number}: {name[:40]!a}", name, f"The text of number {number}.".encode())

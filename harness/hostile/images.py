@@ -8,33 +8,33 @@ from collections.abc import Iterator
 from PIL import Image
 
 from harness.hostile import HostileFile
-from harness.hostile.pdfs import TEXT, pdf
-from harness.hostile.zip_packages import packed, paragraph, word
+from harness.hostile.pdfs import TEXT, build_pdf
+from harness.hostile.zip_packages import build_paragraph, build_word_document, pack_zip
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
+def _build_chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png(width: int, height: int, *more: bytes, data: bytes = b"") -> bytes:
+def build_png(width: int, height: int, *more: bytes, data: bytes = b"") -> bytes:
     """A PNG of one bit a pixel with this header, whatever its data."""
-    header = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
-    body = _chunk(b"IDAT", data or zlib.compress(b"\0" * 100))
-    return b"\x89PNG\r\n\x1a\n" + header + b"".join(more) + body + _chunk(b"IEND", b"")
+    header = _build_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
+    body = _build_chunk(b"IDAT", data or zlib.compress(b"\0" * 100))
+    return b"\x89PNG\r\n\x1a\n" + header + b"".join(more) + body + _build_chunk(b"IEND", b"")
 
 
-def _headers() -> Iterator[tuple[str, str, bytes]]:
-    yield "60,000 by 60,000", "a.png", png(60_000, 60_000)
+def _generate_false_headers() -> Iterator[tuple[str, str, bytes]]:
+    yield "60,000 by 60,000", "a.png", build_png(60_000, 60_000)
     packer = zlib.compressobj(9)
     rows = b"".join(packer.compress(bytes((1 + 60_000 // 8) * 1_000)) for _ in range(60)) + packer.flush()
-    yield "60,000 by 60,000, all of it there", "a.png", png(60_000, 60_000, data=rows)
-    yield "two billion wide", "a.png", png(0x7FFFFFFF, 1)
-    yield "of no size", "a.png", png(0, 0)
+    yield "60,000 by 60,000, all of it there", "a.png", build_png(60_000, 60_000, data=rows)
+    yield "two billion wide", "a.png", build_png(0x7FFFFFFF, 1)
+    yield "of no size", "a.png", build_png(0, 0)
     note = zlib.compress(b"a" * (100 << 20), 9)
-    yield "a note that unpacks to 100 MB", "a.png", png(8, 8, _chunk(b"zTXt", b"k\0\0" + note))
-    yield "a profile that unpacks to 100 MB", "a.png", png(8, 8, _chunk(b"iCCP", b"k\0\0" + note))
-    frames = _chunk(b"acTL", struct.pack(">II", 0x7FFFFFFF, 0))
-    yield "two billion frames", "a.png", png(8, 8, frames)
+    yield "a note that unpacks to 100 MB", "a.png", build_png(8, 8, _build_chunk(b"zTXt", b"k\0\0" + note))
+    yield "a profile that unpacks to 100 MB", "a.png", build_png(8, 8, _build_chunk(b"iCCP", b"k\0\0" + note))
+    frames = _build_chunk(b"acTL", struct.pack(">II", 0x7FFFFFFF, 0))
+    yield "two billion frames", "a.png", build_png(8, 8, frames)
     yield (
         "gif of 65,535 by 65,535",
         "a.gif",
@@ -59,7 +59,7 @@ def _headers() -> Iterator[tuple[str, str, bytes]]:
     )
 
 
-def _drawn() -> Iterator[tuple[str, str, bytes]]:
+def _generate_spoiled_images() -> Iterator[tuple[str, str, bytes]]:
     picture = Image.new("RGB", (300, 200), "white")
     for kind, name in (("PNG", "a.png"), ("JPEG", "a.jpg"), ("GIF", "a.gif"), ("BMP", "a.bmp"), ("TIFF", "a.tiff"),
                        ("WEBP", "a.webp")):  # fmt: skip
@@ -67,13 +67,20 @@ def _drawn() -> Iterator[tuple[str, str, bytes]]:
         picture.save(file, kind)
         whole = file.getvalue()
         yield f"{kind} cut in half", name, whole[: len(whole) // 2]
-        yield f"{kind} and a PDF", name, whole + pdf(TEXT)
-        yield f"{kind} and a Word document", name, whole + packed(word(paragraph("text")))
-    yield "a PDF and a Word document", "a.docx", pdf(TEXT) + packed(word(paragraph("text")))
-    yield "a Word document and a PDF", "a.pdf", packed(word(paragraph("text"))) + pdf(TEXT)
-    yield "HTML and a PDF", "a.html", b"<html><body><p>text</p>" + pdf(TEXT)
+        yield f"{kind} and a PDF", name, whole + build_pdf(TEXT)
+        yield f"{kind} and a Word document", name, whole + pack_zip(build_word_document(build_paragraph("text")))
+    yield (
+        "a PDF and a Word document",
+        "a.docx",
+        build_pdf(TEXT) + pack_zip(build_word_document(build_paragraph("text"))),
+    )
+    yield "a Word document and a PDF", "a.pdf", pack_zip(build_word_document(build_paragraph("text"))) + build_pdf(TEXT)
+    yield "HTML and a PDF", "a.html", b"<html><body><p>text</p>" + build_pdf(TEXT)
 
 
-def hostile_pictures() -> Iterator[HostileFile]:
+def generate_hostile_images() -> Iterator[HostileFile]:
     """All of them."""
-    yield from (HostileFile("picture", label, name, data) for label, name, data in (*_headers(), *_drawn()))
+    yield from (
+        HostileFile("picture", label, name, data)
+        for label, name, data in (*_generate_false_headers(), *_generate_spoiled_images())
+    )

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Listener:
+class LinkListener:
     """Accepts and closes every connection."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self.connections = 0
-        self._heard = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._connected = threading.Event()
+        threading.Thread(target=self._count_connections, daemon=True).start()
 
-    def _accept(self) -> None:
+    def _count_connections(self) -> None:
         while True:
             try:
                 connection, _ = self._socket.accept()
@@ -24,12 +24,12 @@ class Listener:
                 return
             connection.close()
             self.connections += 1
-            self._heard.set()
+            self._connected.set()
 
-    def prove(self) -> None:
+    def check(self) -> None:
         """Connect once, see that it is counted, and count from 0 again."""
         socket.create_connection(self._socket.getsockname(), timeout=5).close()
-        if not self._heard.wait(5):
+        if not self._connected.wait(5):
             raise RuntimeError("the listener hears nothing")
         self.connections = 0
 
@@ -40,11 +40,11 @@ class Listener:
 
 
 @contextmanager
-def listening() -> Iterator[Listener]:
+def link_listener() -> Iterator[LinkListener]:
     """A listener that has shown that it hears, until the block ends."""
-    listener = Listener()
+    listener = LinkListener()
     try:
-        listener.prove()
+        listener.check()
         yield listener
     finally:
         listener.close()

@@ -11,49 +11,51 @@ from pathlib import Path
 import asyncpg
 import httpx2
 
-from harness.processes import RunningService, process_tree
+from harness.processes import RunningService, list_process_tree
 
-PAUSE_SECONDS = 1.0
-SAMPLE_SECONDS = 0.25
-POLL_SECONDS = 0.1
-_ENDED = ('"job.done"', '"job.failed"')
+UPLOAD_INTERVAL_SECONDS = 1.0
+SAMPLE_INTERVAL_SECONDS = 0.25
+POLL_INTERVAL_SECONDS = 0.1
+_ENDED_EVENTS = ('"job.done"', '"job.failed"')
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class NeighbourUpload:
     """One small upload of the neighbour: when it was answered and claimed, and the seconds until it was ready."""
 
-    answered: datetime
-    claimed: datetime
+    answered_at: datetime
+    claimed_at: datetime
     seconds: float
 
 
 @dataclass(slots=True)
-class Watch:
+class ProcessWatch:
     """The largest sizes in MB, by what the process is, and the processes that were workers."""
 
-    peaks: dict[str, float] = field(default_factory=dict)
-    workers: set[int] = field(default_factory=set)
+    peaks_mb: dict[str, float] = field(default_factory=dict)
+    worker_pids: set[int] = field(default_factory=set)
 
     def sample(self, service: RunningService) -> None:
         """Look once; blocking."""
-        for name, size in service.peaks().items():
-            self.peaks[name] = max(size, self.peaks.get(name, 0.0))
-        self.workers |= living_workers(service)
+        for name, size in service.measure_peaks_mb().items():
+            self.peaks_mb[name] = max(size, self.peaks_mb.get(name, 0.0))
+        self.worker_pids |= list_living_workers(service)
 
-    async def keep(self, service: RunningService) -> None:
+    async def run(self, service: RunningService) -> None:
         """Look all the time, until cancelled."""
         while True:
             await asyncio.to_thread(self.sample, service)
-            await asyncio.sleep(SAMPLE_SECONDS)
+            await asyncio.sleep(SAMPLE_INTERVAL_SECONDS)
 
 
-def living_workers(service: RunningService) -> set[int]:
+def list_living_workers(service: RunningService) -> set[int]:
     """The processes that serve has started, the database apart."""
-    return {one.pid for one in process_tree(service.pid) if one.parent == service.pid and one.program != "postgres"}
+    return {
+        one.pid for one in list_process_tree(service.pid) if one.parent_pid == service.pid and one.program != "postgres"
+    }
 
 
-async def small_upload(client: httpx2.Client, number: int) -> tuple[datetime, float]:
+async def upload_small_text(client: httpx2.Client, number: int) -> tuple[datetime, float]:
     """One text until it is ready: when it was answered, and the seconds. Raises RuntimeError where it fails."""
     url, started = "/v1/knowledge-bases/default/documents", time.monotonic()
     text = {"text": f"The neighbour's text of number {number}."}
@@ -62,31 +64,31 @@ async def small_upload(client: httpx2.Client, number: int) -> tuple[datetime, fl
     reply.raise_for_status()
     document = reply.json()
     while document["status"] not in ("ready", "failed"):
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(POLL_INTERVAL_SECONDS)
         document = (await asyncio.to_thread(client.get, f"{url}/{document['id']}")).json()
     if document["status"] != "ready":
         raise RuntimeError(f"the neighbour's document was not ingested: {document['error']}")
     return answered, time.monotonic() - started
 
 
-async def visit(
+async def upload_small_texts(
     owner: asyncpg.Connection, client: httpx2.Client, tenant: object, *, wanted: Callable[[], bool]
-) -> list[Visit]:
+) -> list[NeighbourUpload]:
     """Upload a small text every second while ``wanted``, one after the other."""
-    visits: list[Visit] = []
+    visits: list[NeighbourUpload] = []
     while wanted():
-        answered, seconds = await small_upload(client, len(visits))
+        answered, seconds = await upload_small_text(client, len(visits))
         claimed = await owner.fetchval("select last_claim from tenant_queue where tenant_id = $1", tenant)
-        visits.append(Visit(answered, claimed, seconds))
-        await asyncio.sleep(PAUSE_SECONDS)
+        visits.append(NeighbourUpload(answered, claimed, seconds))
+        await asyncio.sleep(UPLOAD_INTERVAL_SECONDS)
     return visits
 
 
-def ended_meanwhile(log: Path, tenant: object, visits: Sequence[Visit]) -> list[int]:
+def count_ended_jobs(log: Path, tenant: object, visits: Sequence[NeighbourUpload]) -> list[int]:
     """How many jobs of the attacker ended while each of the neighbour's waited for its claim, by the worker's log."""
     ended = [
         datetime.fromisoformat(json.loads(line)["time"])
         for line in log.read_text().splitlines()
-        if str(tenant) in line and any(event in line for event in _ENDED)
+        if str(tenant) in line and any(event in line for event in _ENDED_EVENTS)
     ]
-    return [sum(one.answered <= moment <= one.claimed for moment in ended) for one in visits]
+    return [sum(one.answered_at <= moment <= one.claimed_at for moment in ended) for one in visits]

@@ -13,7 +13,7 @@ from harness.hostile import HostileFile
 
 BATCH_FILES = 100
 BATCH_BYTES = 32 << 20
-KNOWN = frozenset({
+EXPECTED_CODES = frozenset({
     "encrypted", "corrupt", "unsupported_media_type", "no_text", "too_large", "too_many_pages", "parser_timeout",
     "parser_memory", "embedding_unavailable", "chunker_failed",
 })  # fmt: skip
@@ -21,25 +21,25 @@ KNOWN = frozenset({
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentFile:
     """One file and what the service said of it: ``document`` where it was taken in, else ``refused`` says why."""
 
     file: HostileFile
     kb: str
-    document: str | None
-    refused: str
+    document_id: str | None
+    refusal: str
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class HostileFileOutcome:
     """How a file ended: ``ready``, a code, or ``refused: …``; ``good`` where that is how a file may end."""
 
-    sent: Sent
-    word: str
-    good: bool
+    sent: SentFile
+    code: str
+    is_expected: bool
 
 
-def spread(files: Iterable[HostileFile]) -> Iterator[tuple[str, list[HostileFile]]]:
+def group_into_batches(files: Iterable[HostileFile]) -> Iterator[tuple[str, list[HostileFile]]]:
     """Batches and their knowledge bases. The same bytes would be the same document there, so each copy gets another."""
     seen: Counter[bytes] = Counter()
     open_batches: dict[str, list[HostileFile]] = defaultdict(list)
@@ -56,11 +56,11 @@ def spread(files: Iterable[HostileFile]) -> Iterator[tuple[str, list[HostileFile
     yield from ((kb, batch) for kb, batch in open_batches.items() if batch)
 
 
-def send(client: httpx2.Client, files: Iterable[HostileFile]) -> list[Sent]:
+def send_files(client: httpx2.Client, files: Iterable[HostileFile]) -> list[SentFile]:
     """Upload all of them, in batches."""
-    sent: list[Sent] = []
+    sent: list[SentFile] = []
     made: set[str] = set()
-    for kb, batch in spread(files):
+    for kb, batch in group_into_batches(files):
         if kb not in made:
             client.post("/v1/knowledge-bases", json={"name": kb}).raise_for_status()
             made.add(kb)
@@ -68,41 +68,41 @@ def send(client: httpx2.Client, files: Iterable[HostileFile]) -> list[Sent]:
     return sent
 
 
-def send_batch(client: httpx2.Client, kb: str, batch: Sequence[HostileFile]) -> Iterator[Sent]:
+def send_batch(client: httpx2.Client, kb: str, batch: Sequence[HostileFile]) -> Iterator[SentFile]:
     """One request; where the form as a whole is refused, each file by itself."""
-    form = [("file", (file.name, file.content, file.declared)) for file in batch]
+    form = [("file", (file.name, file.content, file.declared_type)) for file in batch]
     reply = client.post(f"/v1/knowledge-bases/{kb}/documents/batch", files=form)
     if reply.is_success:
         for file, verdict in zip(batch, reply.json()["items"], strict=True):
             if verdict["document"] is not None:
-                yield Sent(file, kb, verdict["document"]["id"], "")
+                yield SentFile(file, kb, verdict["document"]["id"], "")
             else:
-                yield Sent(file, kb, None, f"{verdict['status']} {verdict['error']['code']}")
+                yield SentFile(file, kb, None, f"{verdict['status']} {verdict['error']['code']}")
     elif len(batch) > 1:
         for file in batch:
             yield from send_batch(client, kb, [file])
     else:
-        yield Sent(batch[0], kb, None, f"{reply.status_code} the whole request")
+        yield SentFile(batch[0], kb, None, f"{reply.status_code} the whole request")
 
 
-def ends(client: httpx2.Client, sent: Sequence[Sent]) -> list[End]:
+def collect_outcomes(client: httpx2.Client, sent: Sequence[SentFile]) -> list[HostileFileOutcome]:
     """What became of all of them, once nothing is queued any more."""
     found = {
         document["id"]: "ready" if document["status"] == "ready" else (document["error"] or {}).get("code", "unsettled")
         for kb in sorted({one.kb for one in sent})
-        for document in _documents(client, kb)
+        for document in _iter_documents(client, kb)
     }
-    return [_end(one, found) for one in sent]
+    return [_determine_outcome(one, found) for one in sent]
 
 
-def _end(sent: Sent, found: dict[str, str]) -> End:
-    if sent.document is None:
-        return End(sent, f"refused: {sent.refused}", not sent.refused.startswith("5"))
-    word = found.get(sent.document, "lost")
-    return End(sent, word, word == "ready" or word in KNOWN)
+def _determine_outcome(sent: SentFile, found: dict[str, str]) -> HostileFileOutcome:
+    if sent.document_id is None:
+        return HostileFileOutcome(sent, f"refused: {sent.refusal}", not sent.refusal.startswith("5"))
+    word = found.get(sent.document_id, "lost")
+    return HostileFileOutcome(sent, word, word == "ready" or word in EXPECTED_CODES)
 
 
-def _documents(client: httpx2.Client, kb: str) -> Iterator[dict[str, Any]]:
+def _iter_documents(client: httpx2.Client, kb: str) -> Iterator[dict[str, Any]]:
     cursor: str | None = None
     while True:
         parameters = {"limit": "200"} | ({"cursor": cursor} if cursor else {})
@@ -114,12 +114,12 @@ def _documents(client: httpx2.Client, kb: str) -> Iterator[dict[str, Any]]:
             return
 
 
-def save(folder: Path, wrong: Sequence[End]) -> None:
+def save_files(folder: Path, wrong: Sequence[HostileFileOutcome]) -> None:
     """The files that ended as none may, with a list of how they were made."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for number, end in enumerate(wrong):
         suffix = "".join(char for char in Path(end.sent.file.name).suffix[:10] if char.isalnum() or char == ".")
         (folder / f"{number:04}{suffix}").write_bytes(end.sent.file.content)
-        lines.append(f"{number:04} {end.word}: {end.sent.file.family}, {end.sent.file.label}\n")
+        lines.append(f"{number:04} {end.code}: {end.sent.file.family}, {end.sent.file.label}\n")
     (folder / "list.txt").write_text("".join(lines), "utf-8")

@@ -4,7 +4,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 
-from harness.reproducible_files import zip_member
+from harness.reproducible_files import create_zip_member
 
 OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 PACKAGE = "http://schemas.openxmlformats.org/package/2006"
@@ -17,27 +17,27 @@ CONTENT = "application/vnd.openxmlformats-officedocument"
 Members = Mapping[str, str | bytes]
 
 
-def packed(members: Members) -> bytes:
+def pack_zip(members: Members) -> bytes:
     """Return a zip of these members; the same members always give the same bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
-            archive.writestr(zip_member(name), content)
+            archive.writestr(create_zip_member(name), content)
     return file.getvalue()
 
 
-def relationships(*targets: tuple[str, str, str], extra: str = "") -> str:
+def build_relationships(*targets: tuple[str, str, str], extra: str = "") -> str:
     """Relationships of id, kind and target; ``extra`` goes in as it is."""
     found = "".join(f'<Relationship Id="{i}" Type="{OFFICE}/{kind}" Target="{to}"/>' for i, kind, to in targets)
     return f'<Relationships xmlns="{PACKAGE}/relationships">{found}{extra}</Relationships>'
 
 
-def external(identifier: str, kind: str, url: str) -> str:
+def build_external_relationship(identifier: str, kind: str, url: str) -> str:
     """One relationship that points out of the package."""
     return f'<Relationship Id="{identifier}" Type="{OFFICE}/{kind}" Target="{url}" TargetMode="External"/>'
 
 
-def _content_types(overrides: Mapping[str, str]) -> str:
+def _build_content_types(overrides: Mapping[str, str]) -> str:
     parts = "".join(f'<Override PartName="/{name}" ContentType="{kind}"/>' for name, kind in overrides.items())
     return (
         f'<Types xmlns="{PACKAGE}/content-types"><Default Extension="rels" ContentType='
@@ -46,71 +46,75 @@ def _content_types(overrides: Mapping[str, str]) -> str:
     )
 
 
-def word(body: str, *, prolog: str = "", extra_links: str = "", parts: Members | None = None) -> dict[str, str | bytes]:
+def build_word_document(
+    body: str, *, prolog: str = "", extra_links: str = "", parts: Members | None = None
+) -> dict[str, str | bytes]:
     """The members of a Word document."""
     kind = f"{CONTENT}.wordprocessingml.document.main+xml"
     return {
-        "[Content_Types].xml": _content_types({"word/document.xml": kind}),
-        "_rels/.rels": relationships(("d", "officeDocument", "word/document.xml")),
+        "[Content_Types].xml": _build_content_types({"word/document.xml": kind}),
+        "_rels/.rels": build_relationships(("d", "officeDocument", "word/document.xml")),
         "word/document.xml": (
             f'{prolog}<w:document xmlns:w="{WORD}" xmlns:r="{OFFICE}" xmlns:a="{DRAWING}"><w:body>{body}</w:body>'
             "</w:document>"
         ),
-        "word/_rels/document.xml.rels": relationships(extra=extra_links),
+        "word/_rels/document.xml.rels": build_relationships(extra=extra_links),
         **(parts or {}),
     }
 
 
-def paragraph(text: str) -> str:
+def build_paragraph(text: str) -> str:
     """One paragraph of a Word document."""
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def workbook(rows: str, *, prolog: str = "", extra_links: str = "") -> dict[str, str | bytes]:
+def build_workbook(rows: str, *, prolog: str = "", extra_links: str = "") -> dict[str, str | bytes]:
     """The members of an Excel workbook of one sheet."""
     kind = f"{CONTENT}.spreadsheetml"
     return {
-        "[Content_Types].xml": _content_types(
+        "[Content_Types].xml": _build_content_types(
             {"xl/workbook.xml": f"{kind}.sheet.main+xml", "xl/worksheets/sheet1.xml": f"{kind}.worksheet+xml"}
         ),
-        "_rels/.rels": relationships(("d", "officeDocument", "xl/workbook.xml")),
+        "_rels/.rels": build_relationships(("d", "officeDocument", "xl/workbook.xml")),
         "xl/workbook.xml": (
             f'<workbook xmlns="{SHEET}" xmlns:r="{OFFICE}"><sheets><sheet name="A" sheetId="1" r:id="s"/></sheets>'
             "</workbook>"
         ),
-        "xl/_rels/workbook.xml.rels": relationships(("s", "worksheet", "worksheets/sheet1.xml"), extra=extra_links),
+        "xl/_rels/workbook.xml.rels": build_relationships(
+            ("s", "worksheet", "worksheets/sheet1.xml"), extra=extra_links
+        ),
         "xl/worksheets/sheet1.xml": f'{prolog}<worksheet xmlns="{SHEET}"><sheetData>{rows}</sheetData></worksheet>',
     }
 
 
-def cell(place: str, text: str) -> str:
+def build_cell(place: str, text: str) -> str:
     """One cell with its text in it."""
     return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
 
 
-def slides(shapes: str, *, prolog: str = "", extra_links: str = "") -> dict[str, str | bytes]:
+def build_presentation(shapes: str, *, prolog: str = "", extra_links: str = "") -> dict[str, str | bytes]:
     """The members of a presentation of one slide."""
     kind = f"{CONTENT}.presentationml"
     return {
-        "[Content_Types].xml": _content_types(
+        "[Content_Types].xml": _build_content_types(
             {"ppt/presentation.xml": f"{kind}.presentation.main+xml", "ppt/slides/slide1.xml": f"{kind}.slide+xml"}
         ),
-        "_rels/.rels": relationships(("d", "officeDocument", "ppt/presentation.xml")),
+        "_rels/.rels": build_relationships(("d", "officeDocument", "ppt/presentation.xml")),
         "ppt/presentation.xml": (
             f'<p:presentation xmlns:p="{SLIDE}" xmlns:r="{OFFICE}"><p:sldIdLst><p:sldId id="256" r:id="s"/>'
             "</p:sldIdLst></p:presentation>"
         ),
-        "ppt/_rels/presentation.xml.rels": relationships(("s", "slide", "slides/slide1.xml")),
+        "ppt/_rels/presentation.xml.rels": build_relationships(("s", "slide", "slides/slide1.xml")),
         "ppt/slides/slide1.xml": (
             f'{prolog}<p:sld xmlns:p="{SLIDE}" xmlns:a="{DRAWING}" xmlns:r="{OFFICE}"><p:cSld><p:spTree>'
             "<p:nvGrpSpPr><p:cNvPr id='1' name=''/><p:cNvGrpSpPr/><p:nvPr/></p:nvGrpSpPr><p:grpSpPr/>"
             f"{shapes}</p:spTree></p:cSld></p:sld>"
         ),
-        "ppt/slides/_rels/slide1.xml.rels": relationships(extra=extra_links),
+        "ppt/slides/_rels/slide1.xml.rels": build_relationships(extra=extra_links),
     }
 
 
-def shape(text: str) -> str:
+def build_text_box(text: str) -> str:
     """One text box of a slide."""
     return (
         "<p:sp><p:nvSpPr><p:cNvPr id='2' name='a'/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/>"
@@ -118,7 +122,9 @@ def shape(text: str) -> str:
     )
 
 
-def book(chapter: str, *, prolog: str = "", manifest: str = "", parts: Members | None = None) -> dict[str, str | bytes]:
+def build_book(
+    chapter: str, *, prolog: str = "", manifest: str = "", parts: Members | None = None
+) -> dict[str, str | bytes]:
     """The members of an EPUB of one chapter."""
     return {
         "mimetype": "application/epub+zip",

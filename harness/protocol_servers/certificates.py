@@ -10,28 +10,28 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-class Authority:
+class CertificateAuthority:
     """Made anew each time; what it has signed is good for a day."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority of the tests")])
         constraints = x509.BasicConstraints(ca=True, path_length=0)
-        self._certificate = self._signed(self._name, self._key.public_key(), constraints)
+        self._certificate = self._sign(self._name, self._key.public_key(), constraints)
 
-    def trusting(self) -> ssl.SSLContext:
+    def create_client_context(self) -> ssl.SSLContext:
         """For a client that believes it alone."""
         data = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
         return ssl.create_default_context(cadata=data)
 
-    def serving(self, host: str, folder: Path) -> ssl.SSLContext:
+    def create_server_context(self, host: str, folder: Path) -> ssl.SSLContext:
         """For a server of this name."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         names = x509.SubjectAlternativeName([x509.DNSName(host)])
         path = folder / f"{host}.pem"
         path.write_bytes(
-            self._signed(subject, key.public_key(), names).public_bytes(serialization.Encoding.PEM)
+            self._sign(subject, key.public_key(), names).public_bytes(serialization.Encoding.PEM)
             + key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
@@ -40,7 +40,7 @@ class Authority:
         context.load_cert_chain(path)
         return context
 
-    def _signed(
+    def _sign(
         self, subject: x509.Name, key: ec.EllipticCurvePublicKey, extension: x509.ExtensionType
     ) -> x509.Certificate:
         now = datetime.now(UTC)

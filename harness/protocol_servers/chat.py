@@ -12,30 +12,30 @@ from typing import Any, Literal, get_args
 
 from PIL import Image
 
-from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
+from harness.protocol_servers.http_server import FailingServer, ProtocolHandler, ProtocolHttpServer
 
 # Of texts alone: "stall" and "break_off" come in the middle, "endless" never stops, "length" has used its tokens up,
 # "error_event" and "no_end" spoil a stream.
-Failing = Literal[
+ChatFailure = Literal[
     "slow", "garbage", "not_json", "empty", "refusal",
     "stall", "break_off", "endless", "length", "error_event", "no_end", "disconnect", "filtered",
 ]  # fmt: skip
-Feature = Literal["json_schema", "json_object", "max_tokens", "stream_options"]
+ChatFeature = Literal["json_schema", "json_object", "max_tokens", "stream_options"]
 
 
 @dataclass(frozen=True, slots=True)
-class ReceivedChatRequest:
+class ReceivedVisionRequest:
     """A request that came in: what was asked, and the picture."""
 
     text: str
-    picture: Image.Image
+    image: Image.Image
     media_type: str
     body: dict[str, Any]
     headers: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ReceivedTextRequest:
     """A request that came in without a picture."""
 
     messages: list[dict[str, str]]
@@ -43,40 +43,40 @@ class Talk:
     headers: dict[str, str]
 
     @property
-    def last(self) -> str:
+    def last_message(self) -> str:
         return self.messages[-1]["content"]
 
     @property
     def features(self) -> set[str]:
         """What it makes use of that an endpoint may not know."""
         wanted = {self.body.get("response_format", {}).get("type"), *self.body}
-        return wanted & set(get_args(Feature))
+        return wanted & set(get_args(ChatFeature))
 
 
-def echoes(talk: Talk) -> str:
+def echo_message(talk: ReceivedTextRequest) -> str:
     """Tells talks apart by what was said last."""
-    return f"You said: {talk.last}"
+    return f"You said: {talk.last_message}"
 
 
-def calls_nothing(_: Talk) -> list[dict[str, Any]]:
+def request_no_tools(_: ReceivedTextRequest) -> list[dict[str, Any]]:
     """No tool, whatever was said."""
     return []
 
 
-def colour_of(picture: Image.Image) -> str:
+def find_colour(picture: Image.Image) -> str:
     """The strongest of the three colours in the middle."""
     pixel = picture.convert("RGB").getpixel((picture.width // 2, picture.height // 2))
     assert isinstance(pixel, tuple)
     return ("red", "green", "blue")[pixel.index(max(pixel))]
 
 
-def says_colour(asked: ReceivedChatRequest) -> str:
+def describe_colour(asked: ReceivedVisionRequest) -> str:
     """Tells pictures apart by what they show."""
-    return f"A {colour_of(asked.picture)} square of {asked.picture.width} by {asked.picture.height} dots."
+    return f"A {find_colour(asked.image)} square of {asked.image.width} by {asked.image.height} dots."
 
 
 @dataclass
-class ChatServer(FailingServer[tuple[Failing | int, str | None]]):
+class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
     """``with ChatServer() as server`` serves ``server.base_url``; ``fail`` spoils the next requests.
 
     Talks are answered by the tools that ``calls`` asks for, else by ``reply``, ``late_seconds`` late and, as streams, a
@@ -84,30 +84,30 @@ class ChatServer(FailingServer[tuple[Failing | int, str | None]]):
     ``refusal_status``. ``left`` is set when a client has gone away in the middle.
     """
 
-    say: Callable[[ReceivedChatRequest], str] = says_colour
-    reply: Callable[[Talk], str] = echoes
-    calls: Callable[[Talk], list[dict[str, Any]]] = calls_nothing
+    describe_image: Callable[[ReceivedVisionRequest], str] = describe_colour
+    reply: Callable[[ReceivedTextRequest], str] = echo_message
+    tool_calls: Callable[[ReceivedTextRequest], list[dict[str, Any]]] = request_no_tools
     tokens: int | None = 100
-    lacks: set[Feature] = field(default_factory=set)
+    unsupported_features: set[ChatFeature] = field(default_factory=set)
     refusal_status: int = 400
-    blames: bool = True
-    late_seconds: float = 0.0
+    has_error_param: bool = True
+    delay_seconds: float = 0.0
     pause_seconds: float = 0.0
-    fragment: int | None = None
-    streams: bool = True
-    received: list[ReceivedChatRequest] = field(default_factory=list)
-    talks: list[Talk] = field(default_factory=list)
+    fragment_bytes: int | None = None
+    can_stream: bool = True
+    received: list[ReceivedVisionRequest] = field(default_factory=list)
+    text_requests: list[ReceivedTextRequest] = field(default_factory=list)
     connections: int = 0
 
-    def make(self) -> ThreadingHTTPServer:
-        return Http(self, _ChatHandler)
+    def create_http_server(self) -> ThreadingHTTPServer:
+        return ProtocolHttpServer(self, _ChatHandler)
 
     @property
     def base_url(self) -> str:
         return f"{self.address}/v1"
 
     @property
-    def as_vision(self) -> dict[str, str]:
+    def vision_settings(self) -> dict[str, str]:
         """The settings of a service whose pictures it describes."""
         return {
             "CARREL_CHAT_BASE_URL": self.base_url,
@@ -115,21 +115,23 @@ class ChatServer(FailingServer[tuple[Failing | int, str | None]]):
             "CARREL_VISION_MODEL": "looker",
         }
 
-    def fail(self, how: Failing | int, *, times: int = 1, retry_after: str | None = None) -> None:
+    def fail(self, how: ChatFailure | int, *, times: int = 1, retry_after: str | None = None) -> None:
         """Spoil the next ``times`` requests: a number is a status, "slow" never answers."""
         with self._lock:
             self._failures += [(how, retry_after)] * times
 
     def reset(self) -> None:
         super().reset()
-        self.talks.clear()
+        self.text_requests.clear()
 
-    def take(self, request: ReceivedChatRequest | Talk) -> tuple[Failing | int, str | None] | None:
+    def record(
+        self, request: ReceivedVisionRequest | ReceivedTextRequest
+    ) -> tuple[ChatFailure | int, str | None] | None:
         """Keep a request, in ``talks`` if it has no image; return the failure of its reply."""
-        if not isinstance(request, Talk):
-            return super().take(request)
+        if not isinstance(request, ReceivedTextRequest):
+            return super().record(request)
         with self._lock:
-            self.talks.append(request)
+            self.text_requests.append(request)
             return self._failures.pop(0) if self._failures else None
 
     def count_connection(self) -> None:
@@ -141,16 +143,16 @@ class ChatServer(FailingServer[tuple[Failing | int, str | None]]):
         """So long, but not beyond the server's end."""
         self.stopping.wait(seconds)
 
-    def wait_for_talk(self) -> None:
+    def wait_for_text_request(self) -> None:
         """Until somebody has asked something."""
         deadline = time.monotonic() + 30
-        while not self.talks:
+        while not self.text_requests:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
-    def lacking(self, talk: Talk) -> str | None:
+    def find_unsupported_feature(self, talk: ReceivedTextRequest) -> str | None:
         """What the request wants and this endpoint does not know."""
-        return min(talk.features & self.lacks, default=None)
+        return min(talk.features & self.unsupported_features, default=None)
 
 
 class _ChatHandler(ProtocolHandler[ChatServer]):
@@ -159,98 +161,103 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
         self.served.count_connection()
 
     def do_POST(self) -> None:
-        body = self.given()
-        asked = _asked(body, self.given_headers())
-        failure = self.served.take(asked)
+        body = self.read_json()
+        asked = _parse_request(body, self.read_headers())
+        failure = self.served.record(asked)
         how, retry_after = failure or (None, None)
-        self.served.wait(self.served.late_seconds)
+        self.served.wait(self.served.delay_seconds)
         if self.path != "/v1/chat/completions":
             self.answer(404, {"error": {"code": "not_found"}})
         elif isinstance(how, int):
             headers = {"Retry-After": retry_after} if retry_after else {}
             self.answer(how, {"error": {"message": "may repeat the input", "code": "told_to_fail"}}, headers)
         elif how == "slow":
-            self.hang()
+            self.wait_without_answer()
         elif how == "disconnect":
             self.close_connection = True
         elif how == "garbage":
             self.answer(200, {"choices": [{"message": "?"}]})
         elif how == "not_json":
             self.answer(200, b"<html>welcome</html>", {"Content-Type": "text/html"})
-        elif isinstance(asked, Talk):
-            self.talk(asked, how)
+        elif isinstance(asked, ReceivedTextRequest):
+            self.answer_text(asked, how)
         else:
-            self.answer(200, self.reply(self.served.say(asked), how))
+            self.answer(200, self.build_reply(self.served.describe_image(asked), how))
 
-    def talk(self, talk: Talk, how: Failing | None) -> None:
+    def answer_text(self, talk: ReceivedTextRequest, how: ChatFailure | None) -> None:
         """An answer to a text: refused, whole or as a stream."""
         chat = self.served
-        if lacking := chat.lacking(talk):
-            error = {"message": "may repeat the input", "code": 400, "param": lacking if chat.blames else None}
+        if lacking := chat.find_unsupported_feature(talk):
+            error = {"message": "may repeat the input", "code": 400, "param": lacking if chat.has_error_param else None}
             self.answer(chat.refusal_status, {"error": error})
-        elif calls := chat.calls(talk):
+        elif calls := chat.tool_calls(talk):
             message = {"role": "assistant", "content": None, "tool_calls": calls}
             choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
             self.answer(200, {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]})
-        elif talk.body.get("stream") and chat.streams:
+        elif talk.body.get("stream") and chat.can_stream:
             self.send_response_only(200)
             self.send_header("Content-Type", "text/event-stream; charset=utf-8")
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             self.stream(chat.reply(talk), how, usage="stream_options" in talk.body)
         else:
-            self.answer(200, self.reply(chat.reply(talk), how), broken=how == "break_off")
+            self.answer(200, self.build_reply(chat.reply(talk), how), broken=how == "break_off")
 
-    def stream(self, text: str, how: Failing | None, *, usage: bool) -> None:
+    def stream(self, text: str, how: ChatFailure | None, *, usage: bool) -> None:
         """The events of an answer, and what spoils them after the first word."""
-        self.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
+        self.send_event(
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
+        )
         self.write(b": still here\r\n\r\n")
         for index, word in enumerate(re.findall(r"\s*\S+\s*", "" if how in ("refusal", "empty") else text)):
             if index == 1 and how in ("stall", "break_off", "endless", "error_event"):
-                self.spoil(how)
+                self.break_stream(how)
                 return
             self.served.wait(self.served.pause_seconds if index else 0.0)
-            self.event({"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
+            self.send_event({"choices": [{"index": 0, "delta": {"content": word}, "finish_reason": None}]})
         if how != "no_end":
             delta = {"refusal": "No."} if how == "refusal" else {}
-            self.event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish(how)}]})
+            self.send_event({"choices": [{"index": 0, "delta": delta, "finish_reason": get_finish_reason(how)}]})
             if usage:
-                self.event({"choices": [], "usage": self.usage()})
+                self.send_event({"choices": [], "usage": self.build_usage()})
             self.write(b"data: [DONE]\n\n")
         self.wfile.write(b"0\r\n\r\n")
 
-    def spoil(self, how: Failing) -> None:
+    def break_stream(self, how: ChatFailure) -> None:
         """The end of a stream that does not end."""
         self.close_connection = True
         if how == "stall":
-            self.hang()
+            self.wait_without_answer()
         elif how == "error_event":
-            self.event({"error": {"message": "may repeat the input", "code": 500}})
+            self.send_event({"error": {"message": "may repeat the input", "code": 500}})
             self.wfile.write(b"0\r\n\r\n")
         while how == "endless":
-            self.event({"choices": [{"index": 0, "delta": {"content": "and " * 100}, "finish_reason": None}]})
+            self.send_event({"choices": [{"index": 0, "delta": {"content": "and " * 100}, "finish_reason": None}]})
 
-    def event(self, payload: dict[str, Any]) -> None:
+    def send_event(self, payload: dict[str, Any]) -> None:
         self.write(f"data: {json.dumps(payload, ensure_ascii=False)}\n\n".encode())
 
     def write(self, data: bytes) -> None:
         """In chunks of HTTP, which need not be those of the events."""
-        size = self.served.fragment or len(data)
+        size = self.served.fragment_bytes or len(data)
         for at in range(0, len(data), size):
             piece = data[at : at + size]
             self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             self.wfile.flush()
 
-    def usage(self) -> dict[str, int] | None:
+    def build_usage(self) -> dict[str, int] | None:
         tokens = self.served.tokens
         if tokens is None:
             return None
         return {"prompt_tokens": tokens - tokens // 4, "completion_tokens": tokens // 4, "total_tokens": tokens}
 
-    def reply(self, text: str, how: Failing | None) -> dict[str, Any]:
+    def build_reply(self, text: str, how: ChatFailure | None) -> dict[str, Any]:
         said = None if how == "refusal" else "" if how == "empty" else text
         message = {"role": "assistant", "content": said, "refusal": "No." if how == "refusal" else None}
-        return {"choices": [{"index": 0, "message": message, "finish_reason": finish(how)}], "usage": self.usage()}
+        return {
+            "choices": [{"index": 0, "message": message, "finish_reason": get_finish_reason(how)}],
+            "usage": self.build_usage(),
+        }
 
     def answer(self, status: int, body: Any, headers: dict[str, str] | None = None, *, broken: bool = False) -> None:
         """The whole of it, or the first half and then nothing."""
@@ -260,15 +267,15 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
         self.close_connection = self.close_connection or broken
 
 
-def finish(how: Failing | None) -> str:
+def get_finish_reason(how: ChatFailure | None) -> str:
     """Why a model has stopped."""
     return {"length": "length", "filtered": "content_filter"}.get(how or "", "stop")
 
 
-def _asked(body: dict[str, Any], headers: dict[str, str]) -> ReceivedChatRequest | Talk:
+def _parse_request(body: dict[str, Any], headers: dict[str, str]) -> ReceivedVisionRequest | ReceivedTextRequest:
     if isinstance(body["messages"][0]["content"], str):
-        return Talk(body["messages"], body, headers)
+        return ReceivedTextRequest(body["messages"], body, headers)
     text, picture = body["messages"][0]["content"]
     head, _, data = picture["image_url"]["url"].partition(";base64,")
     image = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
-    return ReceivedChatRequest(text["text"], image, head.removeprefix("data:"), body, headers)
+    return ReceivedVisionRequest(text["text"], image, head.removeprefix("data:"), body, headers)

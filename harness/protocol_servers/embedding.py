@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from harness.protocol_servers.chat import colour_of
-from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
+from harness.protocol_servers.chat import find_colour
+from harness.protocol_servers.http_server import FailingServer, ProtocolHandler, ProtocolHttpServer
 
-Failing = Literal[
+EmbeddingFailure = Literal[
     "slow",
     "short",
     "dimension",
@@ -38,23 +38,23 @@ Failing = Literal[
 
 
 @cache
-def word_vector(word: str, dimensions: int) -> tuple[float, ...]:
+def compute_word_vector(word: str, dimensions: int) -> tuple[float, ...]:
     """A random direction that depends on the word alone."""
     seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
     rng = Random(seed)
     return tuple(rng.gauss(0.0, 1.0) for _ in range(dimensions))
 
 
-def text_vector(text: str, dimensions: int) -> list[float]:
+def compute_text_vector(text: str, dimensions: int) -> list[float]:
     """The sum of the vectors of a text's words: texts that share words are close. Not of unit length."""
     words = re.findall(r"\w+", text.lower()) or [""]
-    return [math.fsum(parts) for parts in zip(*(word_vector(word, dimensions) for word in words), strict=True)]
+    return [math.fsum(parts) for parts in zip(*(compute_word_vector(word, dimensions) for word in words), strict=True)]
 
 
-PICTURE_TOKENS = 300
+IMAGE_TOKENS = 300
 
 
-def text_tokens(text: str) -> int:
+def count_text_tokens(text: str) -> int:
     """What the endpoint counts: a token a word, and two marks."""
     return len(re.findall(r"\w+", text)) + 2
 
@@ -64,27 +64,27 @@ class ReceivedEmbeddingRequest:
     """A request that came in; of a picture ``inputs`` say the colour, and ``pictures`` are their bytes."""
 
     inputs: list[str]
-    pictures: list[bytes]
+    images: list[bytes]
     body: dict[str, Any]
     headers: dict[str, str]
 
 
 @dataclass(slots=True)
-class Failure:
+class PlannedFailure:
     """What goes wrong, and how often yet (None for ever)."""
 
-    how: Failing | int
+    how: EmbeddingFailure | int
     times: int | None
     retry_after: str | None
     seconds: float
 
 
-def replies_at_once(_: ReceivedEmbeddingRequest) -> None:
+def reply_at_once(_: ReceivedEmbeddingRequest) -> None:
     """Nothing to wait for."""
 
 
 @dataclass
-class EmbeddingServer(FailingServer[Failure]):
+class EmbeddingServer(FailingServer[PlannedFailure]):
     """``with EmbeddingServer() as server`` serves ``server.base_url``; the fields may be changed while it runs.
 
     ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones; ``before_reply`` may wait.
@@ -94,18 +94,18 @@ class EmbeddingServer(FailingServer[Failure]):
     api_key: str | None = None
     max_batch: int | None = None
     refused_word: str | None = None
-    poisonous_word: str | None = None
-    picture_form: Literal["input", "messages"] | None = None
+    failing_word: str | None = None
+    image_form: Literal["input", "messages"] | None = None
     ignores_base64: bool = False
-    shuffles: bool = False
-    tells_usage: bool = True
+    shuffles_results: bool = False
+    reports_usage: bool = True
     latency_seconds: float = 0.0
-    before_reply: Callable[[ReceivedEmbeddingRequest], None] = replies_at_once
+    before_reply: Callable[[ReceivedEmbeddingRequest], None] = reply_at_once
     port: int = 0
     received: list[ReceivedEmbeddingRequest] = field(default_factory=list)
 
-    def make(self) -> ThreadingHTTPServer:
-        return Http(self, _EmbeddingHandler, port=self.port)
+    def create_http_server(self) -> ThreadingHTTPServer:
+        return ProtocolHttpServer(self, _EmbeddingHandler, port=self.port)
 
     @property
     def base_url(self) -> str:
@@ -121,7 +121,7 @@ class EmbeddingServer(FailingServer[Failure]):
         }
 
     @property
-    def requests(self) -> int:
+    def request_count(self) -> int:
         return len(self.received)
 
     @property
@@ -129,13 +129,18 @@ class EmbeddingServer(FailingServer[Failure]):
         return [len(request.inputs) for request in self.received]
 
     def fail(
-        self, how: Failing | int, *, times: int | None = 1, retry_after: str | None = None, seconds: float = 30.0
+        self,
+        how: EmbeddingFailure | int,
+        *,
+        times: int | None = 1,
+        retry_after: str | None = None,
+        seconds: float = 30.0,
     ) -> None:
         """Spoil the next ``times`` requests: a number is a status, "slow" waits ``seconds`` first."""
         with self._lock:
-            self._failures.append(Failure(how, times, retry_after, seconds))
+            self._failures.append(PlannedFailure(how, times, retry_after, seconds))
 
-    def take(self, request: ReceivedEmbeddingRequest) -> Failure | None:
+    def record(self, request: ReceivedEmbeddingRequest) -> PlannedFailure | None:
         """Write a request down; what is to go wrong with it."""
         with self._lock:
             self.received.append(request)
@@ -149,7 +154,7 @@ class EmbeddingServer(FailingServer[Failure]):
             return failure
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Requests are answered when the block has ended."""
         let_go = threading.Event()
 
@@ -160,7 +165,7 @@ class EmbeddingServer(FailingServer[Failure]):
         try:
             yield
         finally:
-            self.before_reply = replies_at_once
+            self.before_reply = reply_at_once
             let_go.set()
 
     @contextmanager
@@ -178,66 +183,66 @@ class EmbeddingServer(FailingServer[Failure]):
         """Sleep, but not beyond the server's end."""
         self.stopping.wait(seconds)
 
-    def refusal(self, request: ReceivedEmbeddingRequest) -> tuple[int, str] | None:
+    def find_refusal(self, request: ReceivedEmbeddingRequest) -> tuple[int, str] | None:
         """Status and code for a request that a well-behaved endpoint refuses."""
         if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
             return 401, "invalid_api_key"
         if self.max_batch is not None and len(request.inputs) > self.max_batch:
             return 400, "batch_too_large"
-        if self.poisonous_word is not None and any(self.poisonous_word in text for text in request.inputs):
+        if self.failing_word is not None and any(self.failing_word in text for text in request.inputs):
             return 500, "trips_over_it"
         if self.refused_word is not None and any(self.refused_word in text for text in request.inputs):
             return 400, "context_length_exceeded"
-        if request.pictures and ("messages" in request.body) != (self.picture_form == "messages"):
+        if request.images and ("messages" in request.body) != (self.image_form == "messages"):
             return 400, "unknown_input"
-        if request.pictures and self.picture_form is None:
+        if request.images and self.image_form is None:
             return 400, "unknown_input"
         return (400, "empty_input") if "" in request.inputs else None
 
-    def reply(self, request: ReceivedEmbeddingRequest, failure: Failure | None) -> dict[str, Any]:
+    def build_reply(self, request: ReceivedEmbeddingRequest, failure: PlannedFailure | None) -> dict[str, Any]:
         """The body of a successful answer, spoiled where it is to be."""
         how = failure.how if failure else None
         dimensions = int(request.body.get("dimensions", self.dimensions)) + (1 if how == "dimension" else 0)
-        vectors = [text_vector(text, dimensions) for text in request.inputs]
+        vectors = [compute_text_vector(text, dimensions) for text in request.inputs]
         if how == "nan":
             vectors[-1][0] = math.nan
         if how == "zero":
             vectors[-1] = [0.0] * dimensions
         lists = self.ignores_base64 or request.body.get("encoding_format") != "base64"
         data = [
-            {"object": "embedding", "index": index, "embedding": vector if lists else _base64(vector)}
+            {"object": "embedding", "index": index, "embedding": vector if lists else _encode_base64(vector)}
             for index, vector in enumerate(vectors)
         ]
         if how == "short":
             data.pop()
         if how == "indexes":
             data[-1]["index"] = len(data) + 7
-        if self.shuffles:
+        if self.shuffles_results:
             data.reverse()
-        texts = () if request.pictures else request.inputs
-        tokens = sum(map(text_tokens, texts)) + PICTURE_TOKENS * len(request.pictures)
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens} if self.tells_usage else None
+        texts = () if request.images else request.inputs
+        tokens = sum(map(count_text_tokens, texts)) + IMAGE_TOKENS * len(request.images)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens} if self.reports_usage else None
         return {"object": "list", "model": request.body.get("model"), "data": data, "usage": usage}
 
 
 class _EmbeddingHandler(ProtocolHandler[EmbeddingServer]):
     def do_POST(self) -> None:
         endpoint = self.served
-        body = self.given()
-        inputs, pictures = _read(body)
-        headers = self.given_headers()
+        body = self.read_json()
+        inputs, pictures = _read_inputs(body)
+        headers = self.read_headers()
         request = ReceivedEmbeddingRequest(inputs, pictures, body, headers)
-        failure = endpoint.take(request)
+        failure = endpoint.record(request)
         endpoint.before_reply(request)
         endpoint.wait(endpoint.latency_seconds)
         if self.path != "/v1/embeddings":
             self.refuse(404, "not_found", None)
-        elif (refusal := endpoint.refusal(request)) is not None:
+        elif (refusal := endpoint.find_refusal(request)) is not None:
             self.refuse(*refusal, None)
-        elif failure is None or not self.spoil(failure):
-            self.reply(json.dumps(endpoint.reply(request, failure)).encode(), failure)
+        elif failure is None or not self.send_failure(failure):
+            self.send_reply(json.dumps(endpoint.build_reply(request, failure)).encode(), failure)
 
-    def spoil(self, failure: Failure) -> bool:
+    def send_failure(self, failure: PlannedFailure) -> bool:
         """Fail outside the reply; whether there is nothing more to say."""
         if isinstance(failure.how, int):
             self.refuse(failure.how, "told_to_fail", failure.retry_after)
@@ -255,7 +260,7 @@ class _EmbeddingHandler(ProtocolHandler[EmbeddingServer]):
             return False
         return True
 
-    def reply(self, body: bytes, failure: Failure | None) -> None:
+    def send_reply(self, body: bytes, failure: PlannedFailure | None) -> None:
         """The whole of it, the first half as if that were all, or the first half and then nothing."""
         how = failure.how if failure else None
         if how == "cut_off":
@@ -269,11 +274,11 @@ class _EmbeddingHandler(ProtocolHandler[EmbeddingServer]):
         self.send(status, json.dumps({"error": error}).encode(), headers)
 
 
-def _base64(vector: list[float]) -> str:
+def _encode_base64(vector: list[float]) -> str:
     return base64.b64encode(array("f", vector).tobytes()).decode()
 
 
-def _read(body: dict[str, Any]) -> tuple[list[str], list[bytes]]:
+def _read_inputs(body: dict[str, Any]) -> tuple[list[str], list[bytes]]:
     """Texts, or the colours of pictures with their bytes: a picture is close to the text that names its colour."""
     inputs = body.get("input", [])
     if isinstance(inputs, str):
@@ -287,4 +292,4 @@ def _read(body: dict[str, Any]) -> tuple[list[str], list[bytes]]:
     pictures = [base64.b64decode(data, validate=True) for data in encoded]
     if not pictures:
         return list(inputs), []
-    return [colour_of(Image.open(io.BytesIO(data))) for data in pictures], pictures
+    return [find_colour(Image.open(io.BytesIO(data))) for data in pictures], pictures

@@ -21,10 +21,10 @@ class ProtocolServer(ABC):
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self.stopping = threading.Event()
-        self.left = threading.Event()
+        self.client_left = threading.Event()
 
     @abstractmethod
-    def make(self) -> ThreadingHTTPServer:
+    def create_http_server(self) -> ThreadingHTTPServer:
         """Bound to a port, not yet serving."""
 
     def end(self) -> None:
@@ -32,7 +32,7 @@ class ProtocolServer(ABC):
         self.stopping.set()
 
     def __enter__(self) -> Self:
-        self._http = self.make()
+        self._http = self.create_http_server()
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
         return self
@@ -77,7 +77,7 @@ class FailingServer(ProtocolServer, Generic[FailureT]):
             self.received.clear()
             self._failures.clear()
 
-    def take(self, request: Any) -> FailureT | None:
+    def record(self, request: Any) -> FailureT | None:
         """Keep a request; return the failure of its reply."""
         with self._lock:
             self.received.append(request)
@@ -96,7 +96,7 @@ class LongQueueServer(ThreadingHTTPServer):
     request_queue_size = 128
 
 
-class Http(LongQueueServer, Generic[ServedT]):
+class ProtocolHttpServer(LongQueueServer, Generic[ServedT]):
     """What listens for one of them."""
 
     daemon_threads = True
@@ -115,17 +115,17 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     disable_nagle_algorithm = True
-    server: Http[ServedT]
+    server: ProtocolHttpServer[ServedT]
 
     @property
     def served(self) -> ServedT:
         return self.server.served
 
-    def given(self) -> Any:
+    def read_json(self) -> Any:
         """The JSON of the body."""
         return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
-    def given_headers(self) -> dict[str, str]:
+    def read_headers(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.headers.items()}
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -138,22 +138,22 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
         self.wfile.write(body)
         self.wfile.flush()
 
-    def hang(self, *, drips: bool = False) -> None:
+    def wait_without_answer(self, *, drips: bool = False) -> None:
         """Answer nothing, or a byte at a time without end, until the client has left, or the server's end."""
         self.close_connection = True
         # Writing to a client that has left, or asking whether it has, fails: that is what is waited for.
         with suppress(OSError):
             if drips:
                 self.send(200, b"", {"Content-Length": "1000000"})
-            while not self._gone():
+            while not self._has_client_left():
                 if self.served.stopping.wait(0.02):
                     return
                 if drips:
                     self.wfile.write(b" ")
                     self.wfile.flush()
-        self.served.left.set()
+        self.served.client_left.set()
 
-    def _gone(self) -> bool:
+    def _has_client_left(self) -> bool:
         readable, _, _ = select.select([self.connection], [], [], 0)
         return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 

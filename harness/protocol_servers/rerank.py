@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 
-from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
+from harness.protocol_servers.http_server import FailingServer, ProtocolHandler, ProtocolHttpServer
 
-Style = Literal["tei", "cohere", "jina", "vllm"]
-Failing = Literal[
+RerankStyle = Literal["tei", "cohere", "jina", "vllm"]
+RerankFailure = Literal[
     "never",
     "late",
     "drip",
@@ -34,13 +34,13 @@ Failing = Literal[
     "empty",
 ]
 # What each family takes beside the query and its texts.
-TAKES: dict[Style, set[str]] = {
+OPTIONAL_FIELDS: dict[RerankStyle, set[str]] = {
     "tei": {"truncate", "raw_scores", "return_text", "truncation_direction"},
     "cohere": {"model", "top_n", "max_tokens_per_doc"},
     "jina": {"model", "top_n", "return_documents"},
     "vllm": {"model", "top_n", "truncate_prompt_tokens"},
 }
-SCORES: dict[Failing, Any] = {
+FAILING_SCORES: dict[RerankFailure, Any] = {
     "nan": math.nan,
     "infinity": -math.inf,
     "null": None,
@@ -49,7 +49,7 @@ SCORES: dict[Failing, Any] = {
 }
 
 
-def relevance(query: str, text: str) -> float:
+def compute_relevance(query: str, text: str) -> float:
     """The share of the query's words that are in the text."""
     asked, there = (set(re.findall(r"\w+", one.lower())) for one in (query, text))
     return len(asked & there) / len(asked)
@@ -66,78 +66,78 @@ class ReceivedRerankRequest:
 
 
 @dataclass
-class RerankServer(FailingServer[tuple[Failing | int, str | None]]):
+class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
     """``with RerankServer("tei") as server`` serves ``server.url``; ``fail`` spoils the next requests.
 
     More than ``max_documents``, or a text of more than ``max_characters``, is refused with ``too_large``.
     """
 
-    style: Style = "cohere"
+    style: RerankStyle = "cohere"
     api_key: str | None = None
     max_documents: int | None = None
     max_characters: int | None = None
-    too_large: int = 422
+    too_large_status: int = 422
     received: list[ReceivedRerankRequest] = field(default_factory=list)
 
-    def make(self) -> ThreadingHTTPServer:
-        return Http(self, _RerankHandler)
+    def create_http_server(self) -> ThreadingHTTPServer:
+        return ProtocolHttpServer(self, _RerankHandler)
 
     @property
     def url(self) -> str:
         return f"{self.address}/rerank"
 
     @property
-    def sizes(self) -> list[int]:
+    def request_sizes(self) -> list[int]:
         """How many texts each request had."""
         return [len(request.texts) for request in self.received]
 
-    def fail(self, how: Failing | int, *, times: int = 1, retry_after: str | None = None) -> None:
+    def fail(self, how: RerankFailure | int, *, times: int = 1, retry_after: str | None = None) -> None:
         """Spoil the next ``times`` requests: a number is a status, "late" answers once ``released`` is set."""
         with self._lock:
             self._failures += [(how, retry_after)] * times
 
-    def refusal(self, request: ReceivedRerankRequest) -> int | None:
+    def find_refusal(self, request: ReceivedRerankRequest) -> int | None:
         """The status for a request that a well-behaved endpoint of this family refuses."""
         if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
             return 401
         named = {"query", "texts" if self.style == "tei" else "documents"}
-        if not named <= request.body.keys() <= named | TAKES[self.style]:
+        if not named <= request.body.keys() <= named | OPTIONAL_FIELDS[self.style]:
             return 400
         if not request.texts or any(not text.strip() for text in request.texts):
             return 400
         if self.max_documents is not None and len(request.texts) > self.max_documents:
-            return self.too_large
+            return self.too_large_status
         if self.max_characters is not None and max(map(len, request.texts)) > self.max_characters:
-            return self.too_large
+            return self.too_large_status
         return None
 
-    def reply(self, request: ReceivedRerankRequest, how: Failing | None) -> Any:
+    def build_reply(self, request: ReceivedRerankRequest, how: RerankFailure | None) -> Any:
         """The body of a successful answer, best first, spoiled where it is to be."""
         name = "score" if self.style == "tei" else "relevance_score"
         found = [
-            {"index": index, name: relevance(request.query, text), **self._shown(request, text)}
+            {"index": index, name: compute_relevance(request.query, text), **self._build_document_field(request, text)}
             for index, text in enumerate(request.texts)
         ]
         found.sort(key=lambda entry: -entry[name])
-        _spoil(found, how, name)
+        _corrupt_results(found, how, name)
         found = found[: request.body.get("top_n", len(found))]
         return found if self.style == "tei" else {"id": "an-id", "results": found, "usage": {"total_tokens": 1}}
 
-    def _shown(self, request: ReceivedRerankRequest, text: str) -> dict[str, Any]:
+    def _build_document_field(self, request: ReceivedRerankRequest, text: str) -> dict[str, Any]:
         """Some send the text back, and Jina's unless it is told not to."""
         shows = self.style == "vllm" or (self.style == "jina" and request.body.get("return_documents", True))
         return {"document": {"text": text}} if shows else {}
 
 
-def _spoil(found: list[dict[str, Any]], how: Failing | None, name: str) -> None:
+def _corrupt_results(found: list[dict[str, Any]], how: RerankFailure | None, name: str) -> None:
     indexes = {"indexes": len(found) + 7, "negative": -1, "duplicates": found[0]["index"]}
     if how in indexes:
         found[-1]["index"] = indexes[how]
     elif how == "from_one":
         for entry in found:
             entry["index"] += 1
-    elif how in SCORES:
-        found[0][name] = SCORES[how]
+    elif how in FAILING_SCORES:
+        found[0][name] = FAILING_SCORES[how]
     elif how == "all_null":
         for entry in found:
             entry[name] = None
@@ -150,20 +150,20 @@ def _spoil(found: list[dict[str, Any]], how: Failing | None, name: str) -> None:
 class _RerankHandler(ProtocolHandler[RerankServer]):
     def do_POST(self) -> None:
         rerank = self.served
-        body = self.given()
-        headers = self.given_headers()
+        body = self.read_json()
+        headers = self.read_headers()
         request = ReceivedRerankRequest(body["query"], body.get("texts") or body.get("documents") or [], body, headers)
-        how, retry_after = rerank.take(request) or (None, None)
+        how, retry_after = rerank.record(request) or (None, None)
         if self.path != "/rerank":
             self.refuse(404)
-        elif (status := rerank.refusal(request)) is not None:
+        elif (status := rerank.find_refusal(request)) is not None:
             self.refuse(status)
         elif isinstance(how, int):
             self.refuse(how, {"Retry-After": retry_after} if retry_after else {})
-        elif not self.spoil(how):
-            self.send(200, json.dumps(rerank.reply(request, how)).encode())
+        elif not self.send_failure(how):
+            self.send(200, json.dumps(rerank.build_reply(request, how)).encode())
 
-    def spoil(self, how: Failing | None) -> bool:
+    def send_failure(self, how: RerankFailure | None) -> bool:
         """Fail outside the answer; whether there is nothing more to say."""
         if how == "disconnect":
             self.close_connection = True
@@ -178,7 +178,7 @@ class _RerankHandler(ProtocolHandler[RerankServer]):
         elif how == "huge":
             self.send(200, b" " * 4_000_000 + b"[]")
         elif how in ("never", "drip"):
-            self.hang(drips=how == "drip")
+            self.wait_without_answer(drips=how == "drip")
         else:
             if how == "late":
                 self.served.released.wait(30)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from harness.protocol_servers.http_server import LongQueueServer
 
-HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "server", "date", "content-length"}
-CODES = {400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 501: "NotImplemented"}
+HOP_BY_HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "server", "date", "content-length"}
+ERROR_CODES = {400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 501: "NotImplemented"}
 
 
 @dataclass
@@ -27,7 +27,7 @@ class ProxiedRequest:
 Rule = Callable[[ProxiedRequest], int | None]
 
 
-class AwkwardS3(LongQueueServer):
+class S3Proxy(LongQueueServer):
     """``rule`` sees each request before it is passed on; a number that it returns, one of CODES, refuses it."""
 
     def __init__(self, upstream: str) -> None:
@@ -35,7 +35,7 @@ class AwkwardS3(LongQueueServer):
         parts = urlsplit(upstream)
         self.upstream = (parts.hostname or "", parts.port or 0)
         self.rule: Rule = lambda _: None
-        self.seen: list[str] = []
+        self.request_lines: list[str] = []
 
     @property
     def url(self) -> str:
@@ -44,15 +44,15 @@ class AwkwardS3(LongQueueServer):
 
 class S3ProxyHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: AwkwardS3
+    server: S3Proxy
 
-    def pass_on(self) -> None:
+    def forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         request = ProxiedRequest(self.command, self.path, dict(self.headers.items()), body)
-        self.server.seen.append(f"{self.command} {self.path}")
+        self.server.request_lines.append(f"{self.command} {self.path}")
         refusal = self.server.rule(request)
         if refusal is not None:
-            self.answer(refusal, {}, f"<Error><Code>{CODES[refusal]}</Code></Error>".encode())
+            self.answer(refusal, {}, f"<Error><Code>{ERROR_CODES[refusal]}</Code></Error>".encode())
             return
         dropped = {"Content-Length", "Expect", "Connection"}
         headers = {name: value for name, value in request.headers.items() if name not in dropped}
@@ -62,12 +62,12 @@ class S3ProxyHandler(BaseHTTPRequestHandler):
             reply = upstream.getresponse()
             self.answer(reply.status, dict(reply.getheaders()), reply.read())
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = pass_on
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
 
     def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response_only(status)
         for name, value in headers.items():
-            if name.lower() not in HOP_BY_HOP:
+            if name.lower() not in HOP_BY_HOP_HEADERS:
                 self.send_header(name, value)
         lengths = [value for name, value in headers.items() if name.lower() == "content-length"]
         self.send_header("Content-Length", lengths[0] if self.command == "HEAD" and lengths else str(len(body)))
@@ -80,9 +80,9 @@ class S3ProxyHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def awkward_s3(upstream: str) -> Iterator[AwkwardS3]:
+def s3_proxy(upstream: str) -> Iterator[S3Proxy]:
     """Serve on a free port until the block ends."""
-    server = AwkwardS3(upstream)
+    server = S3Proxy(upstream)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:

@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import httpx2
 
 
-class AdministeredS3:
+class S3AdminServer:
     """Takes requests that ``root`` has signed; ``users`` have a secret and a role."""
 
     def __init__(self, behind: str, *, root: str) -> None:
-        self.behind, self.root = behind, root
+        self.upstream, self.root = behind, root
         self.users: dict[str, tuple[str, str]] = {}
         self.owners: dict[str, str] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _create_handler_class(self))
 
     @property
     def url(self) -> str:
@@ -30,7 +30,7 @@ class AdministeredS3:
         self._server.shutdown()
         self._server.server_close()
 
-    def administer(self, path: str, query: dict[str, str], body: bytes, authorization: str) -> int:
+    def handle_admin_request(self, path: str, query: dict[str, str], body: bytes, authorization: str) -> int:
         """The status of a request of the admin API."""
         if not authorization.startswith(f"AWS4-HMAC-SHA256 Credential={self.root}/"):
             return 403
@@ -47,12 +47,12 @@ class AdministeredS3:
         return 201
 
 
-def _handler(server: AdministeredS3) -> type[BaseHTTPRequestHandler]:
+def _create_handler_class(server: S3AdminServer) -> type[BaseHTTPRequestHandler]:
     class S3AdminHandler(BaseHTTPRequestHandler):
-        def _body(self) -> bytes:
+        def _read_body(self) -> bytes:
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-        def _reply(self, status: int, body: bytes = b"", media_type: str = "application/xml") -> None:
+        def _send_reply(self, status: int, body: bytes = b"", media_type: str = "application/xml") -> None:
             self.send_response(status)
             self.send_header("Content-Type", media_type)
             self.send_header("Content-Length", str(len(body)))
@@ -62,12 +62,16 @@ def _handler(server: AdministeredS3) -> type[BaseHTTPRequestHandler]:
         def do_PATCH(self) -> None:
             parts = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-            self._reply(server.administer(parts.path, query, self._body(), self.headers.get("Authorization", "")))
+            self._send_reply(
+                server.handle_admin_request(parts.path, query, self._read_body(), self.headers.get("Authorization", ""))
+            )
 
         def _forward(self) -> None:
             headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-            reply = httpx2.request(self.command, server.behind + self.path, headers=headers, content=self._body())
-            self._reply(reply.status_code, reply.content, reply.headers.get("Content-Type", "application/xml"))
+            reply = httpx2.request(
+                self.command, server.upstream + self.path, headers=headers, content=self._read_body()
+            )
+            self._send_reply(reply.status_code, reply.content, reply.headers.get("Content-Type", "application/xml"))
 
         do_GET = do_PUT = _forward
 

@@ -9,9 +9,9 @@ from http.server import ThreadingHTTPServer
 from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
-from harness.protocol_servers.http_server import FailingServer, Http, ProtocolHandler
+from harness.protocol_servers.http_server import FailingServer, ProtocolHandler, ProtocolHttpServer
 
-Failing = Literal[
+SiteFailure = Literal[
     "never", "late", "drip", "disconnect", "redirect", "not_json", "html", "deep", "huge", "many", "gzip",
     "wrong_shape", "no_text", "cookie",
 ]  # fmt: skip
@@ -34,14 +34,14 @@ class ReceivedSiteSearchRequest:
 
 
 @dataclass
-class SiteSearchServer(FailingServer[Failing | int]):
+class SiteSearchServer(FailingServer[SiteFailure | int]):
     """``/search`` (GET, ``q`` and ``n``, answers ``results``) and ``/api/query`` (POST JSON, answers ``hits.hits``).
 
     ``/web`` is a search engine over many sites, which heeds ``site:``. ``/echo`` shows the request's headers.
     With a ``key`` it wants ``X-Api-Key``.
     """
 
-    key: str | None = None
+    api_key: str | None = None
     pages: Mapping[str, tuple[str, str]] = field(default_factory=lambda: PAGES)
     sites: Mapping[str, str] = field(default_factory=dict)
     received: list[ReceivedSiteSearchRequest] = field(default_factory=list)
@@ -50,19 +50,19 @@ class SiteSearchServer(FailingServer[Failing | int]):
         super().__post_init__()
         self.arrived = threading.Event()
 
-    def make(self) -> ThreadingHTTPServer:
-        return Http(self, _SiteSearchHandler)
+    def create_http_server(self) -> ThreadingHTTPServer:
+        return ProtocolHttpServer(self, _SiteSearchHandler)
 
     @property
     def url(self) -> str:
         return f"{self.address}/search"
 
-    def fail(self, how: Failing | int, *, times: int = 1) -> None:
+    def fail(self, how: SiteFailure | int, *, times: int = 1) -> None:
         """Spoil the next requests; a number is a status, "late" answers once ``released`` is set."""
         with self._lock:
             self._failures += [how] * times
 
-    def results(self, query: str) -> list[dict[str, Any]]:
+    def find_pages(self, query: str) -> list[dict[str, Any]]:
         """The pages that have any of the words, those with most of them first."""
         asked = set(re.findall(r"\w+", query.lower()))
         scored = [
@@ -71,7 +71,7 @@ class SiteSearchServer(FailingServer[Failing | int]):
         ]
         return sorted((one for one in scored if one["rank"]), key=lambda one: -one["rank"])
 
-    def web(self, query: str) -> list[dict[str, Any]]:
+    def search_web(self, query: str) -> list[dict[str, Any]]:
         """Pages of all sites that have any of the words; of one ``site:`` or more those alone."""
         only = re.findall(r"site:(\S+)", query)
         words = set(re.findall(r"\w+", re.sub(r"site:\S+", "", query).lower()))
@@ -83,7 +83,7 @@ class SiteSearchServer(FailingServer[Failing | int]):
         ]
 
 
-def bound_to(*sites: SiteSearchServer, **binding: Any) -> dict[str, str]:
+def build_source_settings(*sites: SiteSearchServer, **binding: Any) -> dict[str, str]:
     """Settings that allow all tenants to ask anything of these sites; ``binding`` has other fields of each binding."""
     whole = {"tenants": ["*"], "methods": ["GET", "POST"], **binding}
     return {"CARREL_HTTP_SOURCES": json.dumps([{"url": f"{site.address}/", **whole} for site in sites])}
@@ -94,34 +94,36 @@ class _SiteSearchHandler(ProtocolHandler[SiteSearchServer]):
         self.serve(None)
 
     def do_POST(self) -> None:
-        self.serve(self.given())
+        self.serve(self.read_json())
 
     def serve(self, body: Any) -> None:
         site = self.served
         parts = urlsplit(self.path)
         params = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
-        headers = self.given_headers()
-        how = site.take(ReceivedSiteSearchRequest(self.command, parts.path, params, body, headers))
+        headers = self.read_headers()
+        how = site.record(ReceivedSiteSearchRequest(self.command, parts.path, params, body, headers))
         site.arrived.set()
-        if site.key is not None and headers.get("x-api-key") != site.key:
+        if site.api_key is not None and headers.get("x-api-key") != site.api_key:
             self.answer(401, {"error": "a message that may repeat the key"})
         elif isinstance(how, int):
             self.answer(how, {"error": "a message that may repeat the query"})
-        elif not self.spoil(how):
-            self.answer(200, self.found(parts.path, params, body), cookie=how == "cookie")
+        elif not self.send_failure(how):
+            self.answer(200, self.build_results(parts.path, params, body), cookie=how == "cookie")
 
-    def found(self, path: str, params: dict[str, str], body: Any) -> Any:
+    def build_results(self, path: str, params: dict[str, str], body: Any) -> Any:
         site = self.served
         if path == "/echo":
-            return {"results": [{"snippet": f"{name}: {value}"} for name, value in self.given_headers().items()]}
+            return {"results": [{"snippet": f"{name}: {value}"} for name, value in self.read_headers().items()]}
         if path == "/search":
-            return {"results": site.results(params["q"])[: int(params.get("n", 10))]}
+            return {"results": site.find_pages(params["q"])[: int(params.get("n", 10))]}
         if path == "/web":
-            return {"webPages": {"value": site.web(params["q"])}}
-        hits = [{"_source": one, "_score": one["rank"]} for one in site.results(body["query"]["match"])[: body["size"]]]
+            return {"webPages": {"value": site.search_web(params["q"])}}
+        hits = [
+            {"_source": one, "_score": one["rank"]} for one in site.find_pages(body["query"]["match"])[: body["size"]]
+        ]
         return {"hits": {"hits": hits}}
 
-    def spoil(self, how: Failing | None) -> bool:
+    def send_failure(self, how: SiteFailure | None) -> bool:
         """Fail outside the answer; whether there is nothing more to say."""
         replies: dict[str, tuple[bytes, dict[str, str]]] = {
             "not_json": (b"{'results': []}", {}),
@@ -141,7 +143,7 @@ class _SiteSearchHandler(ProtocolHandler[SiteSearchServer]):
         elif how == "disconnect":
             self.close_connection = True
         elif how in ("never", "drip"):
-            self.hang(drips=how == "drip")
+            self.wait_without_answer(drips=how == "drip")
         else:
             if how == "late":
                 self.served.released.wait(30)

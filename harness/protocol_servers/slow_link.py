@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
-BLOCK = 65536
+BLOCK_BYTES = 65536
 
 
 @dataclass
@@ -80,13 +80,13 @@ class SlowLink:
             writer.close()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while block := await reader.read(BLOCK):
+        while block := await reader.read(BLOCK_BYTES):
             writer.write(block)
             await writer.drain()
 
     async def _receive(self, reader: asyncio.StreamReader, late: asyncio.Queue[tuple[float, bytes]]) -> None:
         """Blocks with the time at which each is to arrive; the link is slow and not narrow. Ends with the client."""
-        while block := await reader.read(BLOCK):
+        while block := await reader.read(BLOCK_BYTES):
             late.put_nowait((self._loop.time() + self.delay_seconds, block))
         late.put_nowait((self._loop.time() + self.delay_seconds, b""))
         await asyncio.Event().wait()

@@ -24,10 +24,10 @@ class SigningKey:
 
     kid: str
     algorithm: str
-    private: PrivateKey
+    private_key: PrivateKey
 
     @classmethod
-    def make(cls, kid: str, algorithm: str = "ES256") -> Self:
+    def generate(cls, kid: str, algorithm: str = "ES256") -> Self:
         if algorithm.startswith(("RS", "PS")):
             return cls(kid, algorithm, rsa.generate_private_key(public_exponent=65537, key_size=2048))
         if algorithm == "EdDSA":
@@ -35,8 +35,8 @@ class SigningKey:
         return cls(kid, algorithm, ec.generate_private_key(ec.SECP384R1() if algorithm == "ES384" else ec.SECP256R1()))
 
     @property
-    def public(self) -> dict[str, Any]:
-        public = self.private.public_key()
+    def public_jwk(self) -> dict[str, Any]:
+        public = self.private_key.public_key()
         if isinstance(public, rsa.RSAPublicKey):
             data = RSAAlgorithm.to_jwk(public, as_dict=True)
         elif isinstance(public, ed25519.Ed25519PublicKey):
@@ -48,28 +48,28 @@ class SigningKey:
 
     @property
     def public_pem(self) -> bytes:
-        public = self.private.public_key()
+        public = self.private_key.public_key()
         return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     def sign(self, claims: dict[str, Any], **headers: Any) -> str:
-        return jwt.encode(claims, self.private, self.algorithm, {"kid": self.kid, **headers})
+        return jwt.encode(claims, self.private_key, self.algorithm, {"kid": self.kid, **headers})
 
 
 @dataclass
-class Issuer(ProtocolServer):
+class TokenIssuer(ProtocolServer):
     """Answers on a port of its own; what it answers can be changed, and what it was asked is counted."""
 
-    keys: list[SigningKey] = field(default_factory=lambda: [SigningKey.make("first")])
-    failing: int | None = None
+    keys: list[SigningKey] = field(default_factory=lambda: [SigningKey.generate("first")])
+    failure_status: int | None = None
     answers: dict[str, Any] = field(default_factory=dict)
-    asked: Counter[str] = field(default_factory=Counter)
+    request_counts: Counter[str] = field(default_factory=Counter)
 
-    def make(self) -> ThreadingHTTPServer:
+    def create_http_server(self) -> ThreadingHTTPServer:
         issuer = self
 
         class TokenIssuerHandler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                issuer.asked[self.path] += 1
+                issuer.request_counts[self.path] += 1
                 status, body = issuer.answer(self.path)
                 self.send_response(status)
                 self.send_header("Location", issuer.url + "/keys")
@@ -87,21 +87,21 @@ class Issuer(ProtocolServer):
         return self.address
 
     def answer(self, path: str) -> tuple[int, bytes]:
-        if self.failing is not None:
-            return self.failing, b"{}"
+        if self.failure_status is not None:
+            return self.failure_status, b"{}"
         usual = {
             "/.well-known/openid-configuration": {"issuer": self.url, "jwks_uri": f"{self.url}/keys"},
-            "/keys": {"keys": [key.public for key in self.keys]},
+            "/keys": {"keys": [key.public_jwk for key in self.keys]},
         }
         found = {**usual, **self.answers}.get(path)
         body = found if isinstance(found, bytes) else json.dumps(found).encode()
         return (404, b"{}") if found is None else (200, body)
 
-    def claims(self, **claims: Any) -> dict[str, Any]:
+    def build_claims(self, **claims: Any) -> dict[str, Any]:
         """Those of a valid token with changes; None leaves one out."""
         now = int(time.time())
         usual = {"iss": self.url, "aud": AUDIENCE, "sub": "someone", "iat": now, "nbf": now, "exp": now + 300}
         return {name: value for name, value in {**usual, **claims}.items() if value is not None}
 
-    def token(self, **claims: Any) -> str:
-        return self.keys[-1].sign(self.claims(**claims))
+    def create_token(self, **claims: Any) -> str:
+        return self.keys[-1].sign(self.build_claims(**claims))

@@ -8,7 +8,7 @@ from harness.protocol_servers.http_server import LongQueueServer, ProtocolServer
 
 
 @dataclass(frozen=True)
-class Reply:
+class ScriptedReply:
     """One answer; a status of 0 breaks the connection off instead."""
 
     status: int
@@ -27,21 +27,21 @@ class ReceivedRequest:
 
 
 @dataclass
-class StubbornServer(ProtocolServer):
+class ScriptedServer(ProtocolServer):
     """Gives its ``replies`` one after the other, the last one again and again."""
 
-    replies: Sequence[Reply]
-    asked: list[ReceivedRequest] = field(default_factory=list)
+    replies: Sequence[ScriptedReply]
+    received: list[ReceivedRequest] = field(default_factory=list)
 
-    def make(self) -> ThreadingHTTPServer:
+    def create_http_server(self) -> ThreadingHTTPServer:
         server = self
 
-        class StubbornHandler(BaseHTTPRequestHandler):
+        class ScriptedHandler(BaseHTTPRequestHandler):
             def answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 with server._lock:
-                    reply = server.replies[min(len(server.asked), len(server.replies) - 1)]
-                    server.asked.append(ReceivedRequest(self.command, self.path, dict(self.headers), body))
+                    reply = server.replies[min(len(server.received), len(server.replies) - 1)]
+                    server.received.append(ReceivedRequest(self.command, self.path, dict(self.headers), body))
                 if reply.status == 0:
                     self.close_connection = True
                     return
@@ -57,4 +57,4 @@ class StubbornServer(ProtocolServer):
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        return LongQueueServer(("127.0.0.1", 0), StubbornHandler)
+        return LongQueueServer(("127.0.0.1", 0), ScriptedHandler)

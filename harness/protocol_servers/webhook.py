@@ -19,7 +19,7 @@ class ReceivedWebhook:
     headers: dict[str, str]
     body: bytes
 
-    def verified(self, secret: str) -> dict[str, Any]:
+    def verify(self, secret: str) -> dict[str, Any]:
         """What it says. Raises WebhookVerificationError where it was not signed with this secret."""
         found: dict[str, Any] = Webhook(secret).verify(self.body, self.headers)
         return found
@@ -35,46 +35,46 @@ class WebhookReceiver(ProtocolServer):
 
     status: int = 200
     statuses: list[int] = field(default_factory=list)
-    silent: bool = False
+    is_silent: bool = False
     tls: ssl.SSLContext | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    reply: bytes = b""
+    reply_body: bytes = b""
     received: list[ReceivedWebhook] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def make(self) -> ThreadingHTTPServer:
+    def create_http_server(self) -> ThreadingHTTPServer:
         receiver = self
 
         class WebhookHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                status = receiver.take(ReceivedWebhook(self.path, headers, body))
-                if receiver.silent:
+                status = receiver.record(ReceivedWebhook(self.path, headers, body))
+                if receiver.is_silent:
                     receiver.stopping.wait(60)
                     self.close_connection = True
                     return
                 self.send_response(status)
                 for name, value in receiver.headers.items():
                     self.send_header(name, value)
-                self.send_header("Content-Length", str(len(receiver.reply)))
+                self.send_header("Content-Length", str(len(receiver.reply_body)))
                 self.end_headers()
-                self.wfile.write(receiver.reply)
+                self.wfile.write(receiver.reply_body)
 
             def log_message(self, format: str, *args: Any) -> None:
                 """Nobody reads it."""
 
-        class Server(LongQueueServer):
+        class WebhookReceiverServer(LongQueueServer):
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """A client that does not believe a certificate just goes."""
 
-        server = Server(("127.0.0.1", 0), WebhookHandler)
+        server = WebhookReceiverServer(("127.0.0.1", 0), WebhookHandler)
         if self.tls is not None:
             # The handshake is for the thread of the connection.
             server.socket = self.tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         return server
 
-    def take(self, received: ReceivedWebhook) -> int:
+    def record(self, received: ReceivedWebhook) -> int:
         with self.changed:
             self.received.append(received)
             self.changed.notify_all()

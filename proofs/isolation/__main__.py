@@ -6,10 +6,10 @@ The tests of ``tests/isolation`` run first. ``--share 1`` tries all combinations
 import subprocess
 import sys
 
-from harness.processes import end_as_usual
+from harness.processes import exit_on_sigterm
 from proofs.isolation.run import main
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     tests = subprocess.run([sys.executable, "-m", "pytest", "-q", "tests/isolation"], check=False)
     sys.exit(tests.returncode or main())

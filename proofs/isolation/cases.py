@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from proofs.isolation.routes import Endpoint
+from proofs.isolation.routes import RouteEndpoint
 
 SECRET = "Quetzalcoatlus"
-PLACE = re.compile(r"<([a-z_]+)>")
+PLACEHOLDER = re.compile(r"<([a-z_]+)>")
 # What a path may hold; each is made in proofs/isolation/tenants.py.
 PATH_FIELDS = frozenset(
     """kb document node chunk api_key tenant deletion n agent_id prompt number file vector_store_file batch
@@ -19,7 +19,7 @@ PATH_FIELDS = frozenset(
 )
 # Names in queries and bodies that name nothing that belongs to a tenant. `after` and `before` of files and vector
 # stores are the time that an id has in it, whether or not there is such a thing.
-PLAIN = frozenset(
+PLAIN_FIELDS = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
@@ -44,7 +44,7 @@ PLAIN = frozenset(
 
 
 @dataclass(frozen=True)
-class Template:
+class RequestTemplate:
     """One way to call an endpoint; ``<document>`` and the like stand for ids, ``archive`` for one of a knowledge base.
 
     ``needs`` names what must be there besides, although nothing of the call leads to it.
@@ -56,14 +56,14 @@ class Template:
     archive: bool = False
     needs: tuple[str, ...] = ()
 
-    def names(self) -> Iterator[str]:
+    def list_id_fields(self) -> Iterator[str]:
         """The names that lead to an id."""
-        yield from _leading(self.query)
-        yield from _leading(self.json)
-        yield from _leading(self.form)
+        yield from _iter_id_fields(self.query)
+        yield from _iter_id_fields(self.json)
+        yield from _iter_id_fields(self.form)
 
 
-def _leading(value: Any) -> Iterator[str]:
+def _iter_id_fields(value: Any) -> Iterator[str]:
     items = (
         value.items()
         if isinstance(value, Mapping)
@@ -72,147 +72,164 @@ def _leading(value: Any) -> Iterator[str]:
         else ()
     )
     for name, inner in items:
-        if PLACE.search(str(inner)):
+        if PLACEHOLDER.search(str(inner)):
             if name is not None:
                 yield name
-            yield from _leading(inner)
+            yield from _iter_id_fields(inner)
 
 
-ASK = {"query": SECRET}
-SCOPES = (
-    Template(json={**ASK, "scope": {"user_id": "<user_id>"}}),
-    Template(json={**ASK, "scope": {"chat_id": "<chat_id>", "agent_id": "<agent_id>"}}),
+QUERY_BODY = {"query": SECRET}
+SCOPED_SEARCHES = (
+    RequestTemplate(json={**QUERY_BODY, "scope": {"user_id": "<user_id>"}}),
+    RequestTemplate(json={**QUERY_BODY, "scope": {"chat_id": "<chat_id>", "agent_id": "<agent_id>"}}),
 )
-BY_DOCUMENT = Template(json={**ASK, "filter": {"$document_id": "<document>"}})
-ANSWER = {**ASK, "stream": False}
-ANSWERS = tuple(Template(json={**ANSWER, **one.json}) for one in (Template(json=ASK), BY_DOCUMENT, *SCOPES))
+FILTERED_SEARCH = RequestTemplate(json={**QUERY_BODY, "filter": {"$document_id": "<document>"}})
+ANSWER_BODY = {**QUERY_BODY, "stream": False}
+ANSWER_TEMPLATES = tuple(
+    RequestTemplate(json={**ANSWER_BODY, **one.json})
+    for one in (RequestTemplate(json=QUERY_BODY), FILTERED_SEARCH, *SCOPED_SEARCHES)
+)
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
-OF_AN_AGENT = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
+AGENT_CONVERSATION = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
 MCP = "POST /mcp"
 DIFY = "POST /dify/retrieval"
-TEXT = {"text": "A text <fresh> to keep."}
+TEXT_BODY = {"text": "A text <fresh> to keep."}
 STORES = "/openai/v1/vector_stores"
 STORE = f"{STORES}/{{kb}}"
 
 
-def message(method: str, **params: Any) -> Template:
+def build_mcp_message(method: str, **params: Any) -> RequestTemplate:
     """A message of the Model Context Protocol."""
-    return Template(json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    return RequestTemplate(json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
-def tool(name: str, **arguments: Any) -> Template:
+def build_tool_call(name: str, **arguments: Any) -> RequestTemplate:
     """A call of one of its tools."""
-    return message("tools/call", name=name, arguments=arguments)
+    return build_mcp_message("tools/call", name=name, arguments=arguments)
 
 
-TEMPLATES: Mapping[str, tuple[Template, ...]] = {
-    "POST /v1/tenants": (Template(json={"name": "a tenant"}),),
+TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
+    "POST /v1/tenants": (RequestTemplate(json={"name": "a tenant"}),),
     "PATCH /v1/tenants/{tenant}": (
-        Template(json={"name": "renamed"}),
-        Template(json={"quotas": {"documents": 10_000, "searches_per_second": 1000}}),
-        Template(json={"sql_views": True}),
+        RequestTemplate(json={"name": "renamed"}),
+        RequestTemplate(json={"quotas": {"documents": 10_000, "searches_per_second": 1000}}),
+        RequestTemplate(json={"sql_views": True}),
     ),
-    "GET /v1/usage": (Template(), Template(query={"by": "key"})),
+    "GET /v1/usage": (RequestTemplate(), RequestTemplate(query={"by": "key"})),
     "POST /v1/api-keys": (
-        Template(json={"name": "a key", "role": "reader"}),
-        Template(json={"name": "a key", "role": "reader", "knowledge_bases": ["<kb>"]}),
-        Template(json={"name": "a key", "role": "reader", "user_id": "<user_id>"}),
+        RequestTemplate(json={"name": "a key", "role": "reader"}),
+        RequestTemplate(json={"name": "a key", "role": "reader", "knowledge_bases": ["<kb>"]}),
+        RequestTemplate(json={"name": "a key", "role": "reader", "user_id": "<user_id>"}),
     ),
-    "POST /v1/api-keys/{api_key}/rotate": (Template(), Template(json={"overlap_seconds": 60})),
-    "POST /v1/knowledge-bases": (Template(json={"name": "<taken>"}),),
-    f"PATCH {KB}": (Template(json={"title": "renamed"}), Template(json={"metadata_filter": {"department": "hr"}})),
-    f"GET {KB}/prompts": (Template(needs=("number",)), Template(query={"prompt": "rewrite"}, needs=("number",))),
-    f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (Template(),),
-    f"POST {KB}/sql-view": (Template(), Template(json={"collection": "found", "content_key": "body"})),
-    f"GET {KB}/sql-view": (Template(needs=("sql_view",)),),
-    f"DELETE {KB}/sql-view": (Template(needs=("sql_view",)),),
-    f"POST {KB}/reindex": (Template(), Template(json={"chunking": {"max_tokens": 100}})),
-    f"POST {KB}/import": (Template(archive=True),),
-    f"DELETE {KB}/reindex": (Template(needs=("building",)),),
-    f"POST {KB}/reindex/rollback": (Template(needs=("retired",)),),
+    "POST /v1/api-keys/{api_key}/rotate": (RequestTemplate(), RequestTemplate(json={"overlap_seconds": 60})),
+    "POST /v1/knowledge-bases": (RequestTemplate(json={"name": "<taken>"}),),
+    f"PATCH {KB}": (
+        RequestTemplate(json={"title": "renamed"}),
+        RequestTemplate(json={"metadata_filter": {"department": "hr"}}),
+    ),
+    f"GET {KB}/prompts": (
+        RequestTemplate(needs=("number",)),
+        RequestTemplate(query={"prompt": "rewrite"}, needs=("number",)),
+    ),
+    f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (RequestTemplate(),),
+    f"POST {KB}/sql-view": (RequestTemplate(), RequestTemplate(json={"collection": "found", "content_key": "body"})),
+    f"GET {KB}/sql-view": (RequestTemplate(needs=("sql_view",)),),
+    f"DELETE {KB}/sql-view": (RequestTemplate(needs=("sql_view",)),),
+    f"POST {KB}/reindex": (RequestTemplate(), RequestTemplate(json={"chunking": {"max_tokens": 100}})),
+    f"POST {KB}/import": (RequestTemplate(archive=True),),
+    f"DELETE {KB}/reindex": (RequestTemplate(needs=("building",)),),
+    f"POST {KB}/reindex/rollback": (RequestTemplate(needs=("retired",)),),
     f"POST {KB}/documents": (
-        Template(json=TEXT),
-        Template(json={**TEXT, "external_id": "<external_id>"}),
-        Template(json={**TEXT, "user_id": "<user_id>"}),
-        Template(json={**TEXT, "chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
-        Template(form={"external_id": "<external_id>"}),
+        RequestTemplate(json=TEXT_BODY),
+        RequestTemplate(json={**TEXT_BODY, "external_id": "<external_id>"}),
+        RequestTemplate(json={**TEXT_BODY, "user_id": "<user_id>"}),
+        RequestTemplate(json={**TEXT_BODY, "chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(form={"external_id": "<external_id>"}),
     ),
     f"POST {KB}/documents/batch": (
-        Template(form={}),
-        Template(form={"user_id": "<user_id>"}),
-        Template(form={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(form={}),
+        RequestTemplate(form={"user_id": "<user_id>"}),
+        RequestTemplate(form={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
     ),
     f"DELETE {KB}/documents": (
-        Template(query={"ids": "<document>"}),
-        Template(query={"external_id": "<external_id>"}),
-        Template(query={"filter": '{"$document_id": "<document>"}'}),
-        Template(query={"filter": "{}", "confirm": "<kb_name>"}),
+        RequestTemplate(query={"ids": "<document>"}),
+        RequestTemplate(query={"external_id": "<external_id>"}),
+        RequestTemplate(query={"filter": '{"$document_id": "<document>"}'}),
+        RequestTemplate(query={"filter": "{}", "confirm": "<kb_name>"}),
     ),
-    f"POST {KB}/documents/{{document}}/reindex": (Template(),),
+    f"POST {KB}/documents/{{document}}/reindex": (RequestTemplate(),),
     f"GET {KB}/documents": (
-        Template(),
-        Template(query={"external_id": "<external_id>"}),
-        Template(query={"user_id": "<user_id>"}),
-        Template(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
-        Template(query={"filter": '{"$document_id": "<document>"}'}),
+        RequestTemplate(),
+        RequestTemplate(query={"external_id": "<external_id>"}),
+        RequestTemplate(query={"user_id": "<user_id>"}),
+        RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(query={"filter": '{"$document_id": "<document>"}'}),
     ),
     f"PATCH {KB}/documents/{{document}}": (
-        Template(json={"title": "renamed"}),
-        Template(json={"scope": {"level": "user", "user_id": "<promoted_user>"}}),
-        Template(json={"scope": {"level": "chat_shared", "chat_id": "<promoted_chat>"}}),
+        RequestTemplate(json={"title": "renamed"}),
+        RequestTemplate(json={"scope": {"level": "user", "user_id": "<promoted_user>"}}),
+        RequestTemplate(json={"scope": {"level": "chat_shared", "chat_id": "<promoted_chat>"}}),
     ),
-    f"GET {KB}/documents/{{document}}/chunks": (Template(), Template(query={"node": "<node>"})),
+    f"GET {KB}/documents/{{document}}/chunks": (RequestTemplate(), RequestTemplate(query={"node": "<node>"})),
     "GET /v1/tenants/{tenant}/audit-events": (
-        Template(query={"actor": "<api_key>"}),
-        Template(query={"object_id": "<document>"}),
+        RequestTemplate(query={"actor": "<api_key>"}),
+        RequestTemplate(query={"object_id": "<document>"}),
     ),
     "GET /v1/audit-events": (
-        Template(query={"format": "jsonl", "object_id": "<document>"}),
-        Template(query={"actor": "<api_key>"}),
-        *(Template(query={"object_id": f"<{place}>"}) for place in ("document", "api_key", "tenant", "deletion")),
+        RequestTemplate(query={"format": "jsonl", "object_id": "<document>"}),
+        RequestTemplate(query={"actor": "<api_key>"}),
+        *(
+            RequestTemplate(query={"object_id": f"<{place}>"})
+            for place in ("document", "api_key", "tenant", "deletion")
+        ),
     ),
     f"POST {KB}/search": (
-        Template(json={**ASK, "transformers": ["keywords", "hyde"]}),
-        Template(json=ASK),
-        BY_DOCUMENT,
-        *SCOPES,
+        RequestTemplate(json={**QUERY_BODY, "transformers": ["keywords", "hyde"]}),
+        RequestTemplate(json=QUERY_BODY),
+        FILTERED_SEARCH,
+        *SCOPED_SEARCHES,
     ),
-    "POST /v1/search": (Template(json=ASK), Template(json={**ASK, "knowledge_bases": ["<kb>"]}), BY_DOCUMENT, *SCOPES),
-    f"POST {KB}/answer": ANSWERS,
-    "POST /v1/answer": (Template(json={**ANSWER, "knowledge_bases": ["<kb>"]}), *ANSWERS),
+    "POST /v1/search": (
+        RequestTemplate(json=QUERY_BODY),
+        RequestTemplate(json={**QUERY_BODY, "knowledge_bases": ["<kb>"]}),
+        FILTERED_SEARCH,
+        *SCOPED_SEARCHES,
+    ),
+    f"POST {KB}/answer": ANSWER_TEMPLATES,
+    "POST /v1/answer": (RequestTemplate(json={**ANSWER_BODY, "knowledge_bases": ["<kb>"]}), *ANSWER_TEMPLATES),
     "POST /v1/preview": (
-        Template(json={"text": "A text."}),
-        Template(json={"text": "A text.", "knowledge_base": "<kb>"}),
-        Template(form={"knowledge_base": "<kb>"}),
+        RequestTemplate(json={"text": "A text."}),
+        RequestTemplate(json={"text": "A text.", "knowledge_base": "<kb>"}),
+        RequestTemplate(form={"knowledge_base": "<kb>"}),
     ),
-    f"POST {KB}/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
-    "POST /v1/agent-search": (Template(json=CONVERSATION), Template(json=OF_AN_AGENT)),
-    "POST /v1/webhooks": (Template(json={"url": "http://127.0.0.1:9/", "events": ["quota.near"]}),),
-    "PATCH /v1/webhooks/{webhook}": (Template(json={"description": "renamed"}),),
-    "POST /v1/webhooks/{webhook}/rotate": (Template(), Template(json={"overlap_seconds": 60})),
-    "POST /v1/webhooks/{webhook}/test": (Template(),),
-    "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": (Template(),),
-    "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (Template(),),
+    f"POST {KB}/agent-search": (RequestTemplate(json=CONVERSATION), RequestTemplate(json=AGENT_CONVERSATION)),
+    "POST /v1/agent-search": (RequestTemplate(json=CONVERSATION), RequestTemplate(json=AGENT_CONVERSATION)),
+    "POST /v1/webhooks": (RequestTemplate(json={"url": "http://127.0.0.1:9/", "events": ["quota.near"]}),),
+    "PATCH /v1/webhooks/{webhook}": (RequestTemplate(json={"description": "renamed"}),),
+    "POST /v1/webhooks/{webhook}/rotate": (RequestTemplate(), RequestTemplate(json={"overlap_seconds": 60})),
+    "POST /v1/webhooks/{webhook}/test": (RequestTemplate(),),
+    "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": (RequestTemplate(),),
+    "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (RequestTemplate(),),
     MCP: (
-        tool("search", **ASK),
-        tool("fetch", id="<document>"),
-        tool("search_knowledge", **ASK),
-        tool("search_knowledge", **ASK, knowledge_bases=["<kb>"]),
-        tool("search_knowledge", **ASK, filter={"$document_id": "<document>"}),
-        tool("list_knowledge_bases"),
-        message("tools/list"),
-        message("resources/list"),
-        message("resources/templates/list"),
-        message("resources/read", uri="carrel://documents/<document>"),
-        message("resources/read", uri="carrel://documents/<document>/from/3"),
+        build_tool_call("search", **QUERY_BODY),
+        build_tool_call("fetch", id="<document>"),
+        build_tool_call("search_knowledge", **QUERY_BODY),
+        build_tool_call("search_knowledge", **QUERY_BODY, knowledge_bases=["<kb>"]),
+        build_tool_call("search_knowledge", **QUERY_BODY, filter={"$document_id": "<document>"}),
+        build_tool_call("list_knowledge_bases"),
+        build_mcp_message("tools/list"),
+        build_mcp_message("resources/list"),
+        build_mcp_message("resources/templates/list"),
+        build_mcp_message("resources/read", uri="carrel://documents/<document>"),
+        build_mcp_message("resources/read", uri="carrel://documents/<document>/from/3"),
     ),
     DIFY: (
-        Template(json={"knowledge_id": "<kb>", **ASK}),
-        Template(
+        RequestTemplate(json={"knowledge_id": "<kb>", **QUERY_BODY}),
+        RequestTemplate(
             json={
                 "knowledge_id": "<kb>",
-                **ASK,
+                **QUERY_BODY,
                 "retrieval_setting": {"top_k": 3, "score_threshold": None},
                 "metadata_condition": {
                     "conditions": [{"name": ["$document_id"], "comparison_operator": "is", "value": "<document>"}]
@@ -221,33 +238,39 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
         ),
     ),
     "PUT /v1/agents/{agent_id}": (
-        Template(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
-        Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+        RequestTemplate(json={"knowledge_bases": ["<kb>"], "max_top_k": 3}),
+        RequestTemplate(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
     ),
     "PATCH /v1/agents/{agent_id}": (
-        Template(json={"max_top_k": 4}),
-        Template(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
+        RequestTemplate(json={"max_top_k": 4}),
+        RequestTemplate(json={"knowledge_bases": ["<kb>"], "filter": {"$document_id": "<document>"}}),
     ),
-    "POST /openai/v1/files": (Template(form={"purpose": "assistants"}),),
-    f"POST {STORES}": (Template(json={"name": "A store"}), Template(json={"name": "A store", "file_ids": ["<file>"]})),
-    f"POST {STORE}": (Template(json={"name": "renamed"}), Template(json={"metadata": {"a": "b"}})),
+    "POST /openai/v1/files": (RequestTemplate(form={"purpose": "assistants"}),),
+    f"POST {STORES}": (
+        RequestTemplate(json={"name": "A store"}),
+        RequestTemplate(json={"name": "A store", "file_ids": ["<file>"]}),
+    ),
+    f"POST {STORE}": (RequestTemplate(json={"name": "renamed"}), RequestTemplate(json={"metadata": {"a": "b"}})),
     f"GET {STORE}/files": (
-        Template(),
-        Template(query={"after": "<vector_store_file>", "filter": "completed"}),
-        Template(query={"before": "<document>"}),
+        RequestTemplate(),
+        RequestTemplate(query={"after": "<vector_store_file>", "filter": "completed"}),
+        RequestTemplate(query={"before": "<document>"}),
     ),
-    f"POST {STORE}/files": (Template(json={"file_id": "<file>"}),),
-    f"GET {STORE}/files/{{vector_store_file}}": (Template(),),
-    f"POST {STORE}/files/{{vector_store_file}}": (Template(json={"attributes": {"a": "b"}}),),
+    f"POST {STORE}/files": (RequestTemplate(json={"file_id": "<file>"}),),
+    f"GET {STORE}/files/{{vector_store_file}}": (RequestTemplate(),),
+    f"POST {STORE}/files/{{vector_store_file}}": (RequestTemplate(json={"attributes": {"a": "b"}}),),
     f"POST {STORE}/file_batches": (
-        Template(json={"file_ids": ["<file>"]}),
-        Template(json={"files": [{"file_id": "<file>"}]}),
+        RequestTemplate(json={"file_ids": ["<file>"]}),
+        RequestTemplate(json={"files": [{"file_id": "<file>"}]}),
     ),
-    f"GET {STORE}/file_batches/{{batch}}/files": (Template(), Template(query={"after": "<vector_store_file>"})),
-    f"POST {STORE}/file_batches/{{batch}}/cancel": (Template(),),
+    f"GET {STORE}/file_batches/{{batch}}/files": (
+        RequestTemplate(),
+        RequestTemplate(query={"after": "<vector_store_file>"}),
+    ),
+    f"POST {STORE}/file_batches/{{batch}}/cancel": (RequestTemplate(),),
     f"POST {STORE}/search": (
-        Template(json=ASK),
-        Template(json={**ASK, "filters": {"type": "eq", "key": "$document_id", "value": "<document>"}}),
+        RequestTemplate(json=QUERY_BODY),
+        RequestTemplate(json={**QUERY_BODY, "filters": {"type": "eq", "key": "$document_id", "value": "<document>"}}),
     ),
 }
 
@@ -256,8 +279,8 @@ TEMPLATES: Mapping[str, tuple[Template, ...]] = {
 class EndpointCase:
     """An endpoint and one way to call it."""
 
-    endpoint: Endpoint
-    template: Template
+    endpoint: RouteEndpoint
+    template: RequestTemplate
     number: int
 
     def __str__(self) -> str:
@@ -266,44 +289,44 @@ class EndpointCase:
     @property
     def fields(self) -> tuple[str, ...]:
         """The ids in path, query and body."""
-        places = PLACE.findall(f"{self.template}")
+        places = PLACEHOLDER.findall(f"{self.template}")
         return tuple(dict.fromkeys([*re.findall(r"{(\w+)}", self.endpoint.path), *places]) - {"fresh": None}.keys())
 
     @property
-    def reads(self) -> bool:
+    def is_read_only(self) -> bool:
         """Whether it changes nothing, so that the same things serve again."""
-        return self.endpoint.method == "GET" or self.finds or self.endpoint.name == MCP
+        return self.endpoint.method == "GET" or self.is_search or self.endpoint.name == MCP
 
     @property
-    def finds(self) -> bool:
+    def is_search(self) -> bool:
         """Whether it gives what a search finds."""
         return self.endpoint.path.endswith(("search", "answer")) or self.endpoint.name == DIFY
 
     @property
-    def binds(self) -> bool:
+    def is_agent_bound(self) -> bool:
         """Whether it is answered as an agent's binding has it, which holds for every key of its tenant."""
         return self.endpoint.path.endswith("agent-search") and "agent_id" in self.fields
 
     @property
-    def operators(self) -> bool:
+    def is_operator_only(self) -> bool:
         """Whether it is the operator's alone."""
         return self.endpoint.path.startswith("/v1/tenants")
 
 
-def cases_of(endpoint: Endpoint) -> list[EndpointCase]:
+def list_cases(endpoint: RouteEndpoint) -> list[EndpointCase]:
     """The ways to call it; none given is one without query and body."""
-    templates = TEMPLATES.get(endpoint.name, (Template(),))
+    templates = TEMPLATES.get(endpoint.name, (RequestTemplate(),))
     return [EndpointCase(endpoint, template, number) for number, template in enumerate(templates)]
 
 
-def unknown_words(endpoint: Endpoint) -> list[str]:
+def find_unknown_fields(endpoint: RouteEndpoint) -> list[str]:
     """What the endpoint takes and these cases do not speak of."""
     if endpoint.method == "*":
         return [f"{endpoint.path}: its routes cannot be seen"]
-    named = {name for template in TEMPLATES.get(endpoint.name, ()) for name in template.names()}
+    named = {name for template in TEMPLATES.get(endpoint.name, ()) for name in template.list_id_fields()}
     missing = [f"path: {name}" for name in re.findall(r"{(\w+)[^}]*}", endpoint.path) if name not in PATH_FIELDS]
-    missing += [f"query: {name}" for name in sorted(endpoint.query - PLAIN - named)]
-    missing += [f"body: {name}" for name in sorted(endpoint.body - PLAIN - named)]
+    missing += [f"query: {name}" for name in sorted(endpoint.query_fields - PLAIN_FIELDS - named)]
+    missing += [f"body: {name}" for name in sorted(endpoint.body_fields - PLAIN_FIELDS - named)]
     if endpoint.method in ("POST", "PUT", "PATCH") and endpoint.name not in TEMPLATES:
         missing.append("a body")
     return missing

@@ -10,58 +10,60 @@ from starlette.routing import BaseRoute, Mount
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class RouteEndpoint:
     """A method at a path, the names its query takes, and the names of every field in its body."""
 
     method: str
     path: str
-    query: frozenset[str] = frozenset()
-    body: frozenset[str] = frozenset()
+    query_fields: frozenset[str] = frozenset()
+    body_fields: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
         return f"{self.method} {self.path}"
 
 
-def endpoints(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[Endpoint]:
+def list_endpoints(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[RouteEndpoint]:
     """Every endpoint; a mounted application whose routes cannot be seen is one, with the method ``*``."""
     for context in iter_route_contexts(routes):
         route: Any = context.original_route
         if isinstance(route, Mount):
             path = prefix + route.path
             if route.routes:
-                yield from endpoints(route.routes, path)
+                yield from list_endpoints(route.routes, path)
             else:
-                yield Endpoint("*", path)
+                yield RouteEndpoint("*", path)
             continue
         methods = set(context.methods or ["GET"])
         for method in sorted(methods - {"OPTIONS", "HEAD"}):
-            yield Endpoint(method, prefix + (context.path or ""), *_names(route))
+            yield RouteEndpoint(method, prefix + (context.path or ""), *_list_field_names(route))
 
 
-def _names(route: Any) -> tuple[frozenset[str], frozenset[str]]:
+def _list_field_names(route: Any) -> tuple[frozenset[str], frozenset[str]]:
     if not hasattr(route, "dependant"):
         return frozenset(), frozenset()
-    query = frozenset(field.alias for dependant in _flat(route.dependant) for field in dependant.query_params)
+    query = frozenset(
+        field.alias for dependant in _flatten_dependants(route.dependant) for field in dependant.query_params
+    )
     body: set[str] = set()
     if route.body_field is not None:
-        body |= set(properties(TypeAdapter(route.body_field.field_info.annotation).json_schema()))
-    body |= set(properties((route.openapi_extra or {}).get("requestBody", {})))
+        body |= set(iter_properties(TypeAdapter(route.body_field.field_info.annotation).json_schema()))
+    body |= set(iter_properties((route.openapi_extra or {}).get("requestBody", {})))
     return query, frozenset(body)
 
 
-def _flat(dependant: Any) -> Iterator[Any]:
+def _flatten_dependants(dependant: Any) -> Iterator[Any]:
     yield dependant
     for inner in dependant.dependencies:
-        yield from _flat(inner)
+        yield from _flatten_dependants(inner)
 
 
-def properties(schema: object) -> Iterator[str]:
+def iter_properties(schema: object) -> Iterator[str]:
     """The names of all properties anywhere in a JSON schema."""
     if isinstance(schema, dict):
         yield from schema.get("properties", {})
         for inner in schema.values():
-            yield from properties(inner)
+            yield from iter_properties(inner)
     elif isinstance(schema, list):
         for inner in schema:
-            yield from properties(inner)
+            yield from iter_properties(inner)

@@ -22,43 +22,45 @@ import httpx2
 from app.bootstrap import Resources
 from app.embedded_postgres import DatabaseUrls
 from app.main import create_app
-from harness.processes import RunningService, embedding_endpoint, end_as_usual, running_service
+from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
 from harness.protocol_servers.chat import ChatServer
-from harness.running_service import Service, settings_for
-from proofs.isolation.cases import EndpointCase, cases_of
-from proofs.isolation.comparison import outcome, send
+from harness.running_service import Service, build_settings
+from proofs.isolation.cases import EndpointCase, list_cases
+from proofs.isolation.comparison import build_comparable_reply, send_case
 from proofs.isolation.grid import (
     PLAIN_KINDS,
-    Forms,
     Grid,
+    IdsByForm,
     Trial,
-    is_told,
-    kept,
-    make_grid,
-    secrets_from,
-    trials,
-    unreal,
+    create_grid,
+    generate_trials,
+    invent_forms,
+    list_hidden_secrets,
+    may_learn_existence,
+    snapshot_owners,
 )
-from proofs.isolation.routes import endpoints
+from proofs.isolation.routes import list_endpoints
 from proofs.isolation.tenants import Attacker
-from proofs.isolation.timing import holm, mann_whitney
+from proofs.isolation.timing import apply_holm_correction, compute_mann_whitney
 
-REACH = 50_000
+MIN_COMBINATIONS = 50_000
 THREADS = 3
-FEWEST_TIMES = 20
-SIGNIFICANT = 0.01
+MIN_SAMPLES = 20
+SIGNIFICANCE_LEVEL = 0.01
 
 
 @dataclass
-class Seen:
+class GridFindings:
     """What was tried, what differed, and how long it took: of another's and of nothing, by operation."""
 
     combinations: set[tuple[str, ...]] = field(default_factory=set)
     differences: list[str] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
-    seconds: defaultdict[str, tuple[list[float], list[float]]] = field(default_factory=lambda: defaultdict(_two_lists))
+    seconds: defaultdict[str, tuple[list[float], list[float]]] = field(
+        default_factory=lambda: defaultdict(_create_sample_pair)
+    )
 
-    def add(self, other: "Seen") -> None:
+    def add(self, other: "GridFindings") -> None:
         """The same with what another thread saw."""
         self.combinations |= other.combinations
         self.differences += other.differences
@@ -68,90 +70,94 @@ class Seen:
             self.seconds[name][1].extend(nothing)
 
 
-def _two_lists() -> tuple[list[float], list[float]]:
+def _create_sample_pair() -> tuple[list[float], list[float]]:
     return [], []
 
 
-class _Visited(Service):
+class _ProcessServiceAdapter(Service):
     """A service that runs as processes, for what the tests' tenants need of one."""
 
     @property
     def operator(self) -> httpx2.Client:
-        return self.client((self.settings.server.data_dir / "operator-key").read_text().strip())
+        return self.create_client((self.settings.server.data_dir / "operator-key").read_text().strip())
 
 
-def visited(running: RunningService) -> Service:
+def adapt_service(running: RunningService) -> Service:
     """As the tests know a service."""
     runtime = json.loads((running.data_dir / "runtime.json").read_text())
     urls = DatabaseUrls(runtime["admin_database_url"], runtime["database_url"])
     resources: Resources = None  # type: ignore[assignment]  # in another process
-    return _Visited(running.url, settings_for(running.data_dir), urls, resources, None)
+    return _ProcessServiceAdapter(running.url, build_settings(running.data_dir), urls, resources, None)
 
 
-def all_cases() -> list[EndpointCase]:
+def list_all_cases() -> list[EndpointCase]:
     """Of every operation; those that change nothing come first, those that take a name last.
 
     A tenant with a knowledge base of the operator's name may know of the operator's documents in it.
     """
 
-    def unopened() -> AbstractAsyncContextManager[Resources]:
+    def refuse_resources() -> AbstractAsyncContextManager[Resources]:
         raise AssertionError("asked for its routes only")
 
-    found = [case for endpoint in endpoints(create_app(unopened).routes) for case in cases_of(endpoint)]
-    return sorted(found, key=lambda case: (not case.reads, "taken" in case.fields))
+    found = [case for endpoint in list_endpoints(create_app(refuse_resources).routes) for case in list_cases(endpoint)]
+    return sorted(found, key=lambda case: (not case.is_read_only, "taken" in case.fields))
 
 
-def try_all(attacker: Attacker, grid: Grid, cases: Sequence[EndpointCase], *, share: float) -> Seen:
+def run_trials(attacker: Attacker, grid: Grid, cases: Sequence[EndpointCase], *, share: float) -> GridFindings:
     """Everything that one attacker tries, or a share of it."""
-    seen, chosen = Seen(), random.Random(attacker.name)
-    nothing: dict[str, Forms] = {owner: unreal() for owner in grid.things}
-    for trial in trials(cases, grid.things, attacker):
+    seen, chosen = GridFindings(), random.Random(attacker.name)
+    nothing: dict[str, IdsByForm] = {owner: invent_forms() for owner in grid.owned_ids}
+    for trial in generate_trials(cases, grid.owned_ids, attacker):
         if chosen.random() < share:
-            _try(trial, attacker, grid.things[trial.kind.owner], nothing[trial.kind.owner], seen, chosen)
+            _run_trial(trial, attacker, grid.owned_ids[trial.kind.owner], nothing[trial.kind.owner], seen, chosen)
     return seen
 
 
-def _try(trial: Trial, attacker: Attacker, theirs: Forms, nothing: Forms, seen: Seen, chosen: random.Random) -> None:
+def _run_trial(
+    trial: Trial, attacker: Attacker, theirs: IdsByForm, nothing: IdsByForm, seen: GridFindings, chosen: random.Random
+) -> None:
     case, mine = trial.case, attacker.ids["id"]
-    sent = [trial.ids(mine, theirs[trial.form]), trial.ids(mine, nothing[trial.form])]
+    sent = [trial.build_ids(mine, theirs[trial.form]), trial.build_ids(mine, nothing[trial.form])]
     outcomes, seconds = {}, [0.0, 0.0]
     for which in chosen.sample((0, 1), 2):
         begun = time.perf_counter()
-        reply = send(attacker.client, case, sent[which])
+        reply = send_case(attacker.client, case, sent[which])
         seconds[which] = time.perf_counter() - begun
-        outcomes[which] = outcome(reply, sent[which])
+        outcomes[which] = build_comparable_reply(reply, sent[which])
         seen.statuses[reply.status_code] += 1
-        if reply.status_code >= 500 or any(secret in reply.text for secret in secrets_from(attacker)):
+        if reply.status_code >= 500 or any(secret in reply.text for secret in list_hidden_secrets(attacker)):
             seen.differences.append(f"{attacker.name}: {trial}: {reply.status_code} {reply.text[:300]}")
-    if outcomes[0] != outcomes[1] and not is_told(trial, attacker):
+    if outcomes[0] != outcomes[1] and not may_learn_existence(trial, attacker):
         seen.differences.append(f"{attacker.name}: {trial}: {outcomes[0]} instead of {outcomes[1]}")
     name, _, role = attacker.name.partition(" ")
-    seen.combinations.add((str(case), " ".join(trial.place), f"{trial.kind.name} {trial.form}", name, role))
+    seen.combinations.add((str(case), " ".join(trial.fields), f"{trial.kind.name} {trial.form}", name, role))
     if trial.kind in PLAIN_KINDS:
         for times, spent in zip(seen.seconds[case.endpoint.name], seconds, strict=True):
             times.append(spent * 1000)
 
 
-def run(running: RunningService, *, share: float) -> tuple[Seen, list[str]]:
+def run(running: RunningService, *, share: float) -> tuple[GridFindings, list[str]]:
     """What was seen, and what the owners have not as they had it."""
-    service, cases, seen = visited(running), all_cases(), Seen()
-    grid = make_grid(service)
-    before = kept(grid)
+    service, cases, seen = adapt_service(running), list_all_cases(), GridFindings()
+    grid = create_grid(service)
+    before = snapshot_owners(grid)
     with ThreadPoolExecutor(THREADS) as threads:
-        done = threads.map(lambda attacker: try_all(attacker, grid, cases, share=share), grid.attackers)
+        done = threads.map(lambda attacker: run_trials(attacker, grid, cases, share=share), grid.attackers)
         for number, found in enumerate(done, 1):
             seen.add(found)
             print(f"{number} of {len(grid.attackers)} keys, {len(seen.combinations)} combinations", flush=True)
-    after = kept(grid)
+    after = snapshot_owners(grid)
     changed = [f"{path}: {before[path]} is now {after[path]}" for path in before if after[path] != before[path]]
     service.transport.close()
     return seen, changed
 
 
-def timing_lines(seen: Seen) -> Iterator[str]:
+def format_timing(seen: GridFindings) -> Iterator[str]:
     """A table of the operations, those whose times differ most surely first."""
-    measured = {name: times for name, times in seen.seconds.items() if min(map(len, times)) >= FEWEST_TIMES}
-    corrected = dict(zip(measured, holm([mann_whitney(*times) for times in measured.values()]), strict=True))
+    measured = {name: times for name, times in seen.seconds.items() if min(map(len, times)) >= MIN_SAMPLES}
+    corrected = dict(
+        zip(measured, apply_holm_correction([compute_mann_whitney(*times) for times in measured.values()]), strict=True)
+    )
     yield "| operation | pairs | another's, ms | nothing, ms | difference, ms | p (Mann-Whitney, Holm) |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name in sorted(measured, key=lambda name: corrected[name]):
@@ -161,11 +167,11 @@ def timing_lines(seen: Seen) -> Iterator[str]:
             f"| {name} | {len(foreign)} | {medians[0]:.2f} | {medians[1]:.2f} | {medians[0] - medians[1]:+.2f} "
             f"| {corrected[name]:.3f} |"
         )
-    surely = sum(p < SIGNIFICANT for p in corrected.values())
-    yield f"\n{surely} of {len(measured)} operations differ in time (p < {SIGNIFICANT}, corrected for their number)"
+    surely = sum(p < SIGNIFICANCE_LEVEL for p in corrected.values())
+    yield f"\n{surely} of {len(measured)} operations differ in time (p < {SIGNIFICANCE_LEVEL}, corrected for their number)"  # noqa: E501
 
 
-def talking(chat: ChatServer) -> dict[str, str]:
+def build_chat_settings(chat: ChatServer) -> dict[str, str]:
     """Answers need a chat model, whatever it says."""
     return {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
 
@@ -182,23 +188,23 @@ def main() -> int:
     with (
         ChatServer(reply=lambda _: "I do not know.") as chat,
         embedding_endpoint() as embedding_url,
-        running_service(embedding_url, settings={**local, **talking(chat)}) as running,
+        running_service(embedding_url, settings={**local, **build_chat_settings(chat)}) as running,
     ):
         seen, changed = run(running, share=share)
-    print("\n".join(timing_lines(seen)))
+    print("\n".join(format_timing(seen)))
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(seen.statuses.items()))
     print(f"\nreplies by status: {statuses}")
     for difference in [*seen.differences[:20], *changed]:
         print(difference)
     print(
         f"\n{len(seen.combinations)} combinations of operation, place, kind of id, key and role in "
-        f"{time.monotonic() - begun:.0f} s (reach: {REACH}); {len(seen.differences)} can be told apart; "
+        f"{time.monotonic() - begun:.0f} s (reach: {MIN_COMBINATIONS}); {len(seen.differences)} can be told apart; "
         f"what the owners have is {'CHANGED' if changed else 'as it was'}"
     )
-    enough = share < 1 or len(seen.combinations) >= REACH
+    enough = share < 1 or len(seen.combinations) >= MIN_COMBINATIONS
     return int(bool(seen.differences) or bool(changed) or not enough)
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

@@ -15,11 +15,11 @@ from harness.running_service import Service, Tenant
 
 Ids = Mapping[str, str]
 # Not a number that other texts have in them.
-PICTURE = "1234567890"
-PROMOTED = {"promoted_user", "promoted_chat"}
+IMAGE_NUMBER = "1234567890"
+PROMOTED_FIELDS = {"promoted_user", "promoted_chat"}
 
 
-def invented(form: str) -> dict[str, str]:
+def invent_ids(form: str) -> dict[str, str]:
     """Well-formed ids of nothing; ``form`` says how knowledge bases are named."""
     word = secrets.token_hex(6)
     return {
@@ -32,7 +32,7 @@ def invented(form: str) -> dict[str, str]:
         "deletion": encode_id("del", generate_id()),
         "webhook": encode_id("whk", generate_id()),
         "delivery": encode_id("dlv", generate_id()),
-        "n": PICTURE,
+        "n": IMAGE_NUMBER,
         "prompt": "rewrite",
         "number": "1",
         "tenant": encode_id("ten", generate_id()),
@@ -49,9 +49,9 @@ def invented(form: str) -> dict[str, str]:
     }
 
 
-def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[str, str]:
+def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[str, str]:
     """New things of this tenant, as far as ``fields`` asks for them."""
-    ids = invented(form)
+    ids = invent_ids(form)
     wanted = set(fields)
     ids["tenant"], name = tenant.id, ids["taken"]
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
@@ -59,12 +59,12 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     ids["kb"], ids["kb_name"] = name if form == "name" else made.json()["id"], name
     if wanted & {"document", "external_id"}:
         # What is promoted begins in a chat.
-        scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED else {}
+        scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
         ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"], **scope)["id"]
     for state in wanted & {"building", "retired"}:
         asyncio.run(_add_generation(tenant, name, state))
     if "n" in wanted:
-        asyncio.run(keep_picture(tenant, ids["document"]))
+        asyncio.run(add_image(tenant, ids["document"]))
     if wanted & {"node", "chunk"}:
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
@@ -80,7 +80,7 @@ def own(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[
     if "api_key" in wanted:
         ids["api_key"] = tenant.admin.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).json()["id"]
     if "tenant" in wanted:
-        ids["tenant"] = tenant.service.new_tenant("another").id
+        ids["tenant"] = tenant.service.create_tenant("another").id
     return ids
 
 
@@ -127,12 +127,12 @@ def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: 
         batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["vector_store_file"]]})
         batch.raise_for_status()
         ids["batch"] = batch.json()["id"]
-        until_done(tenant.admin, f"{store}/file_batches/{ids['batch']}")
+        wait_until_done(tenant.admin, f"{store}/file_batches/{ids['batch']}")
     elif "vector_store_file" in wanted:
         tenant.admin.post(f"{store}/files", json={"file_id": ids["vector_store_file"]}).raise_for_status()
 
 
-def until_done(client: httpx2.Client, path: str) -> None:
+def wait_until_done(client: httpx2.Client, path: str) -> None:
     """Until a job has attached the files of a batch, or of a vector store, and they are ingested."""
     deadline = time.monotonic() + 60
     while client.get(path).raise_for_status().json()["status"] == "in_progress":
@@ -140,7 +140,7 @@ def until_done(client: httpx2.Client, path: str) -> None:
         time.sleep(0.02)
 
 
-EVERYTHING = (
+ALL_FIELDS = (
     "webhook",
     "delivery",
     "document",
@@ -161,7 +161,7 @@ EVERYTHING = (
 )
 
 
-async def keep_picture(tenant: Tenant, document: str) -> None:
+async def add_image(tenant: Tenant, document: str) -> None:
     """Give the document a picture as ingestion would with a vision model."""
     owner, of = decode_id("ten", tenant.id), decode_id("doc", document)
     key = f"{owner}/{of}/{generate_id()}"
@@ -169,7 +169,7 @@ async def keep_picture(tenant: Tenant, document: str) -> None:
     connection = await asyncpg.connect(tenant.service.urls.owner)
     await connection.execute(
         "insert into document_media values ($1, $2, 1, $3, $4, 'image/png', 7, 64, 64, '\\x00')",
-        owner, of, int(PICTURE), key,
+        owner, of, int(IMAGE_NUMBER), key,
     )  # fmt: skip
     await connection.close()
 
@@ -221,16 +221,16 @@ class Attacker:
 class IsolationTenants:
     """Tenant A, who owns; tenant B and narrowed keys of A, who ask."""
 
-    a: Tenant
-    shared: Mapping[str, Ids]
+    owning_tenant: Tenant
+    owned_ids: Mapping[str, Ids]
     attackers: tuple[Attacker, ...]
 
-    def owner(self, *, operators: bool) -> httpx2.Client:
+    def get_owner_client(self, *, operators: bool) -> httpx2.Client:
         """The client that may do it."""
-        return self.a.service.operator if operators else self.a.admin
+        return self.owning_tenant.service.operator if operators else self.owning_tenant.admin
 
 
-def both(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
+def build_forms(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
     """The same ids with the knowledge base's name, and with its id."""
     known = tenant.admin.get(f"/v1/knowledge-bases/{ids['kb']}").json()
     return {"name": {**ids, "kb": known["name"]}, "id": {**ids, "kb": known["id"]}}
@@ -238,26 +238,26 @@ def both(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
 
 def create_isolation_tenants(service: Service, secret: str) -> IsolationTenants:
     """Everything the cases need."""
-    a, b = service.new_tenant("a"), service.new_tenant("b")
-    shared = both(own(a, f"The {secret} flies.", fields=EVERYTHING, form="name"), a)
-    others = both(own(a, "Another text of A.", fields=EVERYTHING, form="name"), a)
-    theirs = both(own(b, "A text of B.", fields=EVERYTHING, form="name"), b)
+    a, b = service.create_tenant("a"), service.create_tenant("b")
+    shared = build_forms(create_objects(a, f"The {secret} flies.", fields=ALL_FIELDS, form="name"), a)
+    others = build_forms(create_objects(a, "Another text of A.", fields=ALL_FIELDS, form="name"), a)
+    theirs = build_forms(create_objects(b, "A text of B.", fields=ALL_FIELDS, form="name"), b)
     narrowing = {"knowledge_bases": [others["name"]["kb"]]}
     roles = ("admin", "writer", "reader")
-    attackers = [Attacker(f"B's {role}", b.client(role), theirs) for role in roles]
-    attackers += [Attacker(f"A's narrowed {role}", a.client(role, **narrowing), others) for role in roles]
+    attackers = [Attacker(f"B's {role}", b.create_client(role), theirs) for role in roles]
+    attackers += [Attacker(f"A's narrowed {role}", a.create_client(role, **narrowing), others) for role in roles]
     for ids in (shared, others, theirs):
-        _share(service, ids["name"]["kb"])
+        _add_operator_knowledge_base(service, ids["name"]["kb"])
     return IsolationTenants(a, shared, tuple(attackers))
 
 
-def operators(service: Service) -> Tenant:
+def get_operator_tenant(service: Service) -> Tenant:
     """The operator as a tenant: what is theirs is shared."""
     return Tenant(service, encode_id("ten", SYSTEM_TENANT), "", service.operator)
 
 
-def _share(service: Service, name: str) -> None:
+def _add_operator_knowledge_base(service: Service, name: str) -> None:
     """Give the operator a knowledge base of the same name: it must not weaken isolation."""
-    operator = operators(service)
+    operator = get_operator_tenant(service)
     operator.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
     operator.add_text("What everybody may read.", kb=name)

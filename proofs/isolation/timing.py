@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 
-def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
+def compute_mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
     """The two-sided p-value that both come from one distribution; by the normal approximation, corrected for ties."""
     pooled = [*one, *other]
     counts = Counter(pooled)
@@ -25,7 +25,7 @@ def mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
     return min(1.0, 2 * (1 - NormalDist().cdf(z)))
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def apply_holm_correction(p_values: Sequence[float]) -> list[float]:
     """The p-values, corrected for being so many."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     corrected, worst = [0.0] * len(p_values), 0.0

@@ -16,49 +16,49 @@ from pathlib import Path
 import asyncpg
 import httpx2
 
-from harness.processes import end_as_usual
-from proofs.kill.calls import KB, Calls
+from harness.processes import exit_on_sigterm
+from proofs.kill.calls import KB, PatientClient
 from proofs.kill.clients import SlotWriter, Tally
 from proofs.kill.endpoint import SlowEmbeddingEndpoint
-from proofs.kill.final_check import after_the_end, close_books
-from proofs.kill.ledger import Ledger, Slot
-from proofs.kill.planter import prove_checker
-from proofs.kill.service import OPERATOR_KEY, ServiceProcesses, running_service
-from proofs.kill.stages import STAGES, Caught, caught_in
-from proofs.kill.supervisor import supervised
+from proofs.kill.final_check import check_after_stop, check_final_state
+from proofs.kill.ledger import Ledger, SlotState
+from proofs.kill.planter import verify_checker
+from proofs.kill.service import OPERATOR_KEY, ServiceProcesses, killable_service
+from proofs.kill.stages import STAGES, CaughtProcess, process_in_stage
+from proofs.kill.supervisor import supervision
 from proofs.kill.watcher import Checker
 
-CLIENTS, SLOTS_OF_A_CLIENT, CHECKERS = 4, 6, 2
+CLIENTS, SLOTS_PER_CLIENT, CHECKERS = 4, 6, 2
 # Of four kills two are of the process that is in the stage, one of its Postgres session, one of the postmaster.
-TARGETS = ("process", "session", "process", "postmaster")
+KILL_TARGETS = ("process", "session", "process", "postmaster")
 Histogram = Counter[tuple[str, str]]
 
 
-def deck(kills: int, rng: random.Random) -> list[tuple[str, str]]:
+def plan_kills(kills: int, rng: random.Random) -> list[tuple[str, str]]:
     """Stage and target of each kill: every stage the same number of times, in a random order."""
     of_a_stage = -(-kills // len(STAGES))
-    cards = [(stage, TARGETS[number % len(TARGETS)]) for stage in STAGES for number in range(of_a_stage)]
+    cards = [(stage, KILL_TARGETS[number % len(KILL_TARGETS)]) for stage in STAGES for number in range(of_a_stage)]
     rng.shuffle(cards)
     return cards
 
 
-async def kill(service: ServiceProcesses, caught: Caught, target: str) -> str | None:
+async def kill(service: ServiceProcesses, caught: CaughtProcess, target: str) -> str | None:
     """kill -9, and start again what that ended; returns what it was, None where there was nothing to kill."""
     if target == "postmaster":
         service.kill_postgres()
         return "Postgres"
     if target == "session":
-        session = caught.session or await _any_session(service)
+        session = caught.session or await _find_session(service)
         if session is None:
             return None
         os.kill(session, signal.SIGKILL)  # the postmaster then ends all the others too, and recovers
         return "Postgres session"
-    name = service.name_of(caught.pid) or ""
+    name = service.find_name(caught.pid) or ""
     service.kill_part(caught.pid)
     return name.split()[0]
 
 
-async def _any_session(service: ServiceProcesses) -> int | None:
+async def _find_session(service: ServiceProcesses) -> int | None:
     connection = await asyncpg.connect(service.superuser_url, timeout=5)
     try:
         sql = "select pid from pg_stat_activity where application_name = 'carrel' order by random() limit 1"
@@ -68,16 +68,16 @@ async def _any_session(service: ServiceProcesses) -> int | None:
         connection.terminate()
 
 
-async def rampage(
+async def run_kills(
     service: ServiceProcesses, endpoint: SlowEmbeddingEndpoint, tally: Tally, *, kills: int, seed: int, until: float
 ) -> Histogram:
     """Kill as often as asked for; a stage that nobody comes to is tried again later."""
     rng, histogram = random.Random(seed), Histogram()
-    cards = deck(kills, rng)
+    cards = plan_kills(kills, rng)
     while cards and time.monotonic() < until:
         stage, target = cards.pop(0)
         try:
-            async with caught_in(stage, service, endpoint, rng) as caught:
+            async with process_in_stage(stage, service, endpoint, rng) as caught:
                 what = None if caught is None else await kill(service, caught, target)
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
             what = None  # Postgres is still recovering
@@ -93,21 +93,19 @@ async def rampage(
     return histogram
 
 
-def prepare(service: ServiceProcesses) -> Calls:
+def prepare(service: ServiceProcesses) -> PatientClient:
     """A tenant with a knowledge base of small chunks."""
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    made = httpx2.post(
-        f"{service.urls_of_apis[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30
-    )
-    calls = Calls(service.urls_of_apis, made.raise_for_status().json()["api_key"]["key"])
+    made = httpx2.post(f"{service.api_urls[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30)
+    calls = PatientClient(service.api_urls, made.raise_for_status().json()["api_key"]["key"])
     chunking = {"max_tokens": 64, "overlap_tokens": 0}
-    reply = calls.once("POST", "/v1/knowledge-bases", json={"name": KB, "chunking": chunking})
+    reply = calls.try_request("POST", "/v1/knowledge-bases", json={"name": KB, "chunking": chunking})
     assert reply is not None
     reply.raise_for_status()
     return calls
 
 
-def show(histogram: Histogram, tally: Tally, calls: Calls, seconds: float) -> None:
+def show(histogram: Histogram, tally: Tally, calls: PatientClient, seconds: float) -> None:
     """The table of kills, and what else was going on."""
     targets = ("API", "worker", "Postgres", "Postgres session")
     print("\n| stage | " + " | ".join(targets) + " | all |\n|" + " --- |" * (len(targets) + 2))
@@ -117,16 +115,16 @@ def show(histogram: Histogram, tally: Tally, calls: Calls, seconds: float) -> No
     print(f"\n{histogram.total()} kills in {seconds / 60:.1f} min")
     for what, count in sorted(tally.counts.items()):
         print(f"  {what}: {count}")
-    print(f"  requests that had to be tried again: {dict(calls.refused)}")
+    print(f"  requests that had to be tried again: {dict(calls.retry_counts)}")
 
 
 async def run(arguments: argparse.Namespace, folder: Path) -> int:
     begun, tally = time.monotonic(), Tally()
-    slots = range(CLIENTS * SLOTS_OF_A_CLIENT)
-    ledger = Ledger({slot: Slot() for slot in slots})
-    with SlowEmbeddingEndpoint() as endpoint, running_service(folder, endpoint.base_url) as service:
+    slots = range(CLIENTS * SLOTS_PER_CLIENT)
+    ledger = Ledger({slot: SlotState() for slot in slots})
+    with SlowEmbeddingEndpoint() as endpoint, killable_service(folder, endpoint.base_url) as service:
         calls = prepare(service)
-        await prove_checker(calls, service.urls.owner, (901, 902, 903))
+        await verify_checker(calls, service.urls.owner, (901, 902, 903))
         stopping, ended = threading.Event(), threading.Event()
         clients = [
             SlotWriter(slots[number::CLIENTS], calls=calls, ledger=ledger, tally=tally, seed=seed, stop=stopping)
@@ -138,18 +136,20 @@ async def run(arguments: argparse.Namespace, folder: Path) -> int:
         for thread in [*clients, *checkers]:
             thread.start()
         until = begun + 60 * arguments.minutes
-        async with supervised(service.revive, tally):
-            histogram = await rampage(service, endpoint, tally, kills=arguments.kills, seed=arguments.seed, until=until)
+        async with supervision(service.revive, tally):
+            histogram = await run_kills(
+                service, endpoint, tally, kills=arguments.kills, seed=arguments.seed, until=until
+            )
             stopping.set()
             await asyncio.to_thread(_join, clients)
-            await close_books(service, calls, ledger, tally)
+            await check_final_state(service, calls, ledger, tally)
             ended.set()
             await asyncio.to_thread(_join, checkers)
         service.stop()
-        after_the_end(service, tally)
+        check_after_stop(service, tally)
     show(histogram, tally, calls, time.monotonic() - begun)
     if histogram.total() < arguments.kills:
-        tally.fault(f"only {histogram.total()} of {arguments.kills} kills in {arguments.minutes} minutes")
+        tally.record_fault(f"only {histogram.total()} of {arguments.kills} kills in {arguments.minutes} minutes")
     for wrong in tally.faults:
         print(f"FAULT {wrong}")  # once more: of a long log the end is read
     print(f"{len(tally.faults)} faults")
@@ -176,5 +176,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    end_as_usual()
+    exit_on_sigterm()
     sys.exit(main())

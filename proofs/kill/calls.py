@@ -10,22 +10,22 @@ from typing import Any
 
 import httpx2
 
-from proofs.kill.corpus import Content
+from proofs.kill.corpus import UploadContent
 from proofs.kill.expectations import ReturnedChunk
 
 KB = "kill-test"
 DOCUMENTS = f"/v1/knowledge-bases/{KB}/documents"
-MOST_PASSAGES = 500
-PAUSE_SECONDS = 0.1
-PATIENCE_SECONDS = 180.0
+MAX_CHUNKS = 500
+RETRY_INTERVAL_SECONDS = 0.1
+ANSWER_TIMEOUT_SECONDS = 180.0
 
 
-class NoAnswer(Exception):
+class NoAnswerError(Exception):
     """The service did not answer for minutes, though everything is started again at once."""
 
 
 @dataclass(slots=True)
-class Calls:
+class PatientClient:
     """Clients, one a thread, each at one API until that does not answer, then at the next.
 
     ``refused`` counts what did not settle a request: statuses, and ``cut`` connections.
@@ -33,7 +33,7 @@ class Calls:
 
     urls: Sequence[str]
     key: str
-    refused: Counter[str] = field(default_factory=Counter)
+    retry_counts: Counter[str] = field(default_factory=Counter)
     _local: threading.local = field(default_factory=threading.local)
 
     @property
@@ -43,58 +43,58 @@ class Calls:
             headers = {"Authorization": f"Bearer {self.key}"}
             clients = [httpx2.Client(base_url=url, headers=headers, timeout=60) for url in self.urls]
             self._local.clients = itertools.cycle(clients)
-            self._turn()
+            self._switch_api()
         client: httpx2.Client = self._local.client
         return client
 
-    def _turn(self) -> None:
+    def _switch_api(self) -> None:
         self._local.client = next(self._local.clients)
 
-    def once(self, method: str, path: str, **arguments: Any) -> httpx2.Response | None:
+    def try_request(self, method: str, path: str, **arguments: Any) -> httpx2.Response | None:
         """The answer; None where there was none, or one that asks for patience."""
         try:
             reply = self.client.request(method, path, **arguments)
         except httpx2.TransportError:
-            self.refused["cut"] += 1
-            self._turn()
+            self.retry_counts["cut"] += 1
+            self._switch_api()
             return None
         if reply.status_code in (409, 429) or reply.status_code >= 500:
-            self.refused[str(reply.status_code)] += 1
-            self._turn()
+            self.retry_counts[str(reply.status_code)] += 1
+            self._switch_api()
             return None
         return reply
 
-    def until_answered(self, method: str, path: str, **arguments: Any) -> tuple[httpx2.Response, bool]:
+    def request_until_answered(self, method: str, path: str, **arguments: Any) -> tuple[httpx2.Response, bool]:
         """The first answer that settles it, and whether an earlier try may have done it already. Raises NoAnswer."""
-        end, again = time.monotonic() + PATIENCE_SECONDS, False
+        end, again = time.monotonic() + ANSWER_TIMEOUT_SECONDS, False
         while time.monotonic() < end:
-            reply = self.once(method, path, **arguments)
+            reply = self.try_request(method, path, **arguments)
             if reply is not None:
                 return reply, again
             again = True
-            time.sleep(PAUSE_SECONDS)
-        raise NoAnswer(f"{method} {path}")
+            time.sleep(RETRY_INTERVAL_SECONDS)
+        raise NoAnswerError(f"{method} {path}")
 
-    def upload(self, slot: int, content: Content) -> httpx2.Response:
+    def upload(self, slot: int, content: UploadContent) -> httpx2.Response:
         """As a file or as JSON, under the slot's external id. Raises NoAnswer."""
-        facts = {"external_id": external_id(slot)}
+        facts = {"external_id": build_external_id(slot)}
         if content.body is not None:
             body = {**content.body, **facts, "metadata": {"slot": slot}}
-            return self.until_answered("POST", DOCUMENTS, json=body)[0]
+            return self.request_until_answered("POST", DOCUMENTS, json=body)[0]
         file = {"file": (content.filename, content.file, content.media_type)}
         data = {**facts, "metadata": f'{{"slot": {slot}}}'}
-        return self.until_answered("POST", DOCUMENTS, data=data, files=file)[0]
+        return self.request_until_answered("POST", DOCUMENTS, data=data, files=file)[0]
 
     def search(self, slot: int, strategy: str) -> list[ReturnedChunk] | None:
         """Everything that is found of the slot; None without an answer, and where a lane could not answer."""
         body = {
             "query": "harbour island jetty",
             "strategy": strategy,
-            "top_k": MOST_PASSAGES,
+            "top_k": MAX_CHUNKS,
             "filter": {"slot": slot},
             "timeout_seconds": 30,
         }
-        reply = self.once("POST", f"/v1/knowledge-bases/{KB}/search", json=body)
+        reply = self.try_request("POST", f"/v1/knowledge-bases/{KB}/search", json=body)
         if reply is None:
             return None
         found = reply.raise_for_status().json()
@@ -105,17 +105,17 @@ class Calls:
             for one in found["results"]
         ]
 
-    def documents(self, slot: int) -> list[dict[str, Any]] | None:
+    def list_documents(self, slot: int) -> list[dict[str, Any]] | None:
         """The documents under the slot's external id; None without an answer."""
-        reply = self.once("GET", DOCUMENTS, params={"external_id": external_id(slot)})
+        reply = self.try_request("GET", DOCUMENTS, params={"external_id": build_external_id(slot)})
         if reply is None:
             return None
         found: list[dict[str, Any]] = reply.raise_for_status().json()["items"]
         return found
 
-    def chunks(self, document: str) -> list[ReturnedChunk] | None:
+    def list_chunks(self, document: str) -> list[ReturnedChunk] | None:
         """The document's list of chunks, where it fits on one page; None without one, or without the document."""
-        reply = self.once("GET", f"{DOCUMENTS}/{document}/chunks", params={"limit": 200})
+        reply = self.try_request("GET", f"{DOCUMENTS}/{document}/chunks", params={"limit": 200})
         if reply is None or reply.status_code == 404:
             return None
         page = reply.raise_for_status().json()
@@ -124,6 +124,6 @@ class Calls:
         return [ReturnedChunk(document, one["chunk_index"], one["total_chunks"], one["text"]) for one in page["items"]]
 
 
-def external_id(slot: int) -> str:
+def build_external_id(slot: int) -> str:
     """What the slot's document is called by its owner."""
     return f"slot-{slot}"

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from proofs.kill.calls import DOCUMENTS, Calls, NoAnswer
-from proofs.kill.corpus import Content, make_content
+from proofs.kill.calls import DOCUMENTS, NoAnswerError, PatientClient
+from proofs.kill.corpus import UploadContent, create_content
 from proofs.kill.ledger import Ledger
 
-WAIT_SECONDS = 20.0
+READY_TIMEOUT_SECONDS = 20.0
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Tally:
         with self._lock:
             self.counts[what] += 1
 
-    def fault(self, what: str) -> None:
+    def record_fault(self, what: str) -> None:
         """Written down, and shown at once."""
         with self._lock:
             self.faults.append(what)
@@ -37,12 +37,19 @@ class SlotThread(threading.Thread):
     """A thread that works on some slots until ``stop`` is set."""
 
     def __init__(
-        self, slots: Sequence[int], *, calls: Calls, ledger: Ledger, tally: Tally, seed: int, stop: threading.Event
+        self,
+        slots: Sequence[int],
+        *,
+        calls: PatientClient,
+        ledger: Ledger,
+        tally: Tally,
+        seed: int,
+        stop: threading.Event,
     ) -> None:
         super().__init__(daemon=True)
-        self._slots, self._calls, self._ledger, self._tally, self._stop_asked = slots, calls, ledger, tally, stop
+        self._slots, self._calls, self._ledger, self._tally, self._stopping = slots, calls, ledger, tally, stop
         self._rng = random.Random(seed)
-        self._documents: dict[int, tuple[str, Content]] = {}
+        self._documents: dict[int, tuple[str, UploadContent]] = {}
 
 
 class SlotWriter(SlotThread):
@@ -50,13 +57,13 @@ class SlotWriter(SlotThread):
 
     def run(self) -> None:
         try:
-            while not self._stop_asked.is_set():
-                self._step()
+            while not self._stopping.is_set():
+                self._run_step()
                 time.sleep(self._rng.uniform(0.02, 0.2))
-        except (NoAnswer, AssertionError, KeyError, ValueError) as exc:
-            self._tally.fault(f"client: {type(exc).__name__}: {exc}")
+        except (NoAnswerError, AssertionError, KeyError, ValueError) as exc:
+            self._tally.record_fault(f"client: {type(exc).__name__}: {exc}")
 
-    def _step(self) -> None:
+    def _run_step(self) -> None:
         slot, chance = self._rng.choice(self._slots), self._rng.random()
         known = self._documents.get(slot)
         if known is None or chance < 0.5:
@@ -69,44 +76,44 @@ class SlotWriter(SlotThread):
             self._wait(slot, known[0])
 
     def _upload(self, slot: int) -> None:
-        content = make_content(slot, self._ledger.sending(slot), self._rng)
+        content = create_content(slot, self._ledger.record_sending(slot), self._rng)
         reply = self._calls.upload(slot, content)
         assert reply.status_code in (200, 202), f"upload: {reply.status_code} {reply.text[:300]}"
-        self._ledger.acknowledged(slot)
+        self._ledger.record_acknowledgement(slot)
         self._tally.count("replaced" if slot in self._documents else "uploaded")
         self._tally.count(f"sent as {content.kind}")
         document = reply.json()["id"]
         if slot in self._documents and self._documents[slot][0] != document:
-            self._tally.fault(f"slot {slot}: a replacement got another id")
+            self._tally.record_fault(f"slot {slot}: a replacement got another id")
         self._documents[slot] = document, content
 
-    def _send_again(self, slot: int, document: str, content: Content) -> None:
+    def _send_again(self, slot: int, document: str, content: UploadContent) -> None:
         reply = self._calls.upload(slot, content)
         if (reply.status_code, reply.json().get("id")) != (200, document):
-            self._tally.fault(f"slot {slot}: the same bytes again: {reply.status_code} {reply.text[:300]}")
+            self._tally.record_fault(f"slot {slot}: the same bytes again: {reply.status_code} {reply.text[:300]}")
         self._tally.count("sent again")
 
     def _remove(self, slot: int, document: str) -> None:
-        self._ledger.deleting(slot)
-        reply, again = self._calls.until_answered("DELETE", f"{DOCUMENTS}/{document}")
+        self._ledger.record_deletion_start(slot)
+        reply, again = self._calls.request_until_answered("DELETE", f"{DOCUMENTS}/{document}")
         if reply.status_code != 204 and not (again and reply.status_code == 404):
-            self._tally.fault(f"slot {slot}: lost before it was deleted: {reply.status_code}")
-        self._ledger.deleted(slot)
+            self._tally.record_fault(f"slot {slot}: lost before it was deleted: {reply.status_code}")
+        self._ledger.record_deletion(slot)
         del self._documents[slot]
         self._tally.count("deleted")
 
     def _wait(self, slot: int, document: str) -> None:
         """For the newest version to be searchable, but not for ever: somebody may be killed all the time."""
-        serial, end = self._ledger.look(slot).expected.newest, time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < end and not self._stop_asked.is_set():
-            look = self._ledger.look(slot)
-            reply, _ = self._calls.until_answered("GET", f"{DOCUMENTS}/{document}")
+        serial, end = self._ledger.take_snapshot(slot).expected.newest, time.monotonic() + READY_TIMEOUT_SECONDS
+        while time.monotonic() < end and not self._stopping.is_set():
+            look = self._ledger.take_snapshot(slot)
+            reply, _ = self._calls.request_until_answered("GET", f"{DOCUMENTS}/{document}")
             state = reply.json()
             if reply.status_code != 200 or state["status"] == "failed":
-                self._tally.fault(f"slot {slot}: {reply.status_code} {state.get('status')} {state.get('error')}")
+                self._tally.record_fault(f"slot {slot}: {reply.status_code} {state.get('status')} {state.get('error')}")
                 return
             if state["status"] == "ready":
-                self._ledger.seen(slot, serial, look)
+                self._ledger.record_found(slot, serial, look)
                 self._tally.count("waited until ready")
                 return
             time.sleep(0.2)

@@ -11,7 +11,7 @@ from harness.embedding_endpoint import RandomEmbeddingHandler
 from proofs.kill.expectations import MARK
 
 QUERY_PREFIX = "query: "
-SECONDS = (0.1, 0.4)
+LATENCY_RANGE_SECONDS = (0.1, 0.4)
 
 
 class SlowEmbeddingEndpoint(ThreadingHTTPServer):
@@ -41,18 +41,18 @@ class SlowEmbeddingEndpoint(ThreadingHTTPServer):
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
-    def slots(self) -> set[int]:
+    def list_slots(self) -> set[int]:
         """Whose passages are being embedded at this moment."""
         with self._lock:
             return {slot for slot, count in self._under_way.items() if count > 0}
 
-    def take_time(self, texts: list[str]) -> None:
+    def simulate_latency(self, texts: list[str]) -> None:
         """Be slow, as a real model is."""
         slots = {int(found[0]) for text in texts for found in MARK.findall(text)}
         with self._lock:
             self._under_way.update(slots)
         try:
-            threading.Event().wait(random.uniform(*SECONDS))
+            threading.Event().wait(random.uniform(*LATENCY_RANGE_SECONDS))
         finally:
             with self._lock:
                 self._under_way.subtract(slots)
@@ -64,6 +64,6 @@ class SlowEmbeddingEndpoint(ThreadingHTTPServer):
 class _SlowEmbeddingHandler(RandomEmbeddingHandler):
     server: SlowEmbeddingEndpoint
 
-    def before_reply(self, texts: list[str]) -> None:
+    def delay_reply(self, texts: list[str]) -> None:
         if not texts[0].startswith(QUERY_PREFIX):
-            self.server.take_time(texts)
+            self.server.simulate_latency(texts)

@@ -23,7 +23,7 @@ class ReturnedChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedSerials:
     """The serials that may be found, and whether it would be wrong to find nothing."""
 
     oldest: int
@@ -31,35 +31,35 @@ class Expected:
     present: bool
 
 
-def mark(slot: int, serial: int, part: int, parts: int) -> str:
+def build_mark(slot: int, serial: int, part: int, parts: int) -> str:
     """The word that tells where a part belongs; parts count from 1."""
     return f"kx{slot}v{serial}p{part}n{parts}x"
 
 
-def serials_of(slot: int, texts: Iterable[str]) -> set[int]:
+def find_serials(slot: int, texts: Iterable[str]) -> set[int]:
     """The contents of the slot that these texts are of."""
     return {int(found[1]) for text in texts for found in MARK.findall(text) if int(found[0]) == slot}
 
 
-def faults(slot: int, found: Sequence[ReturnedChunk], expected: Expected) -> list[str]:
+def find_faults(slot: int, found: Sequence[ReturnedChunk], expected: ExpectedSerials) -> list[str]:
     """What is wrong with everything that was found of one slot; empty when nothing is."""
     if not found:
         return ["lost: nothing was found"] if expected.present else []
     return [
-        *_of_one_document(found),
-        *_of_one_version(slot, found, expected),
-        *_whole(slot, found),
+        *_check_one_document(found),
+        *_check_one_version(slot, found, expected),
+        *_check_completeness(slot, found),
     ]
 
 
-def _of_one_document(found: Sequence[ReturnedChunk]) -> list[str]:
+def _check_one_document(found: Sequence[ReturnedChunk]) -> list[str]:
     documents = {passage.document for passage in found}
     return [f"twice: {len(documents)} documents"] if len(documents) > 1 else []
 
 
-def _of_one_version(slot: int, found: Sequence[ReturnedChunk], expected: Expected) -> list[str]:
+def _check_one_version(slot: int, found: Sequence[ReturnedChunk], expected: ExpectedSerials) -> list[str]:
     texts = [passage.text for passage in found]
-    serials = serials_of(slot, texts)
+    serials = find_serials(slot, texts)
     wrong = []
     if any(int(one[0]) != slot for text in texts for one in MARK.findall(text)):
         wrong.append("foreign: passages of another slot")
@@ -71,7 +71,7 @@ def _of_one_version(slot: int, found: Sequence[ReturnedChunk], expected: Expecte
     return wrong
 
 
-def _whole(slot: int, found: Sequence[ReturnedChunk]) -> list[str]:
+def _check_completeness(slot: int, found: Sequence[ReturnedChunk]) -> list[str]:
     total = max(passage.total for passage in found)
     indexes = sorted(passage.index for passage in found)
     wrong = []

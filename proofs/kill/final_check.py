@@ -11,23 +11,23 @@ from typing import Any
 import asyncpg
 
 from app.cleanup.sweeper import sweep_temp_files
-from harness.consistency import inconsistencies
-from proofs.kill.calls import Calls
+from harness.consistency import find_inconsistencies
+from proofs.kill.calls import PatientClient
 from proofs.kill.clients import Tally
-from proofs.kill.expectations import Expected
+from proofs.kill.expectations import ExpectedSerials
 from proofs.kill.ledger import Ledger
 from proofs.kill.service import ServiceProcesses
-from proofs.kill.stages import stored_keys
-from proofs.kill.watcher import examine
+from proofs.kill.stages import list_stored_keys
+from proofs.kill.watcher import check_slot
 
-QUIET_SECONDS = 300.0
-SWEPT_SECONDS = 60.0
-PROBE = re.compile("[a-z0-9_]{8}")
-ANSWER_SECONDS = 20.0
-WAITING = "select count(*) from job where every is null and state <> 'dead'"
+QUIET_TIMEOUT_SECONDS = 300.0
+SWEEP_TIMEOUT_SECONDS = 60.0
+PROBE_NAME = re.compile("[a-z0-9_]{8}")
+ANSWER_TIMEOUT_SECONDS = 20.0
+COUNT_WAITING_SQL = "select count(*) from job where every is null and state <> 'dead'"
 # A job that was killed often waits for minutes before it is tried again.
-HASTEN = "update job set run_at = now() where every is null and state = 'ready' and run_at > now()"
-LEFTOVERS = {
+RUN_NOW_SQL = "update job set run_at = now() where every is null and state = 'ready' and run_at > now()"
+LEFTOVER_CHECKS = {
     "dead jobs": "select id, kind, error from job where state = 'dead'",
     "documents that are not ready": "select id, status, error from document where status <> 'ready'",
     "versions that are not live": "select id, version, live_version from document where version <> live_version",
@@ -49,57 +49,61 @@ LEFTOVERS = {
 }
 
 
-async def close_books(service: ServiceProcesses, calls: Calls, ledger: Ledger, tally: Tally) -> None:
+async def check_final_state(service: ServiceProcesses, calls: PatientClient, ledger: Ledger, tally: Tally) -> None:
     """Wait until the queue is empty, then compare everything; what is wrong goes to the tally."""
     connection = await asyncpg.connect(service.urls.owner)
     try:
-        await _until_quiet(connection, tally)
-        await asyncio.to_thread(_compare, calls, ledger, tally)  # aside: the supervisor goes on
-        for name, rows in (await inconsistencies(service.urls.owner)).items():
-            tally.fault(f"recount, {name}: {rows[:3]}")
-        for name, sql in LEFTOVERS.items():
+        await _wait_until_quiet(connection, tally)
+        await asyncio.to_thread(_compare_slots, calls, ledger, tally)  # aside: the supervisor goes on
+        for name, rows in (await find_inconsistencies(service.urls.owner)).items():
+            tally.record_fault(f"recount, {name}: {rows[:3]}")
+        for name, sql in LEFTOVER_CHECKS.items():
             rows = await connection.fetch(sql)
             if rows:
-                tally.fault(f"left over, {name}: {len(rows)}, such as {dict(rows[0])}")
+                tally.record_fault(f"left over, {name}: {len(rows)}, such as {dict(rows[0])}")
         await _sweep(service, connection, tally)
     finally:
         await connection.close()
 
 
-async def _until_quiet(connection: asyncpg.Connection, tally: Tally) -> None:
-    end = time.monotonic() + QUIET_SECONDS
-    await connection.execute(HASTEN)
-    while waiting := await connection.fetchval(WAITING):
+async def _wait_until_quiet(connection: asyncpg.Connection, tally: Tally) -> None:
+    end = time.monotonic() + QUIET_TIMEOUT_SECONDS
+    await connection.execute(RUN_NOW_SQL)
+    while waiting := await connection.fetchval(COUNT_WAITING_SQL):
         if time.monotonic() > end:
             jobs = await connection.fetch("select kind, state, attempts, run_at, error from job where every is null")
-            tally.fault(f"{waiting} jobs are never done: {[dict(job) for job in jobs[:3]]}")
+            tally.record_fault(f"{waiting} jobs are never done: {[dict(job) for job in jobs[:3]]}")
             return
         await asyncio.sleep(0.2)
 
 
-def _compare(calls: Calls, ledger: Ledger, tally: Tally) -> None:
+def _compare_slots(calls: PatientClient, ledger: Ledger, tally: Tally) -> None:
     """Each slot has the newest content that was acknowledged, or nothing where that was a deletion."""
     for slot in sorted(ledger.slots):
-        expected = ledger.last(slot)
-        documents, wrong = _last_look(calls, slot, expected)
+        expected = ledger.get_final_expectation(slot)
+        documents, wrong = _read_final_state(calls, slot, expected)
         if documents is None or wrong is None:
-            tally.fault(f"slot {slot}: no answer at the end")
+            tally.record_fault(f"slot {slot}: no answer at the end")
             continue
         if len(documents) != int(expected.present):
-            tally.fault(f"slot {slot}: {len(documents)} documents at the end, instead of {int(expected.present)}")
+            tally.record_fault(
+                f"slot {slot}: {len(documents)} documents at the end, instead of {int(expected.present)}"
+            )
         for one in wrong:
-            tally.fault(f"slot {slot}, at the end, {one}")
+            tally.record_fault(f"slot {slot}, at the end, {one}")
 
 
-def _last_look(calls: Calls, slot: int, expected: Expected) -> tuple[list[dict[str, Any]] | None, list[str] | None]:
+def _read_final_state(
+    calls: PatientClient, slot: int, expected: ExpectedSerials
+) -> tuple[list[dict[str, Any]] | None, list[str] | None]:
     """The slot's documents, and what is wrong with it; a 503 is tried again, as clients do.
 
     A connection of an API's pool may have died unused: the request that meets it is the one that finds out.
     """
-    end = time.monotonic() + ANSWER_SECONDS
+    end = time.monotonic() + ANSWER_TIMEOUT_SECONDS
     while True:
-        documents = calls.documents(slot)
-        wrong = examine(calls, slot, expected)
+        documents = calls.list_documents(slot)
+        wrong = check_slot(calls, slot, expected)
         if (documents is not None and wrong is not None) or time.monotonic() > end:
             return documents, wrong
         time.sleep(0.2)
@@ -108,38 +112,40 @@ def _last_look(calls: Calls, slot: int, expected: Expected) -> tuple[list[dict[s
 async def _sweep(service: ServiceProcesses, connection: asyncpg.Connection, tally: Tally) -> None:
     """Let the sweeper run with the least ages that it takes; then objects and rows have to be the same."""
     rows = {row["key"] for row in await connection.fetch("select key from document_object")}
-    before = stored_keys(service.store)
+    before = list_stored_keys(service.store)
     print(f"before the last sweep: {len(before)} objects, {len(before - rows)} of them without a row", flush=True)
     service.stop()
     service.environment |= {"CARREL_WORKER_SWEEP_INTERVAL_SECONDS": "1", "CARREL_WORKER_ORPHAN_AGE_SECONDS": "1"}
     service.start_all()
-    end = time.monotonic() + SWEPT_SECONDS
-    while (stored_keys(service.store) != rows or halves(service.store)) and time.monotonic() < end:
+    end = time.monotonic() + SWEEP_TIMEOUT_SECONDS
+    while (list_stored_keys(service.store) != rows or list_partial_objects(service.store)) and time.monotonic() < end:
         await asyncio.sleep(0.5)
-    found = stored_keys(service.store)
+    found = list_stored_keys(service.store)
     for name, keys in {"without a row": found - rows, "lost": rows - found}.items():
         if keys:
-            tally.fault(f"{len(keys)} objects are {name}: {sorted(keys)[:3]}")
+            tally.record_fault(f"{len(keys)} objects are {name}: {sorted(keys)[:3]}")
 
 
-def after_the_end(service: ServiceProcesses, tally: Tally) -> None:
+def check_after_stop(service: ServiceProcesses, tally: Tally) -> None:
     """With everything stopped: no half objects, no processes, no temporary files that the sweeper does not know."""
-    if left_halves := halves(service.store):
-        tally.fault(f"{len(left_halves)} halves of objects are left: {left_halves[:3]}")
-    if left := service.left_behind():
-        tally.fault(f"processes outlived the worker that had started them: {sorted(left)}")
+    if left_halves := list_partial_objects(service.store):
+        tally.record_fault(f"{len(left_halves)} halves of objects are left: {left_halves[:3]}")
+    if left := service.list_orphans():
+        tally.record_fault(f"processes outlived the worker that had started them: {sorted(left)}")
     temporary = service.folder / "tmp"
     swept = sweep_temp_files(temporary, older_than=timedelta(0))
     print(f"temporary files and folders of killed processes: {swept}, removed as a worker does after a day")
-    if rest := sorted(_names(temporary)):
-        tally.fault(f"temporary files that nobody removes: {rest[:5]}")
+    if rest := sorted(_list_temporary_names(temporary)):
+        tally.record_fault(f"temporary files that nobody removes: {rest[:5]}")
 
 
-def halves(store: Path) -> list[str]:
+def list_partial_objects(store: Path) -> list[str]:
     """Objects that nobody has written to their end."""
     return [path.name for path in store.rglob("~*")]
 
 
-def _names(folder: Path) -> Iterable[str]:
+def _list_temporary_names(folder: Path) -> Iterable[str]:
     """Without what Python's tempfile tries a folder with, which it removes at once unless it is killed meanwhile."""
-    return (path.name for path in folder.iterdir() if not (PROBE.fullmatch(path.name) and path.stat().st_size <= 4))
+    return (
+        path.name for path in folder.iterdir() if not (PROBE_NAME.fullmatch(path.name) and path.stat().st_size <= 4)
+    )

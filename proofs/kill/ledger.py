@@ -3,86 +3,92 @@
 import threading
 from dataclasses import dataclass, field, replace
 
-from proofs.kill.expectations import Expected
+from proofs.kill.expectations import ExpectedSerials
 
 
 @dataclass(slots=True)
-class Slot:
+class SlotState:
     """One document's story: ``sent`` is the newest serial, ``oldest`` the least that may still be found.
 
     ``present`` means that it is searchable for sure: somebody saw it, and no deletion was sent since.
     """
 
-    sent: int = 0
-    oldest: int = 1
-    present: bool = False
-    deletions: int = 0
-    removing: bool = False
-    wanted: bool = False
+    newest_serial: int = 0
+    oldest_serial: int = 1
+    is_searchable: bool = False
+    deletion_count: int = 0
+    is_being_deleted: bool = False
+    is_expected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
     """What may be found by a search that begins now."""
 
-    expected: Expected
-    deletions: int
+    expected: ExpectedSerials
+    deletion_count: int
 
 
 @dataclass(slots=True)
 class Ledger:
     """All slots; each has one client that writes to it, and any number of readers."""
 
-    slots: dict[int, Slot]
+    slots: dict[int, SlotState]
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def sending(self, slot: int) -> int:
+    def record_sending(self, slot: int) -> int:
         """A new content is about to be sent; returns its serial."""
         with self._lock:
             one = self.slots[slot]
-            one.sent += 1
-            return one.sent
+            one.newest_serial += 1
+            return one.newest_serial
 
-    def acknowledged(self, slot: int) -> None:
+    def record_acknowledgement(self, slot: int) -> None:
         """The newest content was taken in: from now on it may not be lost."""
         with self._lock:
-            self.slots[slot].wanted = True
+            self.slots[slot].is_expected = True
 
-    def deleting(self, slot: int) -> None:
+    def record_deletion_start(self, slot: int) -> None:
         """A deletion is about to be sent."""
         with self._lock:
             one = self.slots[slot]
-            one.deletions += 1
-            one.removing, one.present, one.wanted = True, False, False
+            one.deletion_count += 1
+            one.is_being_deleted, one.is_searchable, one.is_expected = True, False, False
 
-    def deleted(self, slot: int) -> None:
+    def record_deletion(self, slot: int) -> None:
         """It was acknowledged: nothing that was sent before may be found again."""
         with self._lock:
             one = self.slots[slot]
-            one.removing, one.oldest = False, one.sent + 1
+            one.is_being_deleted, one.oldest_serial = False, one.newest_serial + 1
 
-    def look(self, slot: int) -> LedgerSnapshot:
+    def take_snapshot(self, slot: int) -> LedgerSnapshot:
         """Before a search."""
         with self._lock:
             one = self.slots[slot]
-            return LedgerSnapshot(Expected(one.oldest, one.sent, one.present), one.deletions)
+            return LedgerSnapshot(
+                ExpectedSerials(one.oldest_serial, one.newest_serial, one.is_searchable), one.deletion_count
+            )
 
-    def limits(self, slot: int, look: LedgerSnapshot) -> Expected:
+    def compute_limits(self, slot: int, look: LedgerSnapshot) -> ExpectedSerials:
         """After it: what was sent meanwhile may be found too, what is being deleted need not be."""
         with self._lock:
             one = self.slots[slot]
-            present = look.expected.present and one.deletions == look.deletions
-            return replace(look.expected, newest=one.sent, present=present)
+            present = look.expected.present and one.deletion_count == look.deletion_count
+            return replace(look.expected, newest=one.newest_serial, present=present)
 
-    def seen(self, slot: int, serial: int, look: LedgerSnapshot) -> None:
+    def record_found(self, slot: int, serial: int, look: LedgerSnapshot) -> None:
         """A search that began at ``look`` found this content: no older one may be found by any that begins later."""
         with self._lock:
             one = self.slots[slot]
-            if one.deletions == look.deletions and serial >= one.oldest:
-                one.oldest, one.present = serial, not one.removing
+            if one.deletion_count == look.deletion_count and serial >= one.oldest_serial:
+                one.oldest_serial, one.is_searchable = serial, not one.is_being_deleted
 
-    def last(self, slot: int) -> Expected:
+    def get_final_expectation(self, slot: int) -> ExpectedSerials:
         """When everything has come to rest: the newest content alone, or nothing at all."""
         with self._lock:
             one = self.slots[slot]
-            return Expected(one.sent, one.sent, True) if one.wanted else Expected(one.sent + 1, one.sent, False)
+            return (
+                ExpectedSerials(one.newest_serial, one.newest_serial, True)
+                if one.is_expected
+                else ExpectedSerials(one.newest_serial + 1, one.newest_serial, False)
+            )

@@ -9,27 +9,29 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from proofs.kill.calls import DOCUMENTS, Calls, external_id
-from proofs.kill.corpus import MAKERS, Content
-from proofs.kill.expectations import Expected, mark
-from proofs.kill.watcher import examine
+from proofs.kill.calls import DOCUMENTS, PatientClient, build_external_id
+from proofs.kill.corpus import CONTENT_BUILDERS, UploadContent
+from proofs.kill.expectations import ExpectedSerials, build_mark
+from proofs.kill.watcher import check_slot
 
-READY_SECONDS = 60.0
-PARTS = 12
+READY_TIMEOUT_SECONDS = 60.0
+PART_COUNT = 12
 # In an order in which they can be put back; what belongs to a document, by its id.
-KEPT = {
+SAVED_TABLES = {
     "document": "id = $1",
     "chunk": "document_id = $1",
     "chunk_embedding": "chunk_id in (select id from chunk where document_id = $1)",
     "chunk_lexical": "chunk_id in (select id from chunk where document_id = $1)",
 }
-HALF = "delete from chunk where document_id = $1 and ordinal >= (select chunk_count / 2 from document where id = $1)"
-OTHER_VERSION = """
+DELETE_HALF_SQL = (
+    "delete from chunk where document_id = $1 and ordinal >= (select chunk_count / 2 from document where id = $1)"
+)
+ADD_OTHER_VERSION_SQL = """
 insert into chunk (tenant_id, kb_id, index_id, id, document_id, version, ordinal, content, start_offset, end_offset,
                    token_count, node_path)
 select tenant_id, kb_id, index_id, '00000000-0000-4000-8000-000000000001', document_id, version - 1, ordinal, $2, 0, 1,
        1, node_path from chunk where document_id = $1 and ordinal = 0"""
-OTHER_LANES = (
+ADD_TO_RETRIEVERS_SQL = (
     """insert into chunk_embedding (tenant_id, index_id, chunk_id, dim, scope_key, metadata, embedding)
        select e.tenant_id, e.index_id, '00000000-0000-4000-8000-000000000001', dim, scope_key, e.metadata, embedding
          from chunk_embedding e join chunk c on c.id = e.chunk_id where c.document_id = $1 and c.ordinal = 0
@@ -41,58 +43,58 @@ OTHER_LANES = (
 )
 
 
-async def prove_checker(calls: Calls, owner_url: str, slots: Sequence[int]) -> None:
+async def verify_checker(calls: PatientClient, owner_url: str, slots: Sequence[int]) -> None:
     """Plant three faults, one slot each. Raises AssertionError where the checker misses one, or sees one too many."""
     half, other, risen = slots
     connection = await asyncpg.connect(owner_url)
     try:
-        await _plant_half(connection, calls, half)
-        await _plant_other_version(connection, calls, other)
-        await _plant_risen(connection, calls, risen)
+        await _inject_half(connection, calls, half)
+        await _inject_other_version(connection, calls, other)
+        await _inject_restored_document(connection, calls, risen)
         for slot in (half, other):
-            reply, _ = calls.until_answered("DELETE", f"{DOCUMENTS}/{_document(calls, slot)}")
+            reply, _ = calls.request_until_answered("DELETE", f"{DOCUMENTS}/{_find_document(calls, slot)}")
             assert reply.status_code == 204, reply.text
     finally:
         await connection.close()
 
 
-async def _plant_half(connection: asyncpg.Connection, calls: Calls, slot: int) -> None:
+async def _inject_half(connection: asyncpg.Connection, calls: PatientClient, slot: int) -> None:
     key = await _upload(connection, calls, slot, 1)
-    _expect_fault(calls, slot, Expected(1, 1, True), "")
-    await _keep(connection, key)
-    await connection.execute(HALF, key)
-    _expect_fault(calls, slot, Expected(1, 1, True), "half")
-    await _put_back(connection, key)
-    _expect_fault(calls, slot, Expected(1, 1, True), "")
+    _expect_fault(calls, slot, ExpectedSerials(1, 1, True), "")
+    await _save_rows(connection, key)
+    await connection.execute(DELETE_HALF_SQL, key)
+    _expect_fault(calls, slot, ExpectedSerials(1, 1, True), "half")
+    await _restore_rows(connection, key)
+    _expect_fault(calls, slot, ExpectedSerials(1, 1, True), "")
 
 
-async def _plant_other_version(connection: asyncpg.Connection, calls: Calls, slot: int) -> None:
+async def _inject_other_version(connection: asyncpg.Connection, calls: PatientClient, slot: int) -> None:
     await _upload(connection, calls, slot, 1)
     key = await _upload(connection, calls, slot, 2)
-    _expect_fault(calls, slot, Expected(2, 2, True), "")
-    await connection.execute(OTHER_VERSION, key, f"{mark(slot, 1, 1, PARTS)} of the version before")
-    for statement in OTHER_LANES:
+    _expect_fault(calls, slot, ExpectedSerials(2, 2, True), "")
+    await connection.execute(ADD_OTHER_VERSION_SQL, key, f"{build_mark(slot, 1, 1, PART_COUNT)} of the version before")
+    for statement in ADD_TO_RETRIEVERS_SQL:
         await connection.execute(statement, key)
-    _expect_fault(calls, slot, Expected(2, 2, True), "mixed")
+    _expect_fault(calls, slot, ExpectedSerials(2, 2, True), "mixed")
     await connection.execute("delete from chunk where id = '00000000-0000-4000-8000-000000000001'")
-    _expect_fault(calls, slot, Expected(2, 2, True), "")
+    _expect_fault(calls, slot, ExpectedSerials(2, 2, True), "")
 
 
-async def _plant_risen(connection: asyncpg.Connection, calls: Calls, slot: int) -> None:
+async def _inject_restored_document(connection: asyncpg.Connection, calls: PatientClient, slot: int) -> None:
     key = await _upload(connection, calls, slot, 1)
-    await _keep(connection, key)
-    reply, _ = calls.until_answered("DELETE", f"{DOCUMENTS}/{_document(calls, slot)}")
+    await _save_rows(connection, key)
+    reply, _ = calls.request_until_answered("DELETE", f"{DOCUMENTS}/{_find_document(calls, slot)}")
     assert reply.status_code == 204, reply.text
-    _expect_fault(calls, slot, Expected(2, 1, False), "")
-    await _put_back(connection, key)
-    _expect_fault(calls, slot, Expected(2, 1, False), "out of date")
+    _expect_fault(calls, slot, ExpectedSerials(2, 1, False), "")
+    await _restore_rows(connection, key)
+    _expect_fault(calls, slot, ExpectedSerials(2, 1, False), "out of date")
     await connection.execute("delete from document where id = $1", key)
-    _expect_fault(calls, slot, Expected(2, 1, False), "")
+    _expect_fault(calls, slot, ExpectedSerials(2, 1, False), "")
 
 
-def _expect_fault(calls: Calls, slot: int, expected: Expected, beginning: str) -> None:
+def _expect_fault(calls: PatientClient, slot: int, expected: ExpectedSerials, beginning: str) -> None:
     """One that begins so, by each strategy; none at all for an empty beginning."""
-    found = examine(calls, slot, expected)
+    found = check_slot(calls, slot, expected)
     assert found is not None, "the service did not answer"
     if beginning:
         seen = [one for one in found if one.partition(": ")[2].startswith(beginning)]
@@ -102,37 +104,40 @@ def _expect_fault(calls: Calls, slot: int, expected: Expected, beginning: str) -
         assert found == [], f"the checker saw what is not there: {found}"
 
 
-async def _upload(connection: asyncpg.Connection, calls: Calls, slot: int, serial: int) -> object:
+async def _upload(connection: asyncpg.Connection, calls: PatientClient, slot: int, serial: int) -> object:
     """A text that is ready; returns the key of its row."""
     rng = random.Random(serial)
-    texts = [f"{mark(slot, serial, n, PARTS)} {'planted ' * rng.randint(20, 25)}." for n in range(1, PARTS + 1)]
-    content: Content = MAKERS["text"](texts)
+    texts = [
+        f"{build_mark(slot, serial, n, PART_COUNT)} {'planted ' * rng.randint(20, 25)}."
+        for n in range(1, PART_COUNT + 1)
+    ]
+    content: UploadContent = CONTENT_BUILDERS["text"](texts)
     assert calls.upload(slot, content).status_code == 202
-    end = time.monotonic() + READY_SECONDS
+    end = time.monotonic() + READY_TIMEOUT_SECONDS
     while time.monotonic() < end:
         sql = "select id from document where external_id = $1 and status = 'ready' and version = $2"
-        key: object = await connection.fetchval(sql, external_id(slot), serial)
+        key: object = await connection.fetchval(sql, build_external_id(slot), serial)
         if key is not None:
             return key
         time.sleep(0.1)
     raise AssertionError("a document was not ingested before anything was killed")
 
 
-def _document(calls: Calls, slot: int) -> str:
-    found = calls.documents(slot)
+def _find_document(calls: PatientClient, slot: int) -> str:
+    found = calls.list_documents(slot)
     assert found, "the planted document is not listed"
     return str(found[0]["id"])
 
 
-async def _keep(connection: asyncpg.Connection, key: object) -> None:
-    for table, condition in KEPT.items():
+async def _save_rows(connection: asyncpg.Connection, key: object) -> None:
+    for table, condition in SAVED_TABLES.items():
         await connection.execute(f"create table kept_{table} as select * from {table} limit 0")
         await connection.execute(f"insert into kept_{table} select * from {table} where {condition}", key)
 
 
-async def _put_back(connection: asyncpg.Connection, key: object) -> None:
+async def _restore_rows(connection: asyncpg.Connection, key: object) -> None:
     """Whatever is there of them goes first."""
     await connection.execute("delete from chunk where document_id = $1", key)
-    for table in KEPT:
+    for table in SAVED_TABLES:
         await connection.execute(f"insert into {table} select * from kept_{table} on conflict do nothing")
         await connection.execute(f"drop table kept_{table}")

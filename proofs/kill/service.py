@@ -20,14 +20,14 @@ from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from app.embedded_postgres.errors import EmbeddedPostgresError
 from app.embedded_postgres.server import find_free_ports
 from harness.embedding_endpoint import DIMENSIONS
-from harness.processes import ROOT, process_tree
+from harness.processes import ROOT, list_process_tree
 from proofs.kill.endpoint import QUERY_PREFIX
 
 OPERATOR_KEY = "kill-test-operator-key-0123456789abcdef"
-NAMES = ("API 1", "API 2", "worker 1", "worker 2")
-START_SECONDS = 60.0
+PART_NAMES = ("API 1", "API 2", "worker 1", "worker 2")
+START_TIMEOUT_SECONDS = 60.0
 # In the log of a worker, and of an API.
-UP = (b'"worker.started"', b"Application startup complete")
+STARTED_EVENTS = (b'"worker.started"', b"Application startup complete")
 SETTINGS = {
     "CARREL_WORKER_LEASE_TIMEOUT_SECONDS": "2",
     # A document that is under way at every kill must not be given up for that.
@@ -41,21 +41,21 @@ SETTINGS = {
 
 
 @dataclass(slots=True)
-class Part:
+class ServicePart:
     """An API or a worker: its log, how long that was before, and the process that it is now."""
 
     name: str
     log: Path
-    said_before: int
+    log_offset: int
     process: "subprocess.Popen[bytes]"
 
     @property
-    def was_up(self) -> bool:
+    def has_started(self) -> bool:
         """Whether this process got as far as to work."""
         with self.log.open("rb") as log:
-            log.seek(self.said_before)
+            log.seek(self.log_offset)
             said = log.read()
-        return any(word in said for word in UP)
+        return any(word in said for word in STARTED_EVENTS)
 
 
 @dataclass(slots=True)
@@ -67,11 +67,11 @@ class ServiceProcesses:
     urls: DatabaseUrls
     environment: dict[str, str]
     ports: dict[str, int]
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, ServicePart] = field(default_factory=dict)
     orphans: set[int] = field(default_factory=set)
 
     @property
-    def urls_of_apis(self) -> list[str]:
+    def api_urls(self) -> list[str]:
         return [f"http://127.0.0.1:{port}" for port in self.ports.values()]
 
     @property
@@ -92,33 +92,33 @@ class ServiceProcesses:
         with log.open("ab") as output:
             said_before = output.tell()
             process = subprocess.Popen(command, stdout=output, stderr=output, env=self.environment, cwd=ROOT)
-        self.parts[name] = Part(name, log, said_before, process)
+        self.parts[name] = ServicePart(name, log, said_before, process)
 
     def start_all(self) -> None:
         """And wait until the APIs answer. Raises RuntimeError."""
-        for name in NAMES:
+        for name in PART_NAMES:
             self.start(name)
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + START_TIMEOUT_SECONDS
         while time.monotonic() < end:
             with suppress(httpx2.TransportError):
-                if all(httpx2.get(f"{url}/readyz", timeout=2).is_success for url in self.urls_of_apis):
+                if all(httpx2.get(f"{url}/readyz", timeout=2).is_success for url in self.api_urls):
                     return
             time.sleep(0.1)
         raise RuntimeError(f"the API did not start:\n{self.parts['API 1'].log.read_text()[-2000:]}")
 
-    def name_of(self, pid: int) -> str | None:
+    def find_name(self, pid: int) -> str | None:
         """Which part has this process id now."""
         return next((name for name, part in self.parts.items() if part.process.pid == pid), None)
 
-    def pids(self, kind: str) -> list[int]:
+    def list_pids(self, kind: str) -> list[int]:
         """The processes of ``API`` or ``worker``."""
         return [part.process.pid for name, part in self.parts.items() if name.startswith(kind)]
 
     def kill_part(self, pid: int) -> None:
         """kill -9, and start it again; what it had started itself is remembered, for it has to go too."""
-        name = self.name_of(pid)
+        name = self.find_name(pid)
         assert name is not None
-        below = {child.pid for child in process_tree(pid)} - {pid}
+        below = {child.pid for child in list_process_tree(pid)} - {pid}
         os.kill(pid, signal.SIGKILL)
         self.parts[name].process.wait()
         self.orphans |= below
@@ -128,7 +128,7 @@ class ServiceProcesses:
         """kill -9 of the postmaster; started again as soon as the last of its children has noticed."""
         pid = self.postgres.pid
         os.kill(pid, signal.SIGKILL)
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + START_TIMEOUT_SECONDS
         while self.postgres.is_running:
             time.sleep(0.01)
         while True:
@@ -149,12 +149,12 @@ class ServiceProcesses:
         for name, part in list(self.parts.items()):
             status = part.process.poll()
             if status is not None:
-                if part.was_up:
+                if part.has_started:
                     wrong.append(f"{name} ended by itself with status {status}")
                 self.start(name)
         return wrong
 
-    def left_behind(self) -> set[int]:
+    def list_orphans(self) -> set[int]:
         """Processes that outlived the killed one that had started them."""
         self.orphans = {pid for pid in self.orphans if Path(f"/proc/{pid}").exists()}
         return self.orphans
@@ -173,11 +173,11 @@ class ServiceProcesses:
 
 
 @contextmanager
-def running_service(folder: Path, embedding_url: str) -> Iterator[ServiceProcesses]:
+def killable_service(folder: Path, embedding_url: str) -> Iterator[ServiceProcesses]:
     """On an empty database; call it from the main thread, as the embedded Postgres wants."""
     temporary = folder / "tmp"
     temporary.mkdir()
-    ports = dict(zip((name for name in NAMES if name.startswith("API")), find_free_ports(), strict=False))
+    ports = dict(zip((name for name in PART_NAMES if name.startswith("API")), find_free_ports(), strict=False))
     settings = {"max_connections": "120"}
     with EmbeddedPostgres(folder / "data", port=next(find_free_ports()), settings=settings) as postgres:
         urls = postgres.ensure_database()

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import asyncpg
 
-from proofs.kill.calls import external_id
+from proofs.kill.calls import build_external_id
 from proofs.kill.endpoint import SlowEmbeddingEndpoint
 from proofs.kill.service import ServiceProcesses
 
-PATIENCE_SECONDS = 8.0
-POLL_SECONDS = 0.01
-RECENT_SECONDS = PATIENCE_SECONDS + 5.0
+STAGE_TIMEOUT_SECONDS = 8.0
+POLL_INTERVAL_SECONDS = 0.01
+RECENT_SECONDS = STAGE_TIMEOUT_SECONDS + 5.0
 REPLACE_TABLES = (
     "node",
     "document_text",
@@ -32,23 +32,23 @@ REPLACE_TABLES = (
     "index_totals",
 )
 DELETE_TABLES = ("chunk", "term_document_frequency", "index_totals", "document", "deletion", "deletion")
-BLOCKED = """
+BLOCKED_SQL = """
 select pid, client_port, lower(ltrim(query, E' \\n')) query from pg_stat_activity
  where state = 'active' and wait_event_type = 'Lock' and application_name = 'carrel'"""
-COMMITTED = """
+COMMITTED_SQL = """
 select 1 from job where kind = 'ingest_document' and state = 'ready' and attempts = 0 and run_at <= now()
    and created_at > clock_timestamp() - interval '1 s'"""
-UNDER_WAY = """
+RUNNING_SQL = """
 select j.worker, d.external_id from job j join document d on (d.tenant_id, d.id) = (j.tenant_id, j.document_id)
  where j.kind = 'ingest_document' and j.state = 'running' and d.status not in ('ready', 'failed')
    and d.version = (j.payload ->> 'version')::int and j.lease_until > clock_timestamp()"""
-PURGING = (
+PURGING_SQL = (
     "select worker from job where kind = 'purge_objects' and state = 'running' and lease_until > clock_timestamp()"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
+class CaughtProcess:
     """The process that is in the stage, and its session of Postgres where one is known."""
 
     pid: int
@@ -64,24 +64,24 @@ class StageObserver:
     connection: asyncpg.Connection
     rng: random.Random
 
-    async def blocked(self, kind: str, *beginnings: str) -> Caught | None:
+    async def find_blocked(self, kind: str, *beginnings: str) -> CaughtProcess | None:
         """A process of this kind that waits for our lock with a statement that begins so, or with any."""
-        for row in await self.connection.fetch(BLOCKED):
+        for row in await self.connection.fetch(BLOCKED_SQL):
             if beginnings and not row["query"].startswith(beginnings):
                 continue
-            pid = owner_of_port(row["client_port"], self.service.pids(kind))
+            pid = find_port_owner(row["client_port"], self.service.list_pids(kind))
             if pid is not None:
-                return Caught(pid, row["pid"])
+                return CaughtProcess(pid, row["pid"])
         return None
 
-    async def under_way(self) -> list[tuple[int, str]]:
+    async def list_running(self) -> list[tuple[int, str]]:
         """Living workers that are at a document, and its external id."""
-        found = await self.connection.fetch(UNDER_WAY)
+        found = await self.connection.fetch(RUNNING_SQL)
         pairs = [(int(row["worker"].split(":")[1]), row["external_id"]) for row in found]
-        return [pair for pair in pairs if self.service.name_of(pair[0]) is not None]
+        return [pair for pair in pairs if self.service.find_name(pair[0]) is not None]
 
 
-def owner_of_port(port: int, pids: list[int]) -> int | None:
+def find_port_owner(port: int, pids: list[int]) -> int | None:
     """Which of the processes has the TCP connection with this local port."""
     wanted = f":{port:04X}"
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
@@ -95,63 +95,65 @@ def owner_of_port(port: int, pids: list[int]) -> int | None:
     return None
 
 
-async def after_put(look: StageObserver) -> Caught | None:
+async def detect_after_put(look: StageObserver) -> CaughtProcess | None:
     """An object without a row, and an API that waits to write it."""
-    caught = await look.blocked("API", "with written")
+    caught = await look.find_blocked("API", "with written")
     if caught is None:
         return None
     known = {row["key"] for row in await look.connection.fetch("select key from document_object")}
-    return caught if stored_keys(look.service.store, since=time.time() - RECENT_SECONDS) - known else None
+    return caught if list_stored_keys(look.service.store, since=time.time() - RECENT_SECONDS) - known else None
 
 
-async def after_commit(look: StageObserver) -> Caught | None:
+async def detect_after_commit(look: StageObserver) -> CaughtProcess | None:
     """A job of this moment that nobody has claimed."""
-    if await look.connection.fetchval(COMMITTED) is None:
+    if await look.connection.fetchval(COMMITTED_SQL) is None:
         return None
-    return Caught(look.rng.choice([*look.service.pids("API"), *look.service.pids("worker")]))
+    return CaughtProcess(look.rng.choice([*look.service.list_pids("API"), *look.service.list_pids("worker")]))
 
 
-async def in_parse(look: StageObserver) -> Caught | None:
+async def detect_in_parse(look: StageObserver) -> CaughtProcess | None:
     """A document that is being parsed, and a parser process of its worker that runs."""
-    for pid, _ in await look.under_way():
-        if any(_is_busy_parser(child) for child in _children(pid)):
-            return Caught(pid)
+    for pid, _ in await look.list_running():
+        if any(_is_busy_parser(child) for child in _list_children(pid)):
+            return CaughtProcess(pid)
     return None
 
 
-async def in_embed(look: StageObserver) -> Caught | None:
+async def detect_in_embed(look: StageObserver) -> CaughtProcess | None:
     """A document that is being embedded, and its passages are at the model at this moment."""
-    for pid, name in await look.under_way():
-        if any(external_id(slot) == name for slot in look.endpoint.slots()):
-            return Caught(pid)
+    for pid, name in await look.list_running():
+        if any(build_external_id(slot) == name for slot in look.endpoint.list_slots()):
+            return CaughtProcess(pid)
     return None
 
 
-async def in_replace(look: StageObserver) -> Caught | None:
+async def detect_in_replace(look: StageObserver) -> CaughtProcess | None:
     """A worker that waits inside its transaction: it alone writes to these tables."""
-    return await look.blocked("worker", "with gone", "delete from chunk", "delete from node", "with nodes", "with made")
+    return await look.find_blocked(
+        "worker", "with gone", "delete from chunk", "delete from node", "with nodes", "with made"
+    )
 
 
-async def in_delete(look: StageObserver) -> Caught | None:
+async def detect_in_delete(look: StageObserver) -> CaughtProcess | None:
     """An API inside of a deletion, or a worker that removes what is left of one."""
-    caught = await look.blocked("API", "with gone", "delete from document", "insert into deletion")
-    return caught or await look.blocked("worker", "update deletion", "select 1 from deletion")
+    caught = await look.find_blocked("API", "with gone", "delete from document", "insert into deletion")
+    return caught or await look.find_blocked("worker", "update deletion", "select 1 from deletion")
 
 
-STAGES: dict[str, tuple[Callable[[StageObserver], Awaitable[Caught | None]], tuple[str, ...]]] = {
-    "after put": (after_put, ("document_object",)),
-    "after commit": (after_commit, ("",)),
-    "in parse": (in_parse, ()),
-    "in embed": (in_embed, ()),
-    "in replace": (in_replace, REPLACE_TABLES),
-    "in delete": (in_delete, DELETE_TABLES),
+STAGES: dict[str, tuple[Callable[[StageObserver], Awaitable[CaughtProcess | None]], tuple[str, ...]]] = {
+    "after put": (detect_after_put, ("document_object",)),
+    "after commit": (detect_after_commit, ("",)),
+    "in parse": (detect_in_parse, ()),
+    "in embed": (detect_in_embed, ()),
+    "in replace": (detect_in_replace, REPLACE_TABLES),
+    "in delete": (detect_in_delete, DELETE_TABLES),
 }
 
 
 @asynccontextmanager
-async def caught_in(
+async def process_in_stage(
     stage: str, service: ServiceProcesses, endpoint: SlowEmbeddingEndpoint, rng: random.Random
-) -> AsyncIterator[Caught | None]:
+) -> AsyncIterator[CaughtProcess | None]:
     """Somebody in the stage, kept there until the block ends; None when nobody came.
 
     Raises OSError, asyncpg.PostgresError, asyncpg.InterfaceError when Postgres is not up.
@@ -161,19 +163,23 @@ async def caught_in(
     observer = await asyncpg.connect(service.superuser_url, timeout=5)
     try:
         if tables:
-            await _hold(holder, rng.choice(tables))
-        look, end, caught = StageObserver(service, endpoint, observer, rng), time.monotonic() + PATIENCE_SECONDS, None
+            await _lock_table(holder, rng.choice(tables))
+        look, end, caught = (
+            StageObserver(service, endpoint, observer, rng),
+            time.monotonic() + STAGE_TIMEOUT_SECONDS,
+            None,
+        )
         while caught is None and time.monotonic() < end:
             caught = await recognise(look)
             if caught is None:
-                await asyncio.sleep(POLL_SECONDS)
+                await asyncio.sleep(POLL_INTERVAL_SECONDS)
         yield caught
     finally:
         holder.terminate()
         observer.terminate()
 
 
-async def _hold(holder: asyncpg.Connection, table: str) -> None:
+async def _lock_table(holder: asyncpg.Connection, table: str) -> None:
     """Nobody else can write to the table until the session ends; without one, nobody can claim a job."""
     await holder.execute("set lock_timeout = '5s'")
     await holder.execute("begin")
@@ -183,7 +189,7 @@ async def _hold(holder: asyncpg.Connection, table: str) -> None:
         await holder.execute("lock table claim_lock in exclusive mode")
 
 
-def stored_keys(store: Path, *, since: float = 0.0) -> set[str]:
+def list_stored_keys(store: Path, *, since: float = 0.0) -> set[str]:
     """The keys of the whole objects that were put since then."""
     found = set()
     for folder, _, names in os.walk(store):  # unlike rglob it does not mind what vanishes meanwhile
@@ -194,7 +200,7 @@ def stored_keys(store: Path, *, since: float = 0.0) -> set[str]:
     return found
 
 
-def _children(pid: int) -> list[int]:
+def _list_children(pid: int) -> list[int]:
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager, suppress
 
 from proofs.kill.clients import Tally
 
-SUPERVISED_SECONDS = 0.2
-Revive = Callable[[], list[str]]
+SUPERVISION_INTERVAL_SECONDS = 0.2
+ReviveFunction = Callable[[], list[str]]
 """Starts again what has ended, and returns what is wrong with that."""
 
 
 @asynccontextmanager
-async def supervised(revive: Revive, tally: Tally) -> AsyncIterator[None]:
+async def supervision(revive: ReviveFunction, tally: Tally) -> AsyncIterator[None]:
     """For this block, with a last look at its end. What the supervisor itself dies of is raised there."""
     supervisor = asyncio.create_task(_supervise(revive, tally))
     try:
@@ -21,16 +21,16 @@ async def supervised(revive: Revive, tally: Tally) -> AsyncIterator[None]:
         supervisor.cancel()
         with suppress(asyncio.CancelledError):
             await supervisor
-        _look(revive, tally)
+        _revive_and_record(revive, tally)
 
 
-async def _supervise(revive: Revive, tally: Tally) -> None:
+async def _supervise(revive: ReviveFunction, tally: Tally) -> None:
     """Also after the last kill: an API may find no database then."""
     while True:
-        _look(revive, tally)
-        await asyncio.sleep(SUPERVISED_SECONDS)
+        _revive_and_record(revive, tally)
+        await asyncio.sleep(SUPERVISION_INTERVAL_SECONDS)
 
 
-def _look(revive: Revive, tally: Tally) -> None:
+def _revive_and_record(revive: ReviveFunction, tally: Tally) -> None:
     for wrong in revive():
-        tally.fault(wrong)
+        tally.record_fault(wrong)

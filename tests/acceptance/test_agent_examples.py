@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from docs.examples import agentic_retrieval, static_retrieval
 from docs.examples.agentic_retrieval import Knowledge, Source
 from docs.examples.static_retrieval import SearchFailed, search, with_passages
-from harness.protocol_servers.chat import ChatServer, Talk
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.http_server import ProtocolServer
 from harness.running_service import Service, Tenant
 
@@ -29,7 +29,7 @@ PASSAGE = "72 hours before pickup"
 @pytest.fixture(scope="module")
 def rental(service: Service) -> Tenant:
     """A handbook, and an agent that is bound to it."""
-    tenant = service.new_tenant("rental")
+    tenant = service.create_tenant("rental")
     assert tenant.upload(HANDBOOK)["status"] == "ready"
     binding = {"knowledge_bases": ["default"], "citations": "prefix", "session_scope": True}
     tenant.admin.put("/v1/agents/agt_xyz789", json=binding).raise_for_status()
@@ -62,9 +62,9 @@ def test_passages_are_read_for_one_turn(rental: Tenant, chat: ChatServer, client
     history: list[ChatCompletionMessageParam] = [{"role": "system", "content": "You rent out cars."}]
     for number, question in enumerate((QUESTION, "And what does it cost?")):
         static_retrieval.turn(client, "m", history, question, top_k=2, **at(rental))
-        roles = [one["role"] for one in chat.talks[number].messages]
+        roles = [one["role"] for one in chat.text_requests[number].messages]
         assert roles == ["system", *["user", "assistant"] * number, "system", "user"]
-    read = " ".join(chat.talks[0].messages[-2]["content"].split())
+    read = " ".join(chat.text_requests[0].messages[-2]["content"].split())
     assert PASSAGE in read
     assert "[handbook.pdf, p. 3]" in read
     assert read.count("---") == 1
@@ -81,7 +81,7 @@ def test_where_the_search_fails_the_model_answers_alone(tenant: Tenant, chat: Ch
     history: list[ChatCompletionMessageParam] = []
     answer = static_retrieval.turn(client, "m", history, QUESTION, **{**at(tenant), "key": "wrong"})
     assert answer == f"You said: {QUESTION}"
-    assert [one["role"] for one in chat.talks[0].messages] == ["user"]
+    assert [one["role"] for one in chat.text_requests[0].messages] == ["user"]
 
 
 def wants(**arguments: Any) -> list[dict[str, Any]]:
@@ -89,27 +89,27 @@ def wants(**arguments: Any) -> list[dict[str, Any]]:
     return [{"id": "call_1", "type": "function", "function": function}]
 
 
-def asks_once(talk: Talk) -> list[dict[str, Any]]:
+def asks_once(talk: ReceivedTextRequest) -> list[dict[str, Any]]:
     """For the tool, until it has answered."""
     return [] if talk.messages[-1]["role"] == "tool" else wants(query=QUESTION, top_k=1)
 
 
 def test_the_model_asks_and_the_reader_sees_where_it_is_from(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
-    chat.calls, chat.reply = asks_once, lambda _: "Until 72 hours before."
+    chat.tool_calls, chat.reply = asks_once, lambda _: "Until 72 hours before."
     history: list[ChatCompletionMessageParam] = []
     answer, sources = agentic_retrieval.turn(client, "m", history, "And one-way?", Knowledge(rental.admin))
     document = rental.admin.get("/v1/knowledge-bases/default/documents").json()["items"][0]["id"]
     assert (answer, sources) == ("Until 72 hours before.", [Source("handbook.pdf, p. 3", document, 3)])
-    (told,) = json.loads(chat.talks[1].last)
+    (told,) = json.loads(chat.text_requests[1].last_message)
     assert PASSAGE in " ".join(told["text"].split())
     assert [(one["role"], one.get("content")) for one in history] == [("user", "And one-way?"), ("assistant", answer)]
 
 
 def test_what_is_not_similar_enough_is_not_told(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
-    chat.calls = asks_once
+    chat.tool_calls = asks_once
     strict = Knowledge(rental.admin, score_threshold=0.99)
     _, sources = agentic_retrieval.turn(client, "m", [], "And one-way?", strict)
-    assert (sources, chat.talks[1].last) == ([], "[]")
+    assert (sources, chat.text_requests[1].last_message) == ([], "[]")
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_what_is_not_similar_enough_is_not_told(rental: Tenant, chat: ChatServer
 def test_a_model_that_asks_for_nonsense_is_told_nothing(
     rental: Tenant, chat: ChatServer, client: OpenAI, calls: list[dict[str, Any]]
 ) -> None:
-    chat.calls = lambda _: calls
+    chat.tool_calls = lambda _: calls
     answer, sources = agentic_retrieval.turn(client, "m", [], "And one-way?", Knowledge(rental.admin))
-    assert (answer, sources, len(chat.talks)) == ("", [], agentic_retrieval.MOST_CALLS + 1)
-    assert chat.talks[-1].body["tool_choice"] == "none"
+    assert (answer, sources, len(chat.text_requests)) == ("", [], agentic_retrieval.MOST_CALLS + 1)
+    assert chat.text_requests[-1].body["tool_choice"] == "none"
 
 
 def test_the_manifest_of_the_page_is_what_a_caller_needs(rental: Tenant) -> None:
@@ -144,7 +144,7 @@ def test_the_manifest_of_the_page_is_what_a_caller_needs(rental: Tenant) -> None
     found = search(url, rental.key, said, agent_id="agt_xyz789", session_id="sess_abc123", top_k=manifest["top_k"])
     assert 0 < len(found) <= manifest["top_k"]
     assert PASSAGE in " ".join(found[0].split())
-    assert search(url, rental.service.new_tenant().key, said) == []
+    assert search(url, rental.service.create_tenant().key, said) == []
 
 
 class Broken(BaseHTTPRequestHandler):
@@ -165,7 +165,7 @@ class Broken(BaseHTTPRequestHandler):
 class Doors(ProtocolServer):
     """Many of them."""
 
-    def make(self) -> ThreadingHTTPServer:
+    def create_http_server(self) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", 0), Broken)
 
 

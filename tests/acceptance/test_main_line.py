@@ -17,7 +17,7 @@ def test_upload_search_delete(tenant: Tenant) -> None:
     assert document["status"] == "ready", document["error"]
     assert document["page_count"] > 5
 
-    agent = tenant.client("reader")
+    agent = tenant.create_client("reader")
     body = {"messages": CONVERSATION, "top_k": 3}
     snippets = agent.post("/v1/agent-search", json=body).json()
     assert "72 hours before pickup" in " ".join(snippets[0].split())

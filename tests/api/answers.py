@@ -7,18 +7,18 @@ from typing import Any
 
 import httpx2
 
-from harness.protocol_servers.chat import Talk
+from harness.protocol_servers.chat import ReceivedTextRequest
 
 Events = list[tuple[str, dict[str, Any]]]
 
 
-def material(talk: Talk) -> dict[str, Any]:
+def material(talk: ReceivedTextRequest) -> dict[str, Any]:
     """What others have written, as the model was given it."""
     found: dict[str, Any] = json.loads(talk.messages[-1]["content"])
     return found
 
 
-def kind(talk: Talk) -> str:
+def kind(talk: ReceivedTextRequest) -> str:
     """What the model was asked for."""
     if talk.body.get("stream"):
         return "answer"
@@ -38,7 +38,7 @@ class Writer:
     understood: dict[str, Any] = field(default_factory=dict)
     compressed: str = "Ninety euros."
 
-    def __call__(self, talk: Talk) -> str:
+    def __call__(self, talk: ReceivedTextRequest) -> str:
         said = {
             "answer": self.answer,
             "citations": json.dumps({"numbers": self.numbers}) if self.citations is None else self.citations,
@@ -80,6 +80,6 @@ def text_of(events: Events) -> str:
     return "".join(data["text"] for name, data in events if name == "token")
 
 
-def asked(talks: Sequence[Talk]) -> list[str]:
+def asked(talks: Sequence[ReceivedTextRequest]) -> list[str]:
     """What the model was asked for, in order."""
     return [kind(talk) for talk in talks]

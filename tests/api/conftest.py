@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from app.logging import configure_logging
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.chat import ChatServer
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, run_service, settings_for
+from harness.running_service import Service, build_settings, run_service
 
 UPLOAD_LIMIT = 200_000
 LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]
@@ -53,11 +53,11 @@ class BreakableService:
 
 
 @pytest.fixture(scope="package")
-def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BreakableService]:
+def fragile(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BreakableService]:
     data_dir = tmp_path_factory.mktemp("fragile")
     with HoldingServer(dimensions=64) as embedding:
         embedding.released.set()
-        settings = settings_for(
+        settings = build_settings(
             data_dir,
             server={"CARREL_MAX_UPLOAD_BYTES": UPLOAD_LIMIT},
             embedding={
@@ -87,11 +87,11 @@ def embedding() -> Iterator[EmbeddingServer]:
 def talking(
     running_chat: ChatServer,
     embedding: EmbeddingServer,
-    make_database: MakeDatabase,
+    make_database: DatabaseFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
     """A service with a chat model."""
-    settings = settings_for(
+    settings = build_settings(
         tmp_path_factory.mktemp("talking"),
         embedding=embedding.settings,
         models={"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"},

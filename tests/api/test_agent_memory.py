@@ -8,7 +8,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Tenant
-from harness.waiting import soon_expired
+from harness.waiting import create_expired
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NOTE = "The tool lookup_booking answered: booking 4711 is a van from Leeds, paid by Ada."
@@ -84,7 +84,7 @@ async def test_after_its_expiry_no_search_has_it(remembering: Tenant) -> None:
 def test_its_time_ends_by_itself(remembering: Tenant) -> None:
     body = {"text": NOTE, "dynamic": True, **MINE}
     note(remembering, OTHER)
-    soon_expired(lambda end: remembering.admin.post(DOCUMENTS, json={**body, "expires_at": end.isoformat()}))
+    create_expired(lambda end: remembering.admin.post(DOCUMENTS, json={**body, "expires_at": end.isoformat()}))
     assert recalled(remembering) == [OTHER]
 
 

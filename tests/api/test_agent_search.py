@@ -15,7 +15,7 @@ ANIMALS = ["badgers", "camels", "dolphins", "eagles", "ferrets", "geese", "hamst
 
 @pytest.fixture(scope="module")
 def zoo(service: Service) -> Tenant:
-    tenant = service.new_tenant("zoo")
+    tenant = service.create_tenant("zoo")
     for animal in ANIMALS:
         tenant.add_text(f"The {animal} are fed by the keepers of the zoo.")
     return tenant
@@ -204,7 +204,7 @@ def test_no_snippet_holds_the_line_that_joins_snippets(tenant: Tenant) -> None:
 
 
 def test_nothing_found_never_means_that_something_broke(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant("broken")
+    tenant = fragile.service.create_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")
     assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]
     fragile.embedding.fail(503, times=None)

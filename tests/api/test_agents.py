@@ -34,7 +34,7 @@ DEFAULTS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def zoo(service: Service) -> Tenant:
     """Two knowledge bases, each with a text about every animal, and a chat's own text in ``default``."""
-    tenant = service.new_tenant("zoo")
+    tenant = service.create_tenant("zoo")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "night"}).raise_for_status()
     for animal in ANIMALS:
         metadata = {"kind": "bird" if animal in ("eagles", "geese") else "mammal"}
@@ -183,7 +183,7 @@ def test_ids_that_no_agent_can_have(tenant: Tenant) -> None:
 def test_a_narrowed_key_manages_no_agents(tenant: Tenant) -> None:
     bind(tenant, "agt", "default")
     for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "u"}):
-        client = tenant.client("admin", **narrowing)
+        client = tenant.create_client("admin", **narrowing)
         body = {"knowledge_bases": ["default"]}
         for method, path in (("GET", ""), ("GET", "/agt"), ("PUT", "/agt"), ("PATCH", "/agt"), ("DELETE", "/agt")):
             reply = client.request(method, AGENTS + path, json=body if method in ("PUT", "PATCH") else None)
@@ -207,7 +207,7 @@ def test_an_agent_searches_what_it_is_bound_to(zoo: Tenant) -> None:
     assert all("by day" in text for text in ask(zoo.admin, "by-day", top_k=12))
     assert all("by night" in text for text in ask(zoo.admin, "by-night", top_k=12))
     assert len(ask(zoo.admin, "both", top_k=12)) == 12
-    for reader in (zoo.client("reader"), zoo.client("writer")):
+    for reader in (zoo.create_client("reader"), zoo.create_client("writer")):
         assert ask(reader, "by-night") == ask(zoo.admin, "by-night")
 
 
@@ -235,7 +235,7 @@ def test_without_knowledge_bases_nothing_is_searched(zoo: Tenant) -> None:
 def test_a_binding_opens_nothing_that_the_key_may_not_read(zoo: Tenant) -> None:
     bind(zoo, "both", "night", "default")
     bind(zoo, "by-day", "default")
-    client = zoo.client("reader", knowledge_bases=["night"])
+    client = zoo.create_client("reader", knowledge_bases=["night"])
     assert {"by night" in text for text in ask(client, "both", top_k=12)} == {True}
     assert ask(client, "by-day") == []
     assert len(ask(client, "by-day", route="/v1/knowledge-bases/night/agent-search")) == 5
@@ -284,7 +284,7 @@ def test_a_session_is_opened_only_where_the_binding_allows_it(zoo: Tenant) -> No
     for other in ("chat-2", None, "", 5, ["chat-1"], "a\0b"):
         assert seen("keeper", other) == set(), other
     # The chat is nobody's of theirs.
-    assert seen("keeper", client=zoo.client("reader", user_id="u")) == set()
+    assert seen("keeper", client=zoo.create_client("reader", user_id="u")) == set()
 
 
 def test_only_the_newest_messages_are_read(zoo: Tenant) -> None:
@@ -367,7 +367,7 @@ def test_one_that_is_deleted_while_an_agent_is_bound_to_it_is_left_out(tenant: T
 
 
 def test_a_tenant_that_is_deleted_takes_its_agents_along(service: Service) -> None:
-    tenant = service.new_tenant("brief")
+    tenant = service.create_tenant("brief")
     bind(tenant, "agt", "default")
     gone = service.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
     path = f"/v1/deletions/{gone.headers['carrel-deletion-id']}"

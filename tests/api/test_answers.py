@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from app.inference.chat.openai_chat import IDLE_TIMEOUT_SECONDS
-from harness.databases import MakeDatabase
-from harness.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.chat import ChatFailure, ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.protocol_servers.rerank import RerankServer, relevance
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.protocol_servers.rerank import RerankServer, compute_relevance
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.answers import Writer, asked, events_of, kind, material, names, streamed, text_of
 from tests.api.problems import problem
 from tests.api.test_log_content import PLANTED, all_requests, lines_of
@@ -39,10 +39,10 @@ BY_WORDS = warning_json(
 
 @pytest.fixture(scope="module")
 def answering(
-    running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    running_chat: ChatServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     with EmbeddingServer() as embedding, RerankServer() as reranker:
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("answering"),
             embedding=embedding.settings,
             models={
@@ -63,7 +63,7 @@ def answering(
 
 @pytest.fixture(scope="module")
 def tenant(answering: Service) -> Tenant:
-    made = answering.new_tenant()
+    made = answering.create_tenant()
     for name, text in {"prices": PRICES, "leave": LEAVE}.items():
         assert made.add_text(text, external_id=name, title=name, media_type="text/markdown")["status"] == "ready"
     return made
@@ -72,7 +72,7 @@ def tenant(answering: Service) -> Tenant:
 @pytest.fixture
 def chat(running_chat: ChatServer) -> ChatServer:
     running_chat.reset()
-    running_chat.left.clear()
+    running_chat.client_left.clear()
     running_chat.reply = Writer(understood=UNDERSTOOD)
     return running_chat
 
@@ -106,8 +106,8 @@ def test_events_come_in_order_and_are_the_same_in_one_object(tenant: Tenant, cha
     assert whole["usage"] == {"prompt_tokens": 2 * 75, "completion_tokens": 2 * 25}
     assert {"total", "search", "first_token", "answer", "citations"} <= whole["timings_ms"].keys()
     assert list(whole) == list(parts)  # in the order of the events
-    assert asked(chat.talks) == ["answer", "citations"] * 2
-    assert chat.talks[0].body["max_tokens"] == 77
+    assert asked(chat.text_requests) == ["answer", "citations"] * 2
+    assert chat.text_requests[0].body["max_tokens"] == 77
 
 
 def test_several_passages_of_a_document_are_one_citation(tenant: Tenant, chat: ChatServer) -> None:
@@ -144,10 +144,10 @@ def test_citations_that_say_nothing_are_by_words(tenant: Tenant, chat: ChatServe
 
 
 @pytest.mark.parametrize("how", [500, 401, "not_json", "break_off"], ids=str)
-def test_when_the_second_call_fails_the_answer_stands(tenant: Tenant, chat: ChatServer, how: Failing | int) -> None:
+def test_when_the_second_call_fails_the_answer_stands(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
     write = Writer(answer="A transporter costs ninety euros a day.")
 
-    def failing_afterwards(talk: Talk) -> str:
+    def failing_afterwards(talk: ReceivedTextRequest) -> str:
         chat.fail(how, times=2)
         return write(talk)
 
@@ -164,7 +164,7 @@ def test_when_the_second_call_fails_the_answer_stands(tenant: Tenant, chat: Chat
 
 
 @pytest.mark.parametrize("how", [500, 401, "empty", "refusal", "disconnect"], ids=str)
-def test_a_model_that_fails_at_once(tenant: Tenant, chat: ChatServer, how: Failing | int) -> None:
+def test_a_model_that_fails_at_once(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
     chat.fail(how, times=2)
     events = streamed(tenant.admin, ALONE, query=QUESTION, timeout_seconds=30)
     assert names(events) == ["query", "sources", "error"]
@@ -180,12 +180,12 @@ def test_a_model_that_fails_at_once(tenant: Tenant, chat: ChatServer, how: Faili
 
 
 @pytest.mark.parametrize("how", ["break_off", "error_event", "no_end"])
-def test_a_model_that_fails_in_the_middle(tenant: Tenant, chat: ChatServer, how: Failing) -> None:
+def test_a_model_that_fails_in_the_middle(tenant: Tenant, chat: ChatServer, how: ChatFailure) -> None:
     chat.fail(how)
     events = streamed(tenant.admin, ALONE, query=QUESTION, timeout_seconds=30)
     assert names(events) == ["query", "sources", "token", "error"]
     assert "It costs ninety euros.".startswith(text_of(events))
-    assert asked(chat.talks) == ["answer"]
+    assert asked(chat.text_requests) == ["answer"]
     chat.fail(how)
     problem(tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False}), 503, "chat_unavailable")
     chat.reset()
@@ -214,19 +214,19 @@ def test_nothing_relevant_is_no_question_for_the_model(tenant: Tenant, chat: Cha
     assert text_of(events) == whole["answer"] == ABSTENTION
     assert (whole["abstained"], whole["sources"], whole["citations"]) == (True, [], [])
     assert whole["usage"] == {"prompt_tokens": 0, "completion_tokens": 0}
-    assert chat.talks == []
+    assert chat.text_requests == []
 
 
 def test_the_model_reads_what_matters_of_a_conversation(tenant: Tenant, chat: ChatServer) -> None:
     whole = ask(tenant, query=None, messages=TALK)
     assert (whole["question"], whole["queries"]) == (QUESTION, [QUESTION])
     assert whole["reformulation"] == UNDERSTOOD
-    assert sorted(asked(chat.talks)) == ["analysis", "answer", "citations", "reformulation"]
-    writing = next(talk for talk in chat.talks if kind(talk) == "answer")
+    assert sorted(asked(chat.text_requests)) == ["analysis", "answer", "citations", "reformulation"]
+    writing = next(talk for talk in chat.text_requests if kind(talk) == "answer")
     given = material(writing)
     assert (given["question"], given["analysis"]) == (QUESTION, UNDERSTOOD["analysis"])
     assert given["conversation"] == [{"index": 0, **TALK[0]}]
-    assert "cakes" not in writing.last
+    assert "cakes" not in writing.last_message
 
 
 @pytest.mark.parametrize("body", [{"transformers": []}, {"transformers": ["keywords"]}], ids=["none", "keywords"])
@@ -236,7 +236,7 @@ def test_without_a_context_manager_it_reads_the_whole_conversation(
     chat.fail(500, times=2 if body["transformers"] else 0)
     whole = ask(tenant, query=None, messages=TALK, **body)
     assert (whole["question"], whole["reformulation"]) == (TALK[2]["content"], None)
-    given = next(material(talk) for talk in chat.talks if kind(talk) == "answer")
+    given = next(material(talk) for talk in chat.text_requests if kind(talk) == "answer")
     assert given["conversation"] == [{"index": place, **turn} for place, turn in enumerate(TALK)]
     assert "analysis" not in given
     chat.reset()
@@ -254,7 +254,7 @@ def test_whole_passages_go_in_while_there_is_room(tenant: Tenant, chat: ChatServ
     assert len(every) == 6
     assert 0 < len(few) < 6
     assert [one["text"] for one in few] == [one["text"] for one in every[: len(few)]]
-    told = material(next(talk for talk in reversed(chat.talks) if kind(talk) == "answer"))["sources"]
+    told = material(next(talk for talk in reversed(chat.text_requests) if kind(talk) == "answer"))["sources"]
     assert [one["text"] for one in told] == [one["text"] for one in few]
     assert len(ask(tenant, path, max_context_tokens=10_000, top_k=2)["sources"]) == 2
     tenant.add_text("transporter " * 400, kb="long", external_id="huge", metadata={"huge": True})
@@ -266,7 +266,7 @@ def test_whole_passages_go_in_while_there_is_room(tenant: Tenant, chat: ChatServ
 def test_the_rerankers_order_decides_who_has_room(tenant: Tenant, chat: ChatServer) -> None:
     asked_for = "deposit of a transporter"
     every = ask(tenant, query=asked_for, rerank=True)
-    scores = [relevance(asked_for, one["text"]) for one in every["sources"]]
+    scores = [compute_relevance(asked_for, one["text"]) for one in every["sources"]]
     assert [one["score"] for one in every["sources"]] == pytest.approx(scores)
     assert scores == sorted(scores, reverse=True)
     assert every["warnings"] == []
@@ -277,15 +277,15 @@ def test_the_rerankers_order_decides_who_has_room(tenant: Tenant, chat: ChatServ
 def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatServer) -> None:
     write = Writer(compressed="Ninety.")
 
-    def shortens(talk: Talk) -> str:
-        return '{"text": ""}' if kind(talk) == "compression" and LEAVE in talk.last else write(talk)
+    def shortens(talk: ReceivedTextRequest) -> str:
+        return '{"text": ""}' if kind(talk) == "compression" and LEAVE in talk.last_message else write(talk)
 
     chat.reply = shortens
     whole = ask(tenant, compress=True)
     assert [one["compressed_text"] for one in whole["sources"]] == ["Ninety.", "Ninety."]
     assert {one["document"]["title"] for one in whole["sources"]} == {"prices"}
-    assert sorted(asked(chat.talks)) == ["answer", "citations", *["compression"] * 3]
-    told = material(next(talk for talk in chat.talks if kind(talk) == "answer"))["sources"]
+    assert sorted(asked(chat.text_requests)) == ["answer", "citations", *["compression"] * 3]
+    told = material(next(talk for talk in chat.text_requests if kind(talk) == "answer"))["sources"]
     assert [(one["number"], one["text"]) for one in told] == [(1, "Ninety."), (2, "Ninety.")]
     assert whole["usage"]["prompt_tokens"] == 5 * 75
     assert "compress" in whole["timings_ms"]
@@ -303,7 +303,7 @@ def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatS
 
 @pytest.mark.parametrize("how", ["stall", "slow"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: Failing, stream: bool) -> None:
+def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: ChatFailure, stream: bool) -> None:
     chat.fail(how)
     body = {"query": QUESTION, "stream": stream}
     last = "token" if how == "stall" else "sources"
@@ -311,18 +311,18 @@ def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: 
         with tenant.admin.stream("POST", ALONE, json=body) as reply:
             events = events_of(reply.iter_lines())
             assert last in (name for name, _ in events)
-            chat.wait_for_talk()
+            chat.wait_for_text_request()
     else:
         leaver = HTTPConnection(tenant.service.url.removeprefix("http://"))
         headers = {"Authorization": f"Bearer {tenant.key}", "Content-Type": "application/json"}
         leaver.request("POST", ALONE, json.dumps(body), headers)
-        chat.wait_for_talk()
+        chat.wait_for_text_request()
         leaver.close()
-    assert chat.left.wait(IDLE_TIMEOUT_SECONDS * 0.75)  # by then no limit of ours has ended it
+    assert chat.client_left.wait(IDLE_TIMEOUT_SECONDS * 0.75)  # by then no limit of ours has ended it
 
 
 def test_nobody_elses_documents_are_answered_from(answering: Service, tenant: Tenant, chat: ChatServer) -> None:
-    other = answering.new_tenant("other")
+    other = answering.create_tenant("other")
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
     assert ask(other)["abstained"]
     for named in (kb, "nothing"):
@@ -330,11 +330,11 @@ def test_nobody_elses_documents_are_answered_from(answering: Service, tenant: Te
             problem(other.admin.post(path, json={"query": QUESTION, **body}), 404, "knowledge_base_not_found")
     other.add_text("A transporter costs ten crowns.")
     assert [one["text"] for one in ask(other, SEVERAL)["sources"]] == ["A transporter costs ten crowns."]
-    assert "ninety" not in "".join(talk.last for talk in chat.talks if kind(talk) == "answer")
+    assert "ninety" not in "".join(talk.last_message for talk in chat.text_requests if kind(talk) == "answer")
 
 
 def test_without_a_chat_model_the_setting_is_named(service: Service) -> None:
-    reader = service.new_tenant().client("reader")
+    reader = service.create_tenant().create_client("reader")
     for path in (ALONE, SEVERAL):
         for stream in (True, False):
             found = problem(reader.post(path, json={"query": "x", "stream": stream}), 503, "chat_not_configured")
@@ -359,11 +359,11 @@ def test_what_is_wrong_is_told_before_anything_streams(
 ) -> None:
     found = problem(tenant.admin.post(ALONE, json=body), 422)
     assert found["errors"][0]["loc"] == loc
-    assert chat.talks == []
+    assert chat.text_requests == []
 
 
 def test_an_answer_counts_as_a_search(answering: Service, chat: ChatServer) -> None:
-    tenant = answering.new_tenant()
+    tenant = answering.create_tenant()
     path = f"/v1/tenants/{tenant.id}"
     answering.operator.patch(path, json={"quotas": {"searches_per_second": 0.01}}).raise_for_status()
     body = {"query": QUESTION, "timeout_seconds": 30}
@@ -379,7 +379,7 @@ def test_an_answer_counts_as_a_search(answering: Service, chat: ChatServer) -> N
 
 
 def test_nothing_of_it_gets_into_the_log(answering: Service, chat: ChatServer, stream: io.StringIO) -> None:
-    tenant = answering.new_tenant()
+    tenant = answering.create_tenant()
     tenant.add_text(f"The {PLANTED} plays.", title=PLANTED)
     body: dict[str, Any] = {"query": PLANTED, "timeout_seconds": 30}
     chat.reply = Writer(answer=f"The {PLANTED} plays.", citations=PLANTED, compressed=PLANTED)
@@ -399,7 +399,7 @@ def test_nothing_of_it_gets_into_the_log(answering: Service, chat: ChatServer, s
 
 
 def test_the_stream_is_described(answering: Service) -> None:
-    paths = answering.client().get("/openapi.json").json()["paths"]
+    paths = answering.create_client().get("/openapi.json").json()["paths"]
     for path in (SEVERAL, "/v1/knowledge-bases/{kb}/answer"):
         content = paths[path]["post"]["responses"]["200"]["content"]
         assert set(content) == {"application/json", "text/event-stream"}

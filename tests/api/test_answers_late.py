@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from harness.databases import MakeDatabase
-from harness.protocol_servers.chat import ChatServer, Talk
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Tenant, run_service, settings_for
+from harness.running_service import Tenant, build_settings, run_service
 from tests.api.answers import Writer, kind, names, streamed, text_of
 from tests.api.problems import problem
 from tests.fixtures.service_warnings import warning_json
@@ -22,11 +22,11 @@ ASKED: dict[str, Any] = {"query": "What does a transporter cost?", "timeout_seco
 def tenant(
     running_chat: ChatServer,
     embedding: EmbeddingServer,
-    make_database: MakeDatabase,
+    make_database: DatabaseFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Tenant]:
     """Of a service that waits three seconds for the first word, five for all of them, and one for citations."""
-    settings = settings_for(
+    settings = build_settings(
         tmp_path_factory.mktemp("late"),
         embedding=embedding.settings,
         models={
@@ -41,7 +41,7 @@ def tenant(
         },
     )
     with run_service(settings, make_database()) as running:
-        made = running.new_tenant()
+        made = running.create_tenant()
         assert made.add_text(TEXT)["status"] == "ready"
         yield made
 
@@ -49,7 +49,7 @@ def tenant(
 @pytest.fixture
 def chat(running_chat: ChatServer) -> ChatServer:
     running_chat.reset()
-    running_chat.left.clear()
+    running_chat.client_left.clear()
     running_chat.reply = Writer(answer=TEXT)
     return running_chat
 
@@ -59,9 +59,9 @@ def test_a_model_that_says_nothing_is_given_up(tenant: Tenant, chat: ChatServer)
     events = streamed(tenant.admin, ALONE, **ASKED)
     assert names(events) == ["query", "sources", "error"]
     assert (events[-1][1]["status"], events[-1][1]["type"]) == (503, "urn:carrel:problem:chat_unavailable")
-    assert chat.left.wait(30)
+    assert chat.client_left.wait(30)
     problem(tenant.admin.post(ALONE, json={**ASKED, "stream": False}), 503, "chat_unavailable")
-    assert len(chat.talks) == 2  # nobody asks again when the time is over
+    assert len(chat.text_requests) == 2  # nobody asks again when the time is over
 
 
 def test_an_answer_that_stalls_ends_with_an_error(tenant: Tenant, chat: ChatServer) -> None:
@@ -69,13 +69,13 @@ def test_an_answer_that_stalls_ends_with_an_error(tenant: Tenant, chat: ChatServ
     events = streamed(tenant.admin, ALONE, **ASKED)
     assert names(events) == ["query", "sources", "token", "error"]
     assert text_of(events).strip() == "A"
-    assert chat.left.wait(30)
+    assert chat.client_left.wait(30)
 
 
 def test_citations_that_are_late_are_by_words(tenant: Tenant, chat: ChatServer) -> None:
     write = chat.reply
 
-    def late_afterwards(talk: Talk) -> str:
+    def late_afterwards(talk: ReceivedTextRequest) -> str:
         if kind(talk) == "answer":
             chat.fail("slow")
         return write(talk)
@@ -107,4 +107,4 @@ def test_nothing_found_by_half_a_search_is_no_abstention(
     finally:
         embedding.reset()
     problem(reply, 503, "search_unavailable")
-    assert chat.talks == []
+    assert chat.text_requests == []

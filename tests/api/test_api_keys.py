@@ -11,7 +11,7 @@ import pytest
 
 from app.ids import encode_id, generate_id
 from harness.running_service import Service, Tenant
-from harness.waiting import soon_expired
+from harness.waiting import create_expired
 from tests.api.problems import problem
 
 DAY = timedelta(days=1)
@@ -50,7 +50,7 @@ def test_a_rotated_key_goes_on_for_a_day_beside_the_new_one(service: Service, te
     assert new["key"] != old["key"]
     assert new["replaced_by"] is None
     for key, narrowed in ((old, same), (new, same)):
-        me = service.client(key["key"]).get("/v1/me").json()["key"]
+        me = service.create_client(key["key"]).get("/v1/me").json()["key"]
         assert (me["id"], me["user_id"], me["knowledge_bases"]) == (key["id"], "ada", narrowed["knowledge_bases"])
     after = listed(tenant)[old["id"]]
     assert after["replaced_by"] == new["id"]
@@ -60,11 +60,11 @@ def test_a_rotated_key_goes_on_for_a_day_beside_the_new_one(service: Service, te
 
 def test_without_an_overlap_the_old_key_ends_at_once(service: Service, tenant: Tenant) -> None:
     old = make(tenant)
-    client = service.client(old["key"])
+    client = service.create_client(old["key"])
     assert client.get("/v1/me").status_code == 200  # and is kept
     new = rotate(tenant, old["id"], overlap_seconds=0).json()
     problem(client.get("/v1/me"), 401, "unauthorized")
-    assert service.client(new["key"]).get("/v1/me").status_code == 200
+    assert service.create_client(new["key"]).get("/v1/me").status_code == 200
 
 
 @pytest.mark.parametrize(("days", "overlap", "left"), [(2, 86_400, 1), (2, 30 * 86_400, 2), (None, 30 * 86_400, 30)])
@@ -80,7 +80,7 @@ def test_a_key_rotates_itself(service: Service, tenant: Tenant) -> None:
     (first,) = listed(tenant).values()
     new = rotate(tenant, first["id"], overlap_seconds=60).json()
     assert tenant.admin.get("/v1/me").json()["key"]["id"] == first["id"]
-    again = service.client(new["key"]).post(f"/v1/api-keys/{new['id']}/rotate")
+    again = service.create_client(new["key"]).post(f"/v1/api-keys/{new['id']}/rotate")
     assert again.status_code == 201
 
 
@@ -94,9 +94,11 @@ def test_keys_that_cannot_be_rotated(service: Service, tenant: Tenant) -> None:
     rotate(tenant, brief["id"], overlap_seconds=0).raise_for_status()
     problem(rotate(tenant, brief["id"]), 409, "api_key_replaced")
     body = {"name": "short", "role": "reader"}
-    expired = soon_expired(lambda end: tenant.admin.post("/v1/api-keys", json={**body, "expires_at": end.isoformat()}))
+    expired = create_expired(
+        lambda end: tenant.admin.post("/v1/api-keys", json={**body, "expires_at": end.isoformat()})
+    )
     problem(rotate(tenant, expired.json()["id"]), 409, "api_key_expired")
-    other = make(service.new_tenant())
+    other = make(service.create_tenant())
     for unknown in (revoked["id"], other["id"], encode_id("key", generate_id()), tenant.id, "nothing", "%00"):
         problem(rotate(tenant, unknown), 404, "api_key_not_found")
 
@@ -136,7 +138,7 @@ def test_a_key_says_when_it_was_used_last(service: Service, tenant: Tenant) -> N
     used, unused = make(tenant), make(tenant)
     assert used["last_used_at"] is None
     before = datetime.now(UTC)
-    service.client(used["key"]).get("/v1/me").raise_for_status()
+    service.create_client(used["key"]).get("/v1/me").raise_for_status()
     deadline = time.monotonic() + 30
     while listed(tenant)[used["id"]]["last_used_at"] is None:
         assert time.monotonic() < deadline
@@ -147,7 +149,7 @@ def test_a_key_says_when_it_was_used_last(service: Service, tenant: Tenant) -> N
 
 
 async def test_no_request_waits_for_its_use_to_be_written(service: Service, tenant: Tenant) -> None:
-    client = service.client(make(tenant)["key"])
+    client = service.create_client(make(tenant)["key"])
     connection = await asyncpg.connect(service.urls.owner)
     transaction = connection.transaction()
     await transaction.start()
@@ -163,5 +165,5 @@ async def test_no_request_waits_for_its_use_to_be_written(service: Service, tena
 def test_refused_use_is_no_use(service: Service, tenant: Tenant) -> None:
     """Nor is what somebody tries with the beginning of a key."""
     key = make(tenant)
-    problem(service.client(key["key"][:-1] + "!").get("/v1/me"), 401)
+    problem(service.create_client(key["key"][:-1] + "!").get("/v1/me"), 401)
     assert listed(tenant)[key["id"]]["last_used_at"] is None

@@ -8,9 +8,9 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from proofs.isolation.cases import EndpointCase, cases_of
-from proofs.isolation.comparison import send
-from proofs.isolation.tenants import Ids, invented, own, until_done
+from proofs.isolation.cases import EndpointCase, list_cases
+from proofs.isolation.comparison import send_case
+from proofs.isolation.tenants import Ids, create_objects, invent_ids, wait_until_done
 from tests.api.audit import events, of_tenant, told_of, told_since
 from tests.isolation.test_http_isolation import ENDPOINTS
 
@@ -85,13 +85,13 @@ TOLD: dict[str, tuple[list[str], ...]] = {
 }
 BATCHES = {f"POST {STORES}", f"POST {STORE}/file_batches"}
 WRITES = [one for one in ENDPOINTS if one.method in WRITING and one.name not in ASKING]
-CASES = [case for endpoint in WRITES for case in cases_of(endpoint)]
+CASES = [case for endpoint in WRITES for case in list_cases(endpoint)]
 PLANTED = "xylophonist"
 
 
 @pytest.fixture(scope="module")
 def owner(service: Service) -> Tenant:
-    tenant = service.new_tenant("audited")
+    tenant = service.create_tenant("audited")
     service.operator.patch(f"/v1/tenants/{tenant.id}", json={"sql_views": True}).raise_for_status()
     return tenant
 
@@ -103,15 +103,15 @@ def test_every_route_that_writes_is_told_of() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: EndpointCase) -> None:
     fields = (*case.fields, *case.template.needs, *(["document"] if DOCUMENTS in case.endpoint.path else []))
-    ids = own(owner, "The heron fishes.", fields=fields, form="id")
-    given: Ids = {**ids, "taken": invented("id")["taken"]}
-    client = service.operator if case.operators else owner.admin
-    about = ids["tenant"] if case.operators else owner.id
+    ids = create_objects(owner, "The heron fishes.", fields=fields, form="id")
+    given: Ids = {**ids, "taken": invent_ids("id")["taken"]}
+    client = service.operator if case.is_operator_only else owner.admin
+    about = ids["tenant"] if case.is_operator_only else owner.id
     before = told_of(service, about)
-    reply = send(client, case, given)
+    reply = send_case(client, case, given)
     assert reply.is_success, reply.text
     if case.endpoint.name in BATCHES:  # a job goes on as the caller
-        until_done(client, f"{reply.request.url.path}/{reply.json()['id']}")
+        wait_until_done(client, f"{reply.request.url.path}/{reply.json()['id']}")
     if case.endpoint.name == "POST /v1/tenants":
         about = reply.json()["id"]
     told = told_since(before, told_of(service, about))
@@ -120,7 +120,7 @@ def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case:
         assert event["object"]["type"] == event["action"].split(".")[0]
         assert event["object"]["ids"]
         assert (event["request_id"], event["address"]) == (reply.headers["x-request-id"], "127.0.0.1")
-        assert event["actor"]["kind"] == ("operator" if case.operators else "key")
+        assert event["actor"]["kind"] == ("operator" if case.is_operator_only else "key")
         assert event["knowledge_base"] == (ids["kb"] if KB in case.endpoint.path else event["knowledge_base"])
     if "{document}" in case.endpoint.path:
         assert told[0]["object"]["ids"] == [ids["document"]]
@@ -131,18 +131,18 @@ def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case:
 @pytest.mark.parametrize("case", [case for case in CASES if case.fields], ids=str)
 def test_a_write_that_is_refused_leaves_none(service: Service, owner: Tenant, case: EndpointCase) -> None:
     before = of_tenant(service, owner.id)
-    nothing = invented("id")
+    nothing = invent_ids("id")
     nothing["taken"] = "default"
     if case.endpoint.name == "POST /v1/api-keys":
         nothing["user_id"] = ""
-    client = service.operator if case.operators else owner.admin
-    assert send(client, case, nothing).is_error
+    client = service.operator if case.is_operator_only else owner.admin
+    assert send_case(client, case, nothing).is_error
     assert of_tenant(service, owner.id) == before
 
 
 def test_who_has_done_it_is_told(service: Service, tenant: Tenant) -> None:
     made = tenant.admin.post("/v1/api-keys", json={"name": "the scribe", "role": "writer"}).json()
-    writer = service.client(made["key"])
+    writer = service.create_client(made["key"])
     document = writer.post(f"{KB.format(kb='default')}/documents", json={"text": "A text."}).json()
     event = events(tenant.admin)[-1]
     assert event["actor"] == {"kind": "key", "id": made["id"], "name": "the scribe"}
@@ -212,7 +212,7 @@ def test_nothing_that_was_sent_is_told(service: Service, tenant: Tenant) -> None
     tenant.admin.delete(f"/v1/knowledge-bases/{PLANTED}").raise_for_status()
     service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": PLANTED}).raise_for_status()
     issued = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", "user_id": PLANTED}).json()["key"]
-    service.client(f"carrel_{PLANTED}").get("/v1/me", headers={"User-Agent": PLANTED})
+    service.create_client(f"carrel_{PLANTED}").get("/v1/me", headers={"User-Agent": PLANTED})
     told = json.dumps(of_tenant(service, tenant.id)) + json.dumps(events(service.operator))
     assert told.count('"action"') > 10
     assert PLANTED not in told

@@ -13,20 +13,20 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from proofs.isolation.tenants import invented
+from proofs.isolation.tenants import invent_ids
 from tests.api.audit import EVENTS, events, of_tenant, told_since
 from tests.api.problems import problem
 
 
 @pytest.fixture(scope="module")
 def owner(service: Service) -> Tenant:
-    return service.new_tenant("audited")
+    return service.create_tenant("audited")
 
 
 @pytest.fixture(scope="module")
 def busy(service: Service) -> Tenant:
     """A tenant with 25 events."""
-    tenant = service.new_tenant("busy")
+    tenant = service.create_tenant("busy")
     for number in range(23):
         tenant.admin.post("/v1/api-keys", json={"name": f"key {number}", "role": "reader"}).raise_for_status()
     return tenant
@@ -102,7 +102,7 @@ def sign_ins(client: httpx2.Client, *, since: list[dict[str, Any]], at_least: in
 def test_a_key_that_is_not_valid_any_more_is_told_its_tenant(service: Service, tenant: Tenant) -> None:
     made = tenant.admin.post("/v1/api-keys", json={"name": "the old one", "role": "reader"}).json()
     tenant.admin.delete(f"/v1/api-keys/{made['id']}").raise_for_status()
-    refused = [service.client(made["key"]).get("/v1/me") for _ in range(3)]
+    refused = [service.create_client(made["key"]).get("/v1/me") for _ in range(3)]
     for reply in refused:
         problem(reply, 401)
     told = list(sign_ins(tenant.admin, since=[], at_least=3))
@@ -116,7 +116,7 @@ def test_a_key_that_is_not_valid_any_more_is_told_its_tenant(service: Service, t
 
 def test_a_key_that_never_was_is_told_the_operator(service: Service, tenant: Tenant) -> None:
     before = events(service.operator, action="sign_in.fail")
-    problem(service.client("carrel_nothing-that-was-ever-issued").get("/v1/me"), 401)
+    problem(service.create_client("carrel_nothing-that-was-ever-issued").get("/v1/me"), 401)
     told = list(sign_ins(service.operator, since=before, at_least=1))
     assert {event["actor"]["kind"] for event in told} == {"unknown"}
     assert events(tenant.admin, action="sign_in.fail") == []
@@ -128,10 +128,10 @@ def test_tenants_see_their_own(service: Service, owner: Tenant, tenant: Tenant) 
     assert owner.id not in json.dumps(mine)
     assert mine == of_tenant(service, tenant.id)
     for role in ("reader", "writer"):
-        problem(tenant.client(role).get(EVENTS), 403, "forbidden")
+        problem(tenant.create_client(role).get(EVENTS), 403, "forbidden")
     narrowed: tuple[dict[str, Any], ...] = ({"knowledge_bases": ["default"]}, {"user_id": "u"})
     for narrowing in narrowed:
-        problem(tenant.client("admin", **narrowing).get(EVENTS), 403, "forbidden")
+        problem(tenant.create_client("admin", **narrowing).get(EVENTS), 403, "forbidden")
     problem(tenant.admin.get(f"/v1/tenants/{tenant.id}/audit-events"), 403, "forbidden")
 
 
@@ -162,7 +162,7 @@ def test_what_was_done_outlives_the_tenant(service: Service, tenant: Tenant) -> 
     after = events(service.operator, path)
     assert after == before
     assert [event["action"] for event in events(service.operator, path, object_id=document)] == ["document.create"]
-    problem(service.operator.get(f"/v1/tenants/{invented('id')['tenant']}/audit-events"), 404, "tenant_not_found")
+    problem(service.operator.get(f"/v1/tenants/{invent_ids('id')['tenant']}/audit-events"), 404, "tenant_not_found")
 
 
 def is_erased(service: Service, tenant: Tenant) -> bool:

@@ -53,7 +53,7 @@ def test_a_verdict_each(tenant: Tenant) -> None:
         ("../../notes.md", (SAMPLES / "notes.md").read_bytes()),
         ("damaged.pdf", (SAMPLES / "truncated.pdf").read_bytes()),
     ]
-    found = verdicts(tenant.client("writer"), files)
+    found = verdicts(tenant.create_client("writer"), files)
     told = [(one["filename"], one["status"], one["error"] and one["error"]["code"]) for one in found]
     assert told == [
         ("first.txt", 202, None),
@@ -139,7 +139,7 @@ def test_larger_than_a_body_of_json_may_be(tenant: Tenant) -> None:
 
 
 def test_too_large_together(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant("large")
+    tenant = fragile.service.create_tenant("large")
     half = b"words " * (UPLOAD_LIMIT // 12 + 1)
     problem(send(tenant.admin, [("a.txt", half), ("b.txt", half)]), 413, "too_large")
     assert listed(tenant) == []
@@ -148,7 +148,7 @@ def test_too_large_together(fragile: BreakableService) -> None:
 
 
 def test_single_uploads_go_first_and_notes_before_them(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant("priorities")
+    tenant = fragile.service.create_tenant("priorities")
 
     async def priority(document: str) -> int:
         connection = await asyncpg.connect(fragile.service.urls.owner)
@@ -183,6 +183,6 @@ def test_bodies_that_are_none(tenant: Tenant, request_: dict[str, Any], status: 
 
 
 def test_who_may(tenant: Tenant) -> None:
-    problem(send(tenant.client("reader"), [("a.txt", b"x")]), 403, "forbidden")
+    problem(send(tenant.create_client("reader"), [("a.txt", b"x")]), 403, "forbidden")
     nowhere = "/v1/knowledge-bases/nothing/documents/batch"
     problem(tenant.admin.post(nowhere, files={"file": ("a.txt", b"x")}), 404, "knowledge_base_not_found")

@@ -18,7 +18,7 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 @pytest.fixture(scope="module")
 def admin(service: Service) -> httpx2.Client:
-    return service.new_tenant("conventions").admin
+    return service.create_tenant("conventions").admin
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_paths_and_methods_that_are_not_there(admin: httpx2.Client, method: str,
 def test_without_a_key_nothing_else_is_told(
     service: Service, headers: dict[str, str | bytes], method: str, path: str
 ) -> None:
-    request = service.client().build_request(
+    request = service.create_client().build_request(
         method, path, content=b"{ not json", headers={"Content-Type": "application/json"}
     )
     for name, value in headers.items():
         request.headers[name] = value if isinstance(value, str) else value.decode("latin-1")
-    problem(service.client().send(request), 401, "unauthorized")
+    problem(service.create_client().send(request), 401, "unauthorized")
 
 
 @pytest.mark.parametrize(
@@ -257,15 +257,15 @@ def test_a_json_body_is_limited(admin: httpx2.Client) -> None:
 
 
 def test_health(service: Service) -> None:
-    assert service.client().get("/healthz").json()["status"] == "ok"
+    assert service.create_client().get("/healthz").json()["status"] == "ok"
     end = time.monotonic() + 30
-    while (ready := service.client().get("/readyz").json())["status"] != "ok":
+    while (ready := service.create_client().get("/readyz").json())["status"] != "ok":
         assert time.monotonic() < end, ready
     assert ready == {"status": "ok", "checks": {"database": "ok", "object_store": "ok", "worker": "ok"}}
 
 
 def test_what_this_server_can_do(service: Service, tenant: Tenant) -> None:
-    found = tenant.client("reader").get("/v1/capabilities").json()
+    found = tenant.create_client("reader").get("/v1/capabilities").json()
     assert "application/pdf" in {parser["media_type"] for parser in found["parsers"]}
     assert all(extension.startswith(".") for parser in found["parsers"] for extension in parser["extensions"])
     for kind in ("chunkers", "strategies"):

@@ -194,7 +194,7 @@ def test_a_list_says_that_no_document_has_what_chunks_have(keeper: Tenant) -> No
 @pytest.fixture(scope="module")
 def keeper(service: Service) -> Tenant:
     """A tenant whose one document stays."""
-    made = service.new_tenant("keeper")
+    made = service.create_tenant("keeper")
     add(made, "Kept.", external_id="r", metadata={"size": 1})
     return made
 
@@ -209,13 +209,13 @@ def test_the_confirmation_is_the_name_even_by_id(tenant: Tenant) -> None:
 
 def test_one_document_has_a_receipt_too(service: Service, tenant: Tenant) -> None:
     path = f"{DOCUMENTS}/{add(tenant, 'Gone alone.')}"
-    reply = tenant.client("writer").delete(path)
+    reply = tenant.create_client("writer").delete(path)
     assert (reply.status_code, reply.content) == (204, b"")
     assert texts(tenant, "gone") == set()
     receipt = finished(tenant, reply.headers[HEADER])
     assert (receipt["documents"], receipt["chunks"]) == (1, 1)
     assert objects(service, tenant) == []
-    again = tenant.client("writer").delete(path)
+    again = tenant.create_client("writer").delete(path)
     problem(again, 404, "document_not_found")
     assert HEADER not in again.headers
 
@@ -292,8 +292,8 @@ def test_what_is_being_ingested_goes_too(tenant: Tenant) -> None:
 def test_who_may(service: Service, tenant: Tenant) -> None:
     document = add(tenant, "Guarded.")
     for role in ("reader", "writer"):
-        problem(tenant.client(role).delete(DOCUMENTS, params={"ids": document}), 403, "forbidden")
-    problem(service.new_tenant().admin.delete(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
+        problem(tenant.create_client(role).delete(DOCUMENTS, params={"ids": document}), 403, "forbidden")
+    problem(service.create_tenant().admin.delete(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
     nowhere = "/v1/knowledge-bases/nothing/documents"
     problem(tenant.admin.delete(nowhere, params={"ids": document}), 404, "knowledge_base_not_found")
     assert listed(tenant) == {document}
@@ -301,10 +301,10 @@ def test_who_may(service: Service, tenant: Tenant) -> None:
 
 def test_who_sees_a_receipt(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
     path = f"/v1/deletions/{delete(tenant, ids=[shelf['red']])['deletion']}"
-    assert tenant.client("reader").get(path).json()["documents"] == 1
-    assert tenant.client("reader", knowledge_bases=["default"]).get(path).status_code == 200
-    problem(tenant.client("admin", knowledge_bases=["other"]).get(path), 404, "deletion_not_found")
-    problem(service.new_tenant().admin.get(path), 404, "deletion_not_found")
+    assert tenant.create_client("reader").get(path).json()["documents"] == 1
+    assert tenant.create_client("reader", knowledge_bases=["default"]).get(path).status_code == 200
+    problem(tenant.create_client("admin", knowledge_bases=["other"]).get(path), 404, "deletion_not_found")
+    problem(service.create_tenant().admin.get(path), 404, "deletion_not_found")
     for nothing in ("nothing", "del_01h455vb4pex5vsknk084sn02q", shelf["grey"]):
         problem(tenant.admin.get(f"/v1/deletions/{nothing}"), 404, "deletion_not_found")
 
@@ -312,7 +312,7 @@ def test_who_sees_a_receipt(service: Service, tenant: Tenant, shelf: dict[str, s
 def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Tenant) -> None:
     of_bob = [add(tenant, f"Bob's note {number}.", user_id="bob") for number in range(2)]
     of_alice = add(tenant, "Alice's note.", user_id="alice")
-    bob, alice = (tenant.client("writer", user_id=user) for user in ("bob", "alice"))
+    bob, alice = (tenant.create_client("writer", user_id=user) for user in ("bob", "alice"))
     deletions = {
         "bob": bob.delete(f"{DOCUMENTS}/{of_bob[0]}").headers[HEADER],
         "alice": alice.delete(f"{DOCUMENTS}/{of_alice}").headers[HEADER],
@@ -327,7 +327,9 @@ def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Te
                 assert client.get(path).json()["documents"] == 1
             else:
                 problem(client.get(path), 404, "deletion_not_found")
-        assert tenant.client("reader", user_id=name).get(path).status_code == (200 if name in ("bob", "alice") else 404)
+        assert tenant.create_client("reader", user_id=name).get(path).status_code == (
+            200 if name in ("bob", "alice") else 404
+        )
 
 
 def test_what_a_receipt_says(tenant: Tenant) -> None:
@@ -354,7 +356,7 @@ def test_a_knowledge_base_has_a_receipt_and_leaves_its_name(service: Service, te
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "brief", "title": "Brief"}).json()
     add(tenant, "A brief heron.", kb="brief")
     add(tenant, "A heron that stays.")
-    narrowed = tenant.client("reader", knowledge_bases=["brief"])
+    narrowed = tenant.create_client("reader", knowledge_bases=["brief"])
     reply = tenant.admin.delete("/v1/knowledge-bases/brief")
     assert (reply.status_code, reply.content) == (204, b"")
     for client in (tenant.admin, narrowed):
@@ -405,7 +407,7 @@ def test_answers_that_are_kept_for_retries_go_with_what_they_are_about(
 
 
 def test_a_name_goes_from_the_operators_answers_with_the_tenant(service: Service) -> None:
-    tenant, again = service.new_tenant("before"), {"Idempotency-Key": "rename"}
+    tenant, again = service.create_tenant("before"), {"Idempotency-Key": "rename"}
     path = f"/v1/tenants/{tenant.id}"
     service.operator.patch(path, json={"name": IN_AN_ANSWER}, headers=again).raise_for_status()
     deletion = service.operator.delete(path).headers[HEADER]

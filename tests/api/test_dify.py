@@ -51,7 +51,7 @@ class Dify:
 
 @pytest.fixture(scope="module")
 def shelf(service: Service) -> Tenant:
-    tenant = service.new_tenant("shelf")
+    tenant = service.create_tenant("shelf")
     for name, metadata in PAPERS.items():
         tenant.add_text(f"A lantern of the {name} kind.", external_id=name, title=name, metadata=metadata)
     return tenant
@@ -231,16 +231,16 @@ def test_a_body_that_is_no_json_is_refused(dify: Dify) -> None:
 def test_the_key_is_checked_before_the_body(service: Service, authorization: str | None, code: int) -> None:
     headers = {"Content-Type": "application/json"} | ({"Authorization": authorization} if authorization else {})
     for content in (b"", b"{ nonsense"):
-        reply = service.client().post(RETRIEVAL, content=content, headers=headers)
+        reply = service.create_client().post(RETRIEVAL, content=content, headers=headers)
         assert (reply.status_code, reply.json()["error_code"]) == (403, code)
         assert set(reply.json()) == {"error_code", "error_msg"}
 
 
 def test_what_is_anothers_does_not_exist(service: Service, dify: Dify, shelf: Tenant) -> None:
-    other = service.new_tenant("other")
+    other = service.create_tenant("other")
     foreign = other.admin.post("/v1/knowledge-bases", json={"name": "theirs"}).json()
     shelf.admin.post("/v1/knowledge-bases", json={"name": "narrow"}).raise_for_status()
-    narrowed = shelf.client("reader", knowledge_bases=["narrow"])
+    narrowed = shelf.create_client("reader", knowledge_bases=["narrow"])
     replies = [
         dify.client.post("retrieval", json={"knowledge_id": one, "query": "lantern"})
         for one in (foreign["id"], "theirs", "nothing")
@@ -253,7 +253,7 @@ def test_what_is_anothers_does_not_exist(service: Service, dify: Dify, shelf: Te
 
 
 def test_a_search_counts_and_is_admitted_as_every_search(service: Service) -> None:
-    tenant = service.new_tenant("slow")
+    tenant = service.create_tenant("slow")
     quotas = {"quotas": {"searches_per_second": 0.01}}
     service.operator.patch(f"/v1/tenants/{tenant.id}", json=quotas).raise_for_status()
     asked = {"knowledge_id": "default", "query": "lantern"}
@@ -278,7 +278,7 @@ def test_a_body_that_is_too_large_is_refused(dify: Dify) -> None:
 
 
 def test_the_description_tells_of_it(service: Service) -> None:
-    told = service.client().get("/openapi.json").json()["paths"][RETRIEVAL]["post"]
+    told = service.create_client().get("/openapi.json").json()["paths"][RETRIEVAL]["post"]
     assert set(told["responses"]) >= {"200", "403", "404", "422", "429", "503"}
     assert "required" not in told["requestBody"] or told["requestBody"]["required"] is False
 

@@ -14,7 +14,7 @@ import pytest
 
 from app.api.http.disconnects import READ_AHEAD_BYTES, WatchedBody
 from app.threads import raise_if_cancelled, run_in_thread
-from harness.archives import Doc, archive
+from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service, Tenant
 from tests.transfer.test_round_trip import ARCHIVE
 
@@ -95,7 +95,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
         {
             "method": "POST",
             "url": "/v1/knowledge-bases/default/import",
-            "content": archive(Doc(["A puffin."])),
+            "content": build_archive(ArchiveDocument(["A puffin."])),
             "headers": ARCHIVE,
         },
         "document_text",
@@ -113,7 +113,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def tenant(service: Service) -> Tenant:
-    made = service.new_tenant("leaving")
+    made = service.create_tenant("leaving")
     made.add_text("The tern dives.")
     return made
 
@@ -130,12 +130,12 @@ def test_request_caller_leaves_work_ends(service: Service, tenant: Tenant, name:
 
 
 def test_import_caller_leaves_while_words_are_analysed_thread_ends(service: Service) -> None:
-    tenant = service.new_tenant("leaving early")
+    tenant = service.create_tenant("leaving early")
     words = [" ".join(f"word{number}{at}" for at in range(60)) for number in range(20_000)]
     request = {
         "method": "POST",
         "url": "/v1/knowledge-bases/default/import",
-        "content": archive(Doc(words)),
+        "content": build_archive(ArchiveDocument(words)),
         "headers": ARCHIVE,
     }
     with asking(tenant, request) as leave:

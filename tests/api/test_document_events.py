@@ -40,7 +40,7 @@ class Event:
 
 @pytest.fixture(scope="module")
 def tenant(fragile: BreakableService) -> Tenant:
-    return fragile.service.new_tenant("followed")
+    return fragile.service.create_tenant("followed")
 
 
 def events(reply: httpx2.Response) -> Iterator[Event]:
@@ -97,7 +97,7 @@ def test_every_state_to_the_last(fragile: BreakableService, tenant: Tenant) -> N
     fragile.embedding.latency_seconds = 0.6
     try:
         document = put_chunks(tenant, 200)
-        with following(tenant.client("reader"), document) as stream:
+        with following(tenant.create_client("reader"), document) as stream:
             told = list(stream)
     finally:
         fragile.embedding.latency_seconds = 0.0
@@ -198,7 +198,7 @@ def test_two_who_follow_hear_the_same(fragile: BreakableService, tenant: Tenant)
 
     with fragile.held(), ThreadPoolExecutor(2) as threads:
         document, other = put_chunks(tenant, 1), put_chunks(tenant, 1)
-        both = [threads.submit(all_of, tenant.client("reader")) for _ in range(2)]
+        both = [threads.submit(all_of, tenant.create_client("reader")) for _ in range(2)]
         with following(tenant.admin, other) as stream:
             until_embedding(stream)
             fragile.release()
@@ -213,7 +213,7 @@ def test_who_goes_away_frees_the_place(fragile: BreakableService, tenant: Tenant
     waiting = fragile.service.resources.change_feed._subscriptions
     with fragile.held():
         document = put_chunks(tenant, 1)
-        with following(tenant.client("reader"), document) as stream:
+        with following(tenant.create_client("reader"), document) as stream:
             until_embedding(stream)
             ((_, places),) = waiting.items()
             before = len(places)  # the worker listens too
@@ -229,7 +229,7 @@ def test_waiting_ends_with_the_document(fragile: BreakableService, tenant: Tenan
     with fragile.held(), ThreadPoolExecutor(1) as threads:
         body = {"chunks": [{"text": "Waited for in vain."}], "external_id": "vain"}
         waiting = threads.submit(lambda: tenant.admin.post(DOCUMENTS, params={"wait": 60}, json=body))
-        other = tenant.client("admin")
+        other = tenant.create_client("admin")
         eventually(lambda: bool(other.get(DOCUMENTS, params={"external_id": "vain"}).json()["items"]))
         assert other.delete(DOCUMENTS, params={"external_id": "vain"}).json()["deleted"] == 1
         problem(waiting.result(), 404, "document_not_found")

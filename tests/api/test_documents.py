@@ -17,7 +17,7 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 @pytest.fixture(scope="module")
 def library(service: Service) -> Tenant:
     """A tenant with four small documents."""
-    tenant = service.new_tenant("library")
+    tenant = service.create_tenant("library")
     tenant.add_text("Anchors are heavy.", title="Anchors", metadata={"kind": "tool", "year": 2020}, external_id="a")
     tenant.add_text("Buoys are light.", title="Buoys", metadata={"kind": "mark", "year": 2022, "tags": ["red", "sea"]})
     tenant.add_text("Cargo is stowed.", user_id="u")
@@ -49,7 +49,7 @@ def library(service: Service) -> Tenant:
     ],
 )
 def test_lists_are_narrowed(library: Tenant, query: dict[str, str], found: list[str]) -> None:
-    listed = library.client("reader").get(DOCUMENTS, params=query).json()["items"]
+    listed = library.create_client("reader").get(DOCUMENTS, params=query).json()["items"]
     originals = [library.admin.get(f"{DOCUMENTS}/{document['id']}/content").text for document in listed]
     assert originals == found
 
@@ -75,7 +75,7 @@ def test_changes_are_seen_by_lists_and_searches_at_once(tenant: Tenant) -> None:
     def hits(**filter_: Any) -> int:
         return len(tenant.admin.post("/v1/search", json={"query": "ropes", "filter": filter_}).json()["results"])
 
-    changed = tenant.client("writer").patch(path, json={"metadata": {"b": 2}, "title": "Lines"}).json()
+    changed = tenant.create_client("writer").patch(path, json={"metadata": {"b": 2}, "title": "Lines"}).json()
     assert (changed["metadata"], changed["title"], changed["source_uri"]) == ({"b": 2}, "Lines", "https://a.example/")
     assert (hits(b=2), hits(a=1), hits(**{"$title": "Lines"})) == (1, 0, 1)
     emptied = tenant.admin.patch(path, json={"metadata": {}, "title": None, "source_uri": None}).json()
@@ -117,7 +117,7 @@ ORIGINAL = b"0123456789" * 10
 
 @pytest.fixture(scope="module")
 def original(service: Service) -> tuple[Tenant, str]:
-    tenant = service.new_tenant("originals")
+    tenant = service.create_tenant("originals")
     files = {"file": ('na"ïve\u202e.txt', ORIGINAL)}
     made = tenant.admin.post(DOCUMENTS, files=files).json()
     return tenant, f"{DOCUMENTS}/{made['id']}/content"
@@ -201,7 +201,7 @@ def test_an_original_that_is_gone_is_told_before_anything_is_sent(service: Servi
 
 
 def test_chunks_and_tree_fit_together(service: Service) -> None:
-    tenant = service.new_tenant("tree")
+    tenant = service.create_tenant("tree")
     document = tenant.upload(HANDBOOK)
     path = f"{DOCUMENTS}/{document['id']}"
     chunks = tenant.admin.get(f"{path}/chunks", params={"limit": 200}).json()["items"]

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from app.ids import decode_id
-from harness.archives import Doc, archive
+from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 
@@ -21,7 +21,7 @@ WRITTEN: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @pytest.fixture
 def tenant(service: Service) -> Tenant:
-    return service.new_tenant("expiry")
+    return service.create_tenant("expiry")
 
 
 async def expire(tenant: Tenant, document: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ async def test_it_is_not_in_the_way_of_what_moves_up(tenant: Tenant, fields: dic
 
 async def test_it_is_not_in_the_way_of_what_is_imported(tenant: Tenant) -> None:
     document = tenant.add_text("The old text.", external_id="e")
-    content = archive(Doc(["The text of the archive."], {"external_id": "e"}))
+    content = build_archive(ArchiveDocument(["The text of the archive."], {"external_id": "e"}))
 
     def take() -> dict[str, int]:
         reply = tenant.admin.post(

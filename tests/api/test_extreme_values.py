@@ -8,7 +8,7 @@ import pytest
 
 from harness.running_service import Service, Tenant
 from proofs.extreme_values import TIMES, ExtremeRequest, list_extreme_requests, read_back
-from proofs.isolation.grid import real
+from proofs.isolation.grid import create_everything
 
 TEXT = "A text that is asked for."
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -20,18 +20,18 @@ FEW: tuple[Any, ...] = (
 
 @pytest.fixture(scope="module")
 def tenant(service: Service) -> Tenant:
-    return service.new_tenant("extreme values")
+    return service.create_tenant("extreme values")
 
 
 @pytest.fixture(scope="module")
 def description(service: Service) -> dict[str, Any]:
-    found: dict[str, Any] = service.client().get("/openapi.json").raise_for_status().json()
+    found: dict[str, Any] = service.create_client().get("/openapi.json").raise_for_status().json()
     return found
 
 
 @pytest.fixture(scope="module")
 def ids(tenant: Tenant) -> dict[str, str]:
-    return {**real(tenant, TEXT)}
+    return {**create_everything(tenant, TEXT)}
 
 
 def is_ending(one: ExtremeRequest) -> bool:
@@ -46,7 +46,7 @@ def test_every_field_takes_extreme_values_without_a_server_error(
     tenant: Tenant, description: dict[str, Any], ids: dict[str, str]
 ) -> None:
     assert sent(tenant.admin, list_extreme_requests(description, ids, values=FEW)) == []
-    for client in (tenant.admin, tenant.client("reader"), tenant.client("writer")):
+    for client in (tenant.admin, tenant.create_client("reader"), tenant.create_client("writer")):
         assert read_back(client, description, ids) == []
 
 
@@ -56,7 +56,7 @@ def test_every_time_is_refused_or_shown(tenant: Tenant, description: dict[str, A
         "source_created_at", "expires_at", "form source_created_at", "form expires_at", "?from", "?to", "?cursor",
     }  # fmt: skip
     assert sent(tenant.admin, iter(timely)) == []
-    assert read_back(tenant.client("reader"), description, ids) == []
+    assert read_back(tenant.create_client("reader"), description, ids) == []
 
 
 def has_time(one: ExtremeRequest) -> bool:

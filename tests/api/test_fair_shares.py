@@ -12,7 +12,7 @@ import pytest
 
 from app.ids import decode_id
 from app.retrieval.routing.router import KNOWLEDGE_BASE_LIMIT_REACHED, MAX_KNOWLEDGE_BASES
-from harness.knowledge_base_copies import MORE_KNOWLEDGE_BASES
+from harness.knowledge_base_copies import ADD_KNOWLEDGE_BASES_SQL
 from harness.running_service import Service, Tenant
 from tests.api.conftest import BreakableService
 from tests.api.problems import problem
@@ -48,7 +48,7 @@ async def by_sql(tenant: Tenant, *statements: tuple[Any, ...]) -> Any:
 
 
 def test_event_streams_at_once(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant()
+    tenant = fragile.service.create_tenant()
     set_quotas(tenant, event_streams=1)
     with fragile.held():
         path = f"{DOCUMENTS}/{tenant.admin.post(DOCUMENTS, json={'text': 'Waiting.'}).json()['id']}/events"
@@ -81,15 +81,15 @@ def _stream(tenant: Tenant, path: str) -> Iterator[httpx2.Response]:
 
 
 def test_searches_at_once(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant()
+    tenant = fragile.service.create_tenant()
     tenant.add_text("A lantern above the door.")
     set_quotas(tenant, concurrent_searches=1)
-    other = fragile.service.new_tenant()
+    other = fragile.service.create_tenant()
     with ThreadPoolExecutor(1) as pool, fragile.held():
-        before = fragile.embedding.requests
+        before = fragile.embedding.request_count
         slow = pool.submit(search, tenant, query="a word of its own", timeout_seconds=20)
         deadline = time.monotonic() + GUARD_SECONDS
-        while fragile.embedding.requests == before:  # another search could have the only place
+        while fragile.embedding.request_count == before:  # another search could have the only place
             assert time.monotonic() < deadline
             time.sleep(0.01)
         refused = search(tenant, strategy="lexical")
@@ -101,7 +101,7 @@ def test_searches_at_once(fragile: BreakableService) -> None:
 
 
 async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant()
+    tenant = fragile.service.create_tenant()
     chunks = [{"text": f"Lantern number {number}."} for number in range(1500)]
     tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"chunks": chunks}).raise_for_status()
     await by_sql(tenant, *((BLOB.format(table),) for table in ("chunk_embedding", "chunk_lexical")))
@@ -128,7 +128,7 @@ async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: Brea
 
 @pytest.mark.parametrize("body", [{"strategy": "lexical"}, {"strategy": "hybrid"}])
 async def test_search_of_very_many_knowledge_bases_reads_those_with_content(tenant: Tenant, body: Any) -> None:
-    await by_sql(tenant, (MORE_KNOWLEDGE_BASES, MAX_KNOWLEDGE_BASES + 50))
+    await by_sql(tenant, (ADD_KNOWLEDGE_BASES_SQL, MAX_KNOWLEDGE_BASES + 50))
     for name in ("default", "more-7", "more-200"):
         tenant.add_text(f"The lantern of {name} hangs above the door.", kb=name)
     found = search(tenant, **body, explain=True).json()
@@ -138,7 +138,7 @@ async def test_search_of_very_many_knowledge_bases_reads_those_with_content(tena
 
 async def test_what_is_left_out_of_a_search_is_said(service: Service, tenant: Tenant) -> None:
     tenant.add_text("A lantern for every knowledge base.")
-    await by_sql(tenant, (MORE_KNOWLEDGE_BASES, MAX_KNOWLEDGE_BASES + 50), (MORE_DOCUMENTS,))
+    await by_sql(tenant, (ADD_KNOWLEDGE_BASES_SQL, MAX_KNOWLEDGE_BASES + 50), (MORE_DOCUMENTS,))
     found = search(tenant, strategy="lexical", timeout_seconds=30).json()
     assert KNOWLEDGE_BASE_LIMIT_REACHED.to_json() in found["warnings"]
     named = search(tenant, strategy="lexical", knowledge_bases=["more-1", "more-240"]).json()

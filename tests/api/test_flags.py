@@ -15,7 +15,7 @@ QUIET = {"not": {"$suspicious": {"exists": True}}}
 
 @pytest.fixture(scope="module")
 def coast(service: Service) -> tuple[Tenant, dict[str, Any]]:
-    tenant = service.new_tenant("coast")
+    tenant = service.create_tenant("coast")
     made = tenant.add_text(INJECTED, title="injected")
     tenant.add_text("The lighthouse closes at five.", title="ordinary")
     chunks = [

@@ -8,9 +8,9 @@ import httpx2
 import pytest
 
 from app.settings import SettingsError, load_settings
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -76,14 +76,14 @@ class Page:
 
 
 @pytest.fixture(scope="module")
-def open_service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def open_service(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One that two origins may call."""
 
     async def broken() -> None:
         raise RuntimeError("something nobody thought of")
 
     with EmbeddingServer(dimensions=64) as embedding:
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("open"),
             server={"CARREL_CORS_ORIGINS": f"{ORIGIN}, http://localhost:3000"},
             embedding=embedding.settings,
@@ -95,11 +95,11 @@ def open_service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(scope="module")
 def caller(open_service: Service) -> Tenant:
-    return open_service.new_tenant("frontend")
+    return open_service.create_tenant("frontend")
 
 
 def test_a_page_uploads_follows_searches_and_deletes(caller: Tenant) -> None:
-    page, key = Page(caller.service.client()), caller.key
+    page, key = Page(caller.service.create_client()), caller.key
     files = {"file": ("tides.txt", b"Tides follow the moon.")}
     uploaded = page.fetch("POST", DOCUMENTS, key=key, files=files, headers={"Idempotency-Key": "once"})
     assert uploaded.status == 202
@@ -143,12 +143,12 @@ def test_a_page_uploads_follows_searches_and_deletes(caller: Tenant) -> None:
 def test_a_page_sees_why_it_failed(
     caller: Tenant, method: str, path: str, options: dict[str, Any], status: int
 ) -> None:
-    seen = Page(caller.service.client()).fetch(method, path, **{"key": caller.key, **options})
+    seen = Page(caller.service.create_client()).fetch(method, path, **{"key": caller.key, **options})
     assert problem(seen.reply, status)["request_id"] == seen.headers["x-request-id"]
 
 
 def test_every_origin_that_is_named(caller: Tenant) -> None:
-    page = Page(caller.service.client(), "http://localhost:3000")
+    page = Page(caller.service.create_client(), "http://localhost:3000")
     assert page.fetch("GET", "/v1/me", key=caller.key).status == 200
     assert page.fetch("GET", "/healthz").reply.headers["vary"] == "Origin"
 
@@ -169,7 +169,7 @@ def test_every_origin_that_is_named(caller: Tenant) -> None:
     ],
 )
 def test_another_origin_is_blocked(caller: Tenant, origin: str) -> None:
-    page = Page(caller.service.client(), origin)
+    page = Page(caller.service.create_client(), origin)
     with pytest.raises(Blocked):
         page.fetch("GET", "/v1/me", key=caller.key)
     with pytest.raises(Blocked):
@@ -179,7 +179,7 @@ def test_another_origin_is_blocked(caller: Tenant, origin: str) -> None:
 @pytest.mark.parametrize(("method", "name"), [("GET", "X-Evil"), ("PROPFIND", "Authorization")])
 def test_a_page_may_send_what_we_read_and_no_more(caller: Tenant, method: str, name: str) -> None:
     with pytest.raises(Blocked):
-        Page(caller.service.client()).fetch(method, "/v1/me", headers={name: "x"})
+        Page(caller.service.create_client()).fetch(method, "/v1/me", headers={name: "x"})
 
 
 @pytest.mark.parametrize(
@@ -194,8 +194,8 @@ def test_a_page_may_send_what_we_read_and_no_more(caller: Tenant, method: str, n
 )
 def test_it_is_off_unless_set(tenant: Tenant, method: str, path: str, options: dict[str, Any]) -> None:
     with pytest.raises(Blocked):
-        Page(tenant.service.client()).fetch(method, path, **{"key": tenant.key, **options})
-    preflight = tenant.service.client().options(
+        Page(tenant.service.create_client()).fetch(method, path, **{"key": tenant.key, **options})
+    preflight = tenant.service.create_client().options(
         path, headers={"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
     )
     problem(preflight, 405)

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 
 from app.ids import decode_id
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.fixtures.s3 import S3Server
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -24,11 +24,11 @@ HTML = b"<!DOCTYPE html><html><body><script>alert(1)</script><p>seals</p></body>
 
 @pytest.fixture(scope="module")
 def linking(
-    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server
+    make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server
 ) -> Iterator[Service]:
     """A service whose object store makes links."""
     with EmbeddingServer(dimensions=64) as embedding:
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("linking"),
             object_store={
                 "CARREL_S3_BUCKET": s3_server.bucket,
@@ -48,7 +48,7 @@ def sender(request: pytest.FixtureRequest) -> Tenant:
     """A tenant of a service of either kind."""
     name = "service" if request.param == "streamed" else "linking"
     made: Service = request.getfixturevalue(name)
-    return made.new_tenant()
+    return made.create_tenant()
 
 
 def upload(tenant: Tenant, filename: bytes, content: bytes) -> str:
@@ -146,7 +146,7 @@ def test_any_name_is_one_safe_header(sender: Tenant, name: bytes) -> None:
 
 
 def test_a_link_is_short_and_opens_one_object_of_its_tenant(linking: Service, s3_server: S3Server) -> None:
-    tenant, other = linking.new_tenant(), linking.new_tenant()
+    tenant, other = linking.create_tenant(), linking.create_tenant()
     path = upload(tenant, b"a.txt", b"seals")
     link = tenant.admin.get(f"{path}/content").headers["location"]
     parts = urlsplit(link)
@@ -159,7 +159,7 @@ def test_a_link_is_short_and_opens_one_object_of_its_tenant(linking: Service, s3
     assert query["X-Amz-SignedHeaders"] == ["host"]
     assert s3_server.secret_access_key not in link
     assert other.admin.get(f"{path}/content").status_code == 404
-    assert linking.client().get(f"{path}/content").status_code == 401
+    assert linking.create_client().get(f"{path}/content").status_code == 401
     # Nobody but the store signs: a link for another object is another signature.
     signed = {
         parse_qs(urlsplit(tenant.admin.get(f"{one}/content").headers["location"]).query)["X-Amz-Signature"][0]

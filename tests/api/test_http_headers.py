@@ -19,7 +19,7 @@ API = {"cache-control": "no-store", "content-security-policy": "default-src 'non
 
 def replies(tenant: Tenant) -> list[httpx2.Response]:
     """Of every kind: with data, with a key, without a body, streams, errors of ours and of the framework's."""
-    admin, anybody = tenant.admin, tenant.service.client()
+    admin, anybody = tenant.admin, tenant.service.create_client()
     document = tenant.add_text("Terns fish.")
     path = f"{DOCUMENTS}/{document['id']}"
     made = admin.post("/v1/api-keys", json={"name": "a", "role": "reader"})
@@ -49,7 +49,7 @@ def test_every_reply_has_them(tenant: Tenant) -> None:
 
 
 def test_docs_page_loads_every_asset_from_its_own_origin(service: Service) -> None:
-    reply = service.client().get("/docs")
+    reply = service.create_client().get("/docs")
     assert reply.status_code == 200
     assert reply.headers["content-type"].startswith("text/html")
     assert EVERY.items() <= dict(reply.headers).items()
@@ -65,7 +65,7 @@ def test_docs_page_loads_every_asset_from_its_own_origin(service: Service) -> No
     for address in named:
         if address != "data:,":
             assert re.match(r"/(?!/)", address), address
-            asset = service.client().get(address)
+            asset = service.create_client().get(address)
             assert asset.status_code == 200, address
             assert EVERY.items() <= dict(asset.headers).items()
 

@@ -7,8 +7,8 @@ import pytest
 
 import app
 from harness.hostile import HostileFile
-from harness.hostile.links import linking_files
-from harness.hostile.listener import Listener, listening
+from harness.hostile.links import generate_linking_files
+from harness.hostile.listener import LinkListener, link_listener
 from harness.running_service import Tenant
 from tests.api.conftest import BreakableService
 
@@ -82,15 +82,15 @@ def upload(tenant: Tenant, file: HostileFile) -> str:
 
 
 @pytest.fixture
-def listener() -> Listener:  # type: ignore[misc]  # a generator
-    with listening() as made:
+def listener() -> LinkListener:  # type: ignore[misc]  # a generator
+    with link_listener() as made:
         yield made
 
 
-def test_nothing_that_a_caller_sends_is_fetched(fragile: BreakableService, listener: Listener) -> None:
-    tenant = fragile.service.new_tenant("linking")
+def test_nothing_that_a_caller_sends_is_fetched(fragile: BreakableService, listener: LinkListener) -> None:
+    tenant = fragile.service.create_tenant("linking")
     ask_everything(tenant, listener.url)
-    files = {file.label: file for file in linking_files(listener.url)}
+    files = {file.label: file for file in generate_linking_files(listener.url)}
     ends = [upload(tenant, files[label]) for label in ("html", "markdown", "docx", "pptx", "epub", "pdf URI", "mail")]
     assert set(ends) == {"ready"}
     assert listener.connections == 0

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.site_search import PAGES, SiteSearchServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.audit import events
 from tests.api.problems import problem
 from tests.fixtures.mcp import mcp_client
@@ -21,7 +21,7 @@ QUESTION = "When is the harbour museum open?"
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[SiteSearchServer]:
-    with SiteSearchServer(key=SECRET) as server:
+    with SiteSearchServer(api_key=SECRET) as server:
         yield server
 
 
@@ -36,7 +36,7 @@ def web() -> Iterator[SiteSearchServer]:
 def service(
     site: SiteSearchServer,
     web: SiteSearchServer,
-    make_database: MakeDatabase,
+    make_database: DatabaseFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
     secret = {"header": "X-Api-Key", "value": SECRET}
@@ -50,7 +50,7 @@ def service(
         {"url": "https://bound.example.com/of-one/", "tenants": ["ten_01h455vb4pex5vsknk084sn02q"]},
     ]
     given = {"CARREL_HTTP_SOURCES": json.dumps(bindings)}
-    settings = settings_for(tmp_path_factory.mktemp("sources"), http_sources=given)
+    settings = build_settings(tmp_path_factory.mktemp("sources"), http_sources=given)
     with run_service(settings, make_database()) as running:
         yield running
 
@@ -59,7 +59,7 @@ def service(
 def tenant(service: Service, site: SiteSearchServer, web: SiteSearchServer) -> Tenant:
     site.reset()
     web.reset()
-    return service.new_tenant()
+    return service.create_tenant()
 
 
 def source_at(site: SiteSearchServer, **changes: Any) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def test_agents_get_it_too(tenant: Tenant, site: SiteSearchServer) -> None:
 
 def test_a_narrowed_key_asks_only_what_it_may(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
-    inside, outside = tenant.client(knowledge_bases=["site"]), tenant.client(knowledge_bases=["default"])
+    inside, outside = tenant.create_client(knowledge_bases=["site"]), tenant.create_client(knowledge_bases=["default"])
     assert inside.post("/v1/search", json={"query": "ferry"}).json()["results"]
     site.received.clear()
     assert outside.post("/v1/search", json={"query": "ferry"}).json()["results"] == []
@@ -234,7 +234,7 @@ def test_a_web_search_engine_of_one_domain(tenant: Tenant, web: SiteSearchServer
     assert web.received[0].params["q"] == "harbour museum open site:museum.example"
     # Whatever a query makes of the template: what is from elsewhere is not a result.
     found = search(tenant, query="museum site:elsewhere.example", transformers=[])
-    assert len(web.web(web.received[-1].params["q"])) == 2
+    assert len(web.search_web(web.received[-1].params["q"])) == 2
     assert texts(found) == ["The museum is open from ten to six."]
 
 
@@ -283,7 +283,7 @@ def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchSe
     assert warning["code"] == "http_source_unavailable"
     assert warning["message"].startswith("'site' was left out. The http_source endpoint is left alone for a moment")
     assert site.received == []
-    other = tenant.service.new_tenant()
+    other = tenant.service.create_tenant()
     make(other, source_at(site))
     site.reset()
     assert search(other)["warnings"] == []

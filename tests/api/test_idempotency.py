@@ -29,7 +29,7 @@ JSON = "application/json"
 
 @pytest.fixture(scope="module")
 def tenant(service: Service) -> Tenant:
-    return service.new_tenant("again and again")
+    return service.create_tenant("again and again")
 
 
 @pytest.fixture
@@ -160,8 +160,8 @@ def test_a_body_that_nobody_asked_for_counts_too(tenant: Tenant, key: dict[str, 
 def test_a_key_is_one_callers_on_one_route(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     body = {"name": word()}
     assert tenant.admin.post(BASES, json=body, headers=key).status_code == 201
-    assert service.new_tenant().admin.post(BASES, json=body, headers=key).status_code == 201
-    problem(tenant.client("admin").post(BASES, json=body, headers=key), 409, "knowledge_base_exists")
+    assert service.create_tenant().admin.post(BASES, json=body, headers=key).status_code == 201
+    problem(tenant.create_client("admin").post(BASES, json=body, headers=key), 409, "knowledge_base_exists")
     for path in (DOCUMENTS, f"{DOCUMENTS}?wait=0", f"{BASES}/{body['name']}/documents"):
         reply = tenant.admin.post(path, json={"text": "A text."}, headers=key)
         assert (reply.is_success, REPLAYED in reply.headers) == (True, False)
@@ -172,8 +172,8 @@ def test_a_key_is_one_callers_on_one_route(service: Service, tenant: Tenant, key
 def test_errors_are_not_kept(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     """They have changed nothing: the retry runs, with whatever body, and is told how things are by then."""
     name = word()
-    problem(tenant.client("reader").post(BASES, json={"name": name}, headers=key), 403)
-    problem(service.client().post(BASES, json={"name": name}, headers=key), 401)
+    problem(tenant.create_client("reader").post(BASES, json={"name": name}, headers=key), 403)
+    problem(service.create_client().post(BASES, json={"name": name}, headers=key), 401)
     problem(tenant.admin.post(BASES, json={"name": "No Name"}, headers=key), 422)
     problem(tenant.admin.post(BASES, json={"name": "default"}, headers=key), 409, "knowledge_base_exists")
     problem(tenant.admin.post(BASES, content=b"x" * 17_000_000, headers={**key, "Content-Type": JSON}), 413)
@@ -241,7 +241,7 @@ def test_of_many_at_once_one_runs(tenant: Tenant, key: dict[str, str]) -> None:
         return client.post(BASES, json=body, headers=key)
 
     with ThreadPoolExecutor(8) as threads:
-        replies = list(threads.map(send, [tenant.service.client(tenant.key) for _ in range(8)]))
+        replies = list(threads.map(send, [tenant.service.create_client(tenant.key) for _ in range(8)]))
     (first,) = [reply for reply in replies if reply.status_code == 201 and REPLAYED not in reply.headers]
     for reply in replies:
         if reply.status_code == 409:
@@ -295,7 +295,7 @@ def test_a_broken_connection_gives_the_key_back(service: Service, tenant: Tenant
 
 
 def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: BreakableService, key: dict[str, str]) -> None:
-    tenant = fragile.service.new_tenant("a small limit")
+    tenant = fragile.service.create_tenant("a small limit")
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"words")}, headers=key).status_code == 202
     boundary = {"Content-Type": "multipart/form-data; boundary=b"}
     long = (b"x" * 50_000 for _ in range((UPLOAD_LIMIT + MAX_FORM_OVERHEAD_BYTES) // 50_000 + 2))
@@ -303,7 +303,7 @@ def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: BreakableServ
 
 
 def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: BreakableService, key: dict[str, str]) -> None:
-    tenant = fragile.service.new_tenant("large answers")
+    tenant = fragile.service.create_tenant("large answers")
     files = [("file", (f"{number}.txt", f"words {number}".encode())) for number in range(75)]
     form = {"metadata": f'{{"note": "{"x" * 15_000}"}}'}
     path = f"{DOCUMENTS}/batch"

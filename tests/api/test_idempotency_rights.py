@@ -6,9 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.databases import MakeDatabase
-from harness.protocol_servers.token_issuer import AUDIENCE, Issuer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.token_issuer import AUDIENCE, TokenIssuer
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.problems import problem
 from tests.api.test_roles import NEEDED, READER
 
@@ -21,24 +21,24 @@ As = Callable[..., httpx2.Client]
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Iterator[Issuer]:
-    with Issuer() as running:
+def issuer() -> Iterator[TokenIssuer]:
+    with TokenIssuer() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def trusting(
-    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
+    make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory, issuer: TokenIssuer
 ) -> Iterator[Service]:
     named = {"ISSUER": issuer.url, "AUDIENCE": AUDIENCE, "USER_CLAIM": "user", "KNOWLEDGE_BASES_CLAIM": "bases"}
     identity = {f"CARREL_OIDC_{name}": value for name, value in named.items()}
-    with run_service(settings_for(tmp_path_factory.mktemp("data"), identity=identity), make_database()) as running:
+    with run_service(build_settings(tmp_path_factory.mktemp("data"), identity=identity), make_database()) as running:
         yield running
 
 
 @pytest.fixture
 def tenant(trusting: Service) -> Tenant:
-    made = trusting.new_tenant()
+    made = trusting.create_tenant()
     made.admin.post("/v1/knowledge-bases", json={"name": "other"}).raise_for_status()
     return made
 
@@ -49,14 +49,14 @@ def bases(tenant: Tenant) -> dict[str, str]:
 
 
 @pytest.fixture
-def one(trusting: Service, issuer: Issuer, tenant: Tenant, bases: dict[str, str]) -> As:
+def one(trusting: Service, issuer: TokenIssuer, tenant: Tenant, bases: dict[str, str]) -> As:
     """Makes clients of one and the same subject, whose token says something else each time."""
 
     def make(role: str = "writer", *, user: str = "ada", to: tuple[str, ...] = ("default", "other")) -> httpx2.Client:
-        token = issuer.token(
+        token = issuer.create_token(
             carrel_tenant=tenant.id, carrel_role=role, sub="someone", user=user, bases=[bases[name] for name in to]
         )
-        return trusting.client(token)
+        return trusting.create_client(token)
 
     return make
 

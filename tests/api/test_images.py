@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from harness.databases import MakeDatabase
-from harness.protocol_servers.chat import ChatServer, colour_of
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.chat import ChatServer, find_colour
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.problems import problem
 from tests.ingestion import illustrated
 
 
 @pytest.fixture(scope="module")
-def seeing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def seeing(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with a vision model."""
     with ChatServer() as chat, EmbeddingServer() as embedding:
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("seeing"),
             embedding=embedding.settings,
-            models=chat.as_vision,
+            models=chat.vision_settings,
         )
         with run_service(settings, make_database()) as running:
             yield running
@@ -31,7 +31,7 @@ def seeing(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def tenant(seeing: Service) -> Tenant:
-    return seeing.new_tenant()
+    return seeing.create_tenant()
 
 
 def best(tenant: Tenant, query: str) -> dict[str, Any]:
@@ -49,13 +49,13 @@ def test_a_picture_is_found_and_sent(tenant: Tenant, tmp_path: Path) -> None:
     assert (result["slide"], result["section_titles"]) == (1, ["Ships"])
     url = f"/v1/knowledge-bases/default/documents/{document['id']}/images/0"
     assert result["image"] == {"type": "image/png", "url": url}
-    reply = tenant.client("reader").get(result["image"]["url"])
+    reply = tenant.create_client("reader").get(result["image"]["url"])
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "image/png"
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["content-security-policy"] == "sandbox"
     assert reply.headers["content-disposition"].startswith("inline")
-    assert colour_of(Image.open(io.BytesIO(reply.content))) == "green"
+    assert find_colour(Image.open(io.BytesIO(reply.content))) == "green"
     listed = tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/chunks").json()["items"]
     images = {item["text"]: item["image"] for item in listed}
     assert {text for text, found in images.items() if found is None} <= {"Ships", "Locks"}
@@ -89,14 +89,14 @@ def test_pictures_of_others_are_not_there(tenant: Tenant, seeing: Service, tmp_p
     path.write_bytes(illustrated.square("red"))
     tenant.upload(path)
     url = best(tenant, "red square")["image"]["url"]
-    problem(seeing.new_tenant().admin.get(url), 404, "document_not_found")
+    problem(seeing.create_tenant().admin.get(url), 404, "document_not_found")
     document = url.rpartition("/images/")[0]
     assert tenant.admin.delete(document).status_code == 204
     problem(tenant.admin.get(url), 404, "document_not_found")
 
 
 def test_without_a_vision_model_pictures_are_counted(service: Service, tmp_path: Path) -> None:
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     document = tenant.upload(illustrated.pptx(tmp_path / "ships.pptx"))
     assert document["warnings"] == [{"code": "images_not_read", "message": "3 pictures were not read."}]
     listed = tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/chunks").json()["items"]

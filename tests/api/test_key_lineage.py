@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
-from harness.waiting import day_with_time_left
+from harness.waiting import get_day_with_time_left
 from tests.api.problems import problem
 from tests.api.test_key_quotas import add, new_key, used
 from tests.api.test_quotas import CLIENTS, DOCUMENTS, ask, refused
@@ -28,7 +28,7 @@ NAMES = ["a knowledge base", "a user", "both"]
 def successor(tenant: Tenant, key: str) -> tuple[str, httpx2.Client]:
     """The id of the key that rotation makes, and a client that sends it; the old one goes on."""
     made = tenant.admin.post(f"/v1/api-keys/{key}/rotate").raise_for_status().json()
-    return made["id"], tenant.service.client(made["key"])
+    return made["id"], tenant.service.create_client(made["key"])
 
 
 def id_of(client: httpx2.Client) -> str:
@@ -89,7 +89,7 @@ def test_a_spent_rate_is_no_fuller_for_the_next_keys(tenant: Tenant) -> None:
 
 
 def test_the_day_s_tokens_are_those_of_the_line(tenant: Tenant) -> None:
-    day_with_time_left()
+    get_day_with_time_left()
     key, old = new_key(tenant, **{DAILY: 1})
     assert add(old, "The first owl, by the old key.").json()["status"] == "ready"
     key, new = successor(tenant, key)
@@ -107,7 +107,7 @@ def test_the_day_s_tokens_are_those_of_the_line(tenant: Tenant) -> None:
 
 
 def test_what_the_new_key_spends_is_gone_for_the_old_one(tenant: Tenant) -> None:
-    day_with_time_left()
+    get_day_with_time_left()
     key, old = new_key(tenant, **{DAILY: 1})
     _, new = successor(tenant, key)
     assert add(new, "A rail, by the new key.").json()["status"] == "ready"
@@ -138,7 +138,7 @@ def files_of(client: httpx2.Client) -> set[str]:
 
 @pytest.mark.parametrize("narrowing", NARROWINGS, ids=NAMES)
 def test_a_narrowed_key_s_files_go_on(tenant: Tenant, narrowing: dict[str, Any]) -> None:
-    old, other = (tenant.client("writer", **narrowing) for _ in range(2))
+    old, other = (tenant.create_client("writer", **narrowing) for _ in range(2))
     first, second = keep(old, "The first file."), keep(old, "The second file.")
     middle, _ = successor(tenant, id_of(old))
     _, new = successor(tenant, middle)
@@ -159,7 +159,7 @@ def test_a_narrowed_key_s_files_go_on(tenant: Tenant, narrowing: dict[str, Any])
 
 
 def test_a_user_s_batches_go_on(tenant: Tenant) -> None:
-    old, other = (tenant.client("writer", user_id="ada") for _ in range(2))
+    old, other = (tenant.create_client("writer", user_id="ada") for _ in range(2))
     batch = old.post(BATCHES, json={"file_ids": [keep(old, "A file of a batch.")]}).raise_for_status().json()
     _, new = successor(tenant, id_of(old))
     assert new.get(f"{BATCHES}/{batch['id']}").json()["id"] == batch["id"]

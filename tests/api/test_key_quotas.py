@@ -16,7 +16,7 @@ from app.db.session import Database
 from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
 from app.jobs.queue import JobQueue
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.problems import problem
 from tests.api.test_quotas import CLIENTS, DOCUMENTS, refused, set_quotas, settled
 
@@ -27,7 +27,7 @@ def new_key(tenant: Tenant, **quotas: float) -> tuple[str, httpx2.Client]:
     """A writer's key, its id and a client that sends it."""
     body = {"name": "limited", "role": "writer", "quotas": quotas}
     made = tenant.admin.post("/v1/api-keys", json=body).raise_for_status().json()
-    return made["id"], tenant.service.client(made["key"])
+    return made["id"], tenant.service.create_client(made["key"])
 
 
 def add(client: httpx2.Client, text: str, **fields: Any) -> httpx2.Response:
@@ -136,7 +136,7 @@ async def test_rotation_keeps_the_quota_and_what_is_used_of_it(service: Service,
     add(old, "By the old key.", external_id="a").raise_for_status()
     made = tenant.admin.post(f"/v1/api-keys/{key}/rotate").raise_for_status().json()
     again = tenant.admin.post(f"/v1/api-keys/{made['id']}/rotate").raise_for_status().json()
-    new = service.client(again["key"])
+    new = service.create_client(again["key"])
     assert used(new) == used(old) == {"documents": 1}
     assert add(new, "By the new key.", external_id="b").status_code == 201
     for client in (old, new):
@@ -187,8 +187,8 @@ async def test_every_way_to_delete_gives_back_to_the_keys(service: Service, tena
 
 async def test_a_key_without_quotas_of_what_is_stored_is_not_counted(service: Service, tenant: Tenant) -> None:
     new_key(tenant, searches_per_second=5, upload_bytes=5000)
-    add(tenant.client("writer"), "Nobody counts this.").raise_for_status()
-    add(tenant.client("writer", quotas={"searches_per_second": 5}), "Nor this.").raise_for_status()
+    add(tenant.create_client("writer"), "Nobody counts this.").raise_for_status()
+    add(tenant.create_client("writer", quotas={"searches_per_second": 5}), "Nor this.").raise_for_status()
     own = decode_id("ten", tenant.id)
     assert await rows(service, "select from key_usage where tenant_id = $1", own) == []
     found = await rows(service, "select quota_key_id from document where tenant_id = $1", own)
@@ -212,13 +212,13 @@ def test_files_that_are_kept_for_themselves_count(tenant: Tenant) -> None:
 
 
 async def test_so_many_documents_of_a_key_are_ingested_at_once(database: DatabaseUrls, tmp_path: Path) -> None:
-    with run_service(settings_for(tmp_path), database, worker=False) as service:
-        tenant = service.new_tenant()
+    with run_service(build_settings(tmp_path), database, worker=False) as service:
+        tenant = service.create_tenant()
         key, limited = new_key(tenant, concurrent_ingestions=1)
         made = tenant.admin.post(f"/v1/api-keys/{key}/rotate").raise_for_status().json()
         assert limited.get("/v1/me").json()["limits"]["concurrent_ingestions"] == 1
         brought: list[str] = []
-        for client in (limited, service.client(made["key"]), limited, tenant.admin):
+        for client in (limited, service.create_client(made["key"]), limited, tenant.admin):
             reply = client.post(DOCUMENTS, json={"text": f"A text with the number {len(brought)}."})
             brought.append(reply.raise_for_status().json()["id"])
         pool = Database.connect(service.urls.app, pool_size=2)

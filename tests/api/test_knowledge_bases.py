@@ -184,4 +184,4 @@ def test_its_filter_is_changed_in_the_background(tenant: Tenant) -> None:
     wrongs: tuple[Any, ...] = (None, {"a": [1]}, {"a.b": 1}, {"$page": 1}, [])
     for wrong in wrongs:
         problem(tenant.admin.patch(f"{ROUTE}/staff", json={"metadata_filter": wrong}), 422, "invalid")
-    problem(tenant.client("writer").patch(f"{ROUTE}/staff", json={"metadata_filter": old}), 403)
+    problem(tenant.create_client("writer").patch(f"{ROUTE}/staff", json={"metadata_filter": old}), 403)

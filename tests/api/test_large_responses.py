@@ -20,7 +20,7 @@ DOCUMENTS = 16
 
 @pytest.fixture(scope="module")
 def tenant(service: Service) -> Tenant:
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     for number in range(DOCUMENTS):
         tenant.add_text(f"Ferry number {number} leaves at nine.", metadata=LABELS, title="Ferries")
     return tenant

@@ -20,10 +20,10 @@ NOTHING: dict[str, Any] = {"boxes": [], "page_sizes": []}
 
 @pytest.fixture(scope="module")
 def book(service: Service) -> DocumentReader:
-    tenant = service.new_tenant("boxes")
+    tenant = service.create_tenant("boxes")
     document = tenant.upload(HANDBOOK)
     assert (document["status"], document["page_count"]) == ("ready", 8)
-    return DocumentReader(tenant.client("reader"), f"{DOCUMENTS}/{document['id']}", document)
+    return DocumentReader(tenant.create_client("reader"), f"{DOCUMENTS}/{document['id']}", document)
 
 
 def letters(text: str) -> str:
@@ -84,7 +84,7 @@ def test_the_root_has_them_all_in_the_order_of_the_text(book: DocumentReader) ->
 
 
 def test_a_new_version_has_its_own_boxes_or_none(service: Service) -> None:
-    tenant = service.new_tenant("versions of boxes")
+    tenant = service.create_tenant("versions of boxes")
     samples = ROOT / "tests" / "samples"
     for number, path in enumerate((HANDBOOK, samples / "two_columns.pdf", samples / "notes.md", HANDBOOK), 1):
         document = tenant.upload(path, external_id="e")
@@ -101,7 +101,7 @@ def test_a_new_version_has_its_own_boxes_or_none(service: Service) -> None:
 
 
 def test_boxes_go_with_their_document(service: Service) -> None:
-    tenant = service.new_tenant("gone boxes")
+    tenant = service.create_tenant("gone boxes")
     document = tenant.upload(HANDBOOK)
 
     async def rows() -> int:

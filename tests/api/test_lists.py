@@ -35,7 +35,7 @@ def walk(client: httpx2.Client, path: str, limit: int, *, between: Callable[[], 
 
 @pytest.fixture(scope="module")
 def admin(service: Service) -> httpx2.Client:
-    tenant = service.new_tenant("lists")
+    tenant = service.create_tenant("lists")
     for number in range(COUNT - 1):
         tenant.admin.post("/v1/knowledge-bases", json={"name": f"kb-{number}"}).raise_for_status()
         tenant.admin.post("/v1/api-keys", json={"name": f"key {number}", "role": "reader"}).raise_for_status()
@@ -54,7 +54,7 @@ def test_a_walk_sees_everything_once_newest_first(admin: httpx2.Client, path: st
 
 
 def test_what_is_added_meanwhile_disturbs_no_walk(service: Service) -> None:
-    tenant = service.new_tenant("growing")
+    tenant = service.create_tenant("growing")
     there = {tenant.admin.post(DOCUMENTS, json={"text": f"first {n}"}).json()["id"] for n in range(COUNT)}
     added = iter(range(1000))
     seen = walk(
@@ -65,8 +65,8 @@ def test_what_is_added_meanwhile_disturbs_no_walk(service: Service) -> None:
 
 
 def test_tenants_are_walked_by_the_operator(service: Service) -> None:
-    made = [service.new_tenant(f"walked {number}").id for number in range(5)]
-    gone = service.new_tenant("walked and gone").id
+    made = [service.create_tenant(f"walked {number}").id for number in range(5)]
+    gone = service.create_tenant("walked and gone").id
     assert service.operator.delete(f"/v1/tenants/{gone}").status_code == 202
     pages: list[str] = []
     cursor = None
@@ -81,7 +81,7 @@ def test_tenants_are_walked_by_the_operator(service: Service) -> None:
 
 @pytest.mark.parametrize("limit", [1, 3, 200])
 def test_chunks_are_walked_in_order(service: Service, limit: int) -> None:
-    tenant = service.new_tenant("chunks")
+    tenant = service.create_tenant("chunks")
     document = tenant.add_text("\n\n".join(f"# Part {n}\n\nWords of part {n}." for n in range(COUNT)))
     path = f"{DOCUMENTS}/{document['id']}/chunks"
     chunks = walk(tenant.admin, path, limit)

@@ -38,9 +38,9 @@ def provoke(tenant: Tenant) -> None:
     client.post("/v1/knowledge-bases", json={"name": PLANTED, "description": PLANTED})
     client.post("/v1/knowledge-bases", json={"name": PLANTED})
     given = {"X-Request-Id": OF_THE_TEST}
-    tenant.service.client(f"carrel_{PLANTED}").get("/v1/me", headers=given)
+    tenant.service.create_client(f"carrel_{PLANTED}").get("/v1/me", headers=given)
     wrong = given | {"Authorization": f"Basic {PLANTED}", "User-Agent": PLANTED}
-    tenant.service.client().get("/v1/me", headers=wrong)
+    tenant.service.create_client().get("/v1/me", headers=wrong)
 
 
 Lines = list[dict[str, Any]]
@@ -66,7 +66,7 @@ def lines_of(stream: io.StringIO, *, requests: int, counted: Callable[[Lines], L
 
 
 def test_no_word_and_no_key_gets_into_the_log(service: Service, fragile: BreakableService, stream: io.StringIO) -> None:
-    tenant, broken = service.new_tenant(PLANTED), fragile.service.new_tenant(PLANTED)
+    tenant, broken = service.create_tenant(PLANTED), fragile.service.create_tenant(PLANTED)
     provoke(tenant)
     fragile.embedding.fail(400, times=None)
     try:

@@ -31,7 +31,7 @@ def process() -> Iterator[McpClient]:
 @pytest.fixture(scope="module")
 def library(service: Service) -> Tenant:
     """A tenant with a described knowledge base, and two documents."""
-    tenant = service.new_tenant("library")
+    tenant = service.create_tenant("library")
     kb = {"name": "handbook", "title": "The handbook", "description": "Leave, pay\nand travel."}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     told = {"title": "Leave", "source_uri": "https://example.com/leave", "metadata": {"year": 2024}}
@@ -114,7 +114,7 @@ def test_documents_are_resources(process: McpClient, library: Tenant, mode: str)
 
 
 def test_a_long_document_is_read_part_by_part(process: McpClient, service: Service) -> None:
-    tenant = service.new_tenant("long")
+    tenant = service.create_tenant("long")
     texts = [f"Part {number}. " + f"{number} " * 5000 for number in range(12)]
     chunks = [{"text": text.strip(), "vector": [1.0] * 384} for text in texts]  # nothing is left to embed
     made = tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"chunks": chunks})
@@ -132,7 +132,7 @@ def test_a_long_document_is_read_part_by_part(process: McpClient, service: Servi
 
 
 def test_resources_come_in_pages(process: McpClient, service: Service) -> None:
-    tenant = service.new_tenant("many")
+    tenant = service.create_tenant("many")
     files = [("file", (f"{number}.txt", f"Text {number}.".encode())) for number in range(51)]
     made = tenant.admin.post("/v1/knowledge-bases/default/documents/batch", files=files)
     names = {one["document"]["id"] for one in made.json()["items"]}
@@ -192,7 +192,7 @@ def test_what_is_not_offered_is_the_protocols_error(client: McpClient) -> None:
 
 
 def test_a_tenant_finds_its_own_alone(process: McpClient, library: Tenant, service: Service) -> None:
-    (theirs, _), other = ids(process.of(library), "parental leave"), service.new_tenant("other")
+    (theirs, _), other = ids(process.of(library), "parental leave"), service.create_tenant("other")
     other.add_text("Something else entirely about leave.")
     client = process.of(other)
     (mine,) = ids(client, "parental leave")
@@ -224,7 +224,7 @@ def test_a_narrowed_key_sees_what_it_is_narrowed_to(process: McpClient, library:
 
 
 def test_a_key_of_a_user_finds_that_users_documents_too(process: McpClient, service: Service) -> None:
-    tenant = service.new_tenant("users")
+    tenant = service.create_tenant("users")
     for user in ("ada", "bob"):
         tenant.add_text(f"The diary of {user}.", user_id=user, title=user)
     tenant.add_text("The diary of everybody.", title="all")
@@ -238,7 +238,7 @@ def test_a_key_of_a_user_finds_that_users_documents_too(process: McpClient, serv
 
 
 def test_what_the_operator_shares_is_found_and_fetched(process: McpClient, service: Service) -> None:
-    tenant = service.new_tenant("sharing")
+    tenant = service.create_tenant("sharing")
     name = f"shared-{tenant.id[-8:]}"
     for admin in (service.operator, tenant.admin):
         admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
@@ -248,7 +248,7 @@ def test_what_the_operator_shares_is_found_and_fetched(process: McpClient, servi
     (found,) = client.call("search", query="what everybody may read")["results"]
     fetched = client.call("fetch", id=found["id"])
     assert (fetched["text"], fetched["metadata"]["knowledge_base"]) == ("What everybody may read.", name)
-    stranger = process.of(service.new_tenant("stranger"))
+    stranger = process.of(service.create_tenant("stranger"))
     assert stranger.refused("fetch", id=found["id"])[1]["code"] == "document_not_found"
 
 
@@ -262,7 +262,7 @@ def test_searches_alone_tell_their_timings(process: McpClient, library: Tenant) 
 
 
 def test_searches_are_admitted_and_counted(process: McpClient, service: Service) -> None:
-    tenant = service.new_tenant("slow")
+    tenant = service.create_tenant("slow")
     quotas = {"quotas": {"searches_per_second": 0.01}}
     service.operator.patch(f"/v1/tenants/{tenant.id}", json=quotas).raise_for_status()
     client = process.of(tenant)
@@ -275,7 +275,7 @@ def test_searches_are_admitted_and_counted(process: McpClient, service: Service)
 
 def test_a_key_is_needed_before_anything_is_read(service: Service) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic abc"}):
-        reply = service.client().post("/mcp", content=b"{ nonsense", headers=headers)
+        reply = service.create_client().post("/mcp", content=b"{ nonsense", headers=headers)
         problem(reply, 401, "unauthorized")
         assert reply.headers["www-authenticate"] == "Bearer"
 
@@ -320,7 +320,7 @@ def test_what_is_no_message(library: Tenant, content: bytes, kind: str, status: 
 
 def test_work_ends_when_its_caller_goes_away(fragile: BreakableService, caplog: pytest.LogCaptureFixture) -> None:
     """The connection is cut while the query waits for its embedding; else the search would come to an answer."""
-    tenant = fragile.service.new_tenant("gone")
+    tenant = fragile.service.create_tenant("gone")
     tenant.add_text("A text.")
     body = {**LIST, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "unheard of"}}}
     content = json.dumps(body).encode()

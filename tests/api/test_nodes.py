@@ -40,12 +40,12 @@ TEXT = "\n\n".join(
 def reader_of(tenant: Tenant, text: str, **fields: Any) -> DocumentReader:
     document = tenant.add_text(text, media_type="text/markdown", **fields)
     assert document["status"] == "ready"
-    return DocumentReader(tenant.client("reader"), f"{DOCUMENTS}/{document['id']}", document)
+    return DocumentReader(tenant.create_client("reader"), f"{DOCUMENTS}/{document['id']}", document)
 
 
 @pytest.fixture(scope="module")
 def birds(service: Service) -> DocumentReader:
-    return reader_of(service.new_tenant("birds"), TEXT)
+    return reader_of(service.create_tenant("birds"), TEXT)
 
 
 def test_the_tree_says_where_everything_is(birds: DocumentReader) -> None:
@@ -170,7 +170,7 @@ def test_depths_that_are_none(birds: DocumentReader, depth: str) -> None:
 
 def test_ids_of_other_things_are_not_there(birds: DocumentReader, service: Service) -> None:
     """Of another document, another tenant, another version, of nothing, and what is no id: one and the same answer."""
-    tenant = service.new_tenant("versions")
+    tenant = service.create_tenant("versions")
     first = reader_of(tenant, "# One\n\nThe first version.", external_id="e")
     neighbour = reader_of(tenant, "# Two\n\nAnother document.")
     old = first.nodes()[0]["id"], first.chunks()[0]["id"]
@@ -246,7 +246,7 @@ def test_tree_of_many_nodes_takes_little_memory() -> None:
 
 async def test_large_tree_of_a_tenant_waits_for_the_one_before(service: Service) -> None:
     reader = reader_of(
-        service.new_tenant("large"), "\n\n".join(f"{number} a" for number in range(MAX_SMALL_TREE_NODES))
+        service.create_tenant("large"), "\n\n".join(f"{number} a" for number in range(MAX_SMALL_TREE_NODES))
     )
     with ThreadPoolExecutor(4) as threads:
         replies = list(threads.map(lambda _: reader.get("/tree"), range(4)))
@@ -277,7 +277,7 @@ def tree_of(nodes: NodeTable) -> TreeView:
 
 
 def test_a_document_moves_up_the_scopes(tenant: Tenant) -> None:
-    writer, reader = tenant.client("writer"), tenant.client("reader")
+    writer, reader = tenant.create_client("writer"), tenant.create_client("reader")
     document = tenant.add_text("Herons wade.", chat_id="c", agent_id="a", metadata={"kind": "bird"})
     path = f"{DOCUMENTS}/{document['id']}"
 
@@ -322,7 +322,7 @@ def test_scopes_that_are_none(scope_keeper: DocumentReader, scope: Any) -> None:
 
 @pytest.fixture(scope="module")
 def scope_keeper(service: Service) -> DocumentReader:
-    tenant = service.new_tenant("scopes")
+    tenant = service.create_tenant("scopes")
     document = tenant.add_text("Stays in its chat.", chat_id="c", agent_id="a")
     return DocumentReader(tenant.admin, f"{DOCUMENTS}/{document['id']}", document)
 

@@ -13,7 +13,7 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 @pytest.fixture(scope="module")
 def description(service: Service) -> dict[str, Any]:
-    reply = service.client().get("/openapi.json")
+    reply = service.create_client().get("/openapi.json")
     reply.raise_for_status()
     found: dict[str, Any] = reply.json()
     return found
@@ -191,7 +191,7 @@ def test_events_are_told_as_a_stream(description: dict[str, Any]) -> None:
 
 
 def test_the_docs_answer(service: Service) -> None:
-    reply = service.client().get("/docs")
+    reply = service.create_client().get("/docs")
     assert reply.status_code == 200
     assert "/openapi.json" in reply.text
 

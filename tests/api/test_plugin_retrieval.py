@@ -10,7 +10,7 @@ import pytest
 
 from app.retrieval.strategies import STRATEGIES, load_strategies
 from app.retrieval.transformers import TRANSFORMERS, load_transformers
-from harness.protocol_servers.chat import ChatServer, Talk
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.running_service import Service, Tenant
 from tests.fixtures.plugins import Plugins, plugins
 from tests.fixtures.service_warnings import warning_json
@@ -67,7 +67,7 @@ def chat(running_chat: ChatServer) -> ChatServer:
 @pytest.fixture(scope="module")
 def tenant(talking: Service) -> Tenant:
     """The old one fits better, the new one is new; the third is there to be the last."""
-    made = talking.new_tenant()
+    made = talking.create_tenant()
     long_ago = (datetime.now(UTC) - timedelta(days=3650)).isoformat()
     made.add_text(OLD, external_id="old", source_created_at=long_ago)
     made.add_text(NEW, external_id="new")
@@ -134,8 +134,8 @@ def test_an_agent_has_one_of_a_plugin_until_it_has_gone(plugins: Plugins, tenant
 
 
 def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant: Tenant, chat: ChatServer) -> None:
-    def reply(talk: Talk) -> str:
-        told = json.loads(talk.last)
+    def reply(talk: ReceivedTextRequest) -> str:
+        told = json.loads(talk.last_message)
         return json.dumps({"texts": [f"{told['query']} ({told['field']})"]})
 
     chat.reply = reply
@@ -214,8 +214,8 @@ def test_no_more_queries_than_there_may_be_come_of_one(plugins: Plugins, tenant:
 def test_a_strategy_may_name_transformers(
     plugins: Plugins, tenant: Tenant, chat: ChatServer, module: str, named: str, queries: list[str]
 ) -> None:
-    def reply(talk: Talk) -> str:
-        query = json.loads(talk.last)["query"]
+    def reply(talk: ReceivedTextRequest) -> str:
+        query = json.loads(talk.last_message)["query"]
         return json.dumps(
             {"texts": [f"{query} again"] if "other queries" in talk.messages[0]["content"] else ["fee lockers"]}
         )

@@ -161,11 +161,11 @@ def test_what_nobody_reads(tenant: Tenant) -> None:
 
 
 def test_a_knowledge_base_that_is_not_there(service: Service, tenant: Tenant) -> None:
-    service.new_tenant().admin.post("/v1/knowledge-bases", json={"name": "theirs"}).raise_for_status()
+    service.create_tenant().admin.post("/v1/knowledge-bases", json={"name": "theirs"}).raise_for_status()
     for name in ("nothing", "theirs"):
         problem(send(tenant.admin, b"A text.", "a.txt", knowledge_base=name), 404, "knowledge_base_not_found")
 
 
 def test_it_takes_a_writer(tenant: Tenant) -> None:
-    problem(tenant.client("reader").post("/v1/preview", json={"text": "A text."}), 403, "forbidden")
-    shown(tenant.client("writer").post("/v1/preview", json={"text": "A text."}))
+    problem(tenant.create_client("reader").post("/v1/preview", json={"text": "A text."}), 403, "forbidden")
+    shown(tenant.create_client("writer").post("/v1/preview", json={"text": "A text."}))

@@ -22,7 +22,7 @@ def bob(tenant: Tenant) -> httpx2.Client:
     tenant.add_text("The keeper of everybody's harbour.")
     tenant.add_text("Bob has a zorglub of his own.", user_id="bob")
     tenant.add_text("A lighthouse for Bob alone.", user_id="bob")
-    return tenant.client("writer", user_id="bob")
+    return tenant.create_client("writer", user_id="bob")
 
 
 def seen(client: httpx2.Client) -> dict[str, Any]:
@@ -95,12 +95,12 @@ def test_a_narrowed_score_is_that_of_the_chunks_that_are_seen(
     """What is promoted to the tenant counts from then on, to the digit as where nothing private ever was."""
     first, *others = of_alice(tenant)
     tenant.admin.patch(f"{DOCUMENTS}/{first}", json={"scope": {"level": "tenant"}}).raise_for_status()
-    alone = service.new_tenant("without-alice")
+    alone = service.create_tenant("without-alice")
     alone.add_text("The keeper of everybody's harbour.")
     alone.add_text("Bob has a zorglub of his own.", user_id="bob")
     alone.add_text("A lighthouse for Bob alone.", user_id="bob")
     alone.add_text(TEXTS[0])
-    twin = alone.client("reader", user_id="bob")
+    twin = alone.create_client("reader", user_id="bob")
     assert len(others) == 2
     for query in QUERIES:
         assert scores(bob, query) == scores(twin, query)

@@ -138,7 +138,7 @@ def test_whose_there_are_none(tenant: Tenant) -> None:
 
 def test_a_narrowed_key_gets_none(owner: PromptTarget) -> None:
     owner.set(rewrite_prompt="Say van.")
-    client = owner.tenant.client("admin", user_id="u")
+    client = owner.tenant.create_client("admin", user_id="u")
     problem(client.get(f"{owner.path}/prompts"), 403, "forbidden")
     problem(client.post(f"{owner.path}/prompts/rewrite/1/pin"), 403, "forbidden")
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.protocol_servers.embedding import text_vector
+from harness.protocol_servers.embedding import compute_text_vector
 from harness.running_service import Tenant
 from tests.api.conftest import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
@@ -20,7 +20,7 @@ Filter = dict[str, Any]
 
 @pytest.fixture
 def tenant(fragile: BreakableService) -> Tenant:
-    return fragile.service.new_tenant("chunks")
+    return fragile.service.create_tenant("chunks")
 
 
 def put(tenant: Tenant, chunks: Chunks, *, kb: str = "default", **fields: Any) -> httpx2.Response:
@@ -143,7 +143,10 @@ def test_the_knowledge_base_has_the_last_word(tenant: Tenant) -> None:
 
 
 def test_a_given_vector_is_the_one_that_is_searched(fragile: BreakableService, tenant: Tenant) -> None:
-    near, far = text_vector("a harbour at dawn", DIMENSIONS), text_vector("arithmetic of fractions", DIMENSIONS)
+    near, far = (
+        compute_text_vector("a harbour at dawn", DIMENSIONS),
+        compute_text_vector("arithmetic of fractions", DIMENSIONS),
+    )
     given: Chunks = [
         {"text": "Nothing in common.", "vector": [1e-3 * value for value in near]},  # of any length
         {"text": "The harbour, far away.", "vector": far},
@@ -162,14 +165,17 @@ def test_a_given_vector_is_the_one_that_is_searched(fragile: BreakableService, t
 
 
 def cosine(one: str, other: str) -> float:
-    a, b = text_vector(one, DIMENSIONS), text_vector(other, DIMENSIONS)
+    a, b = compute_text_vector(one, DIMENSIONS), compute_text_vector(other, DIMENSIONS)
     return math.fsum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
 def test_vectors_for_all_need_no_model(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
-        given = [{"text": f"Number {number}.", "vector": text_vector(str(number), DIMENSIONS)} for number in range(70)]
+        given = [
+            {"text": f"Number {number}.", "vector": compute_text_vector(str(number), DIMENSIONS)}
+            for number in range(70)
+        ]
         ready(tenant, given)
     finally:
         fragile.embedding.reset()
@@ -219,7 +225,7 @@ def test_what_cannot_be_used_is_refused(refusing: Tenant, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def refusing(fragile: BreakableService) -> Tenant:
-    return fragile.service.new_tenant("refusing")
+    return fragile.service.create_tenant("refusing")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from app.ids import decode_id
 from app.principal import ROW_QUOTAS, Quotas
 from app.settings import KeyLimits
 from harness.running_service import Service, Tenant
-from harness.waiting import day_with_time_left
+from harness.waiting import get_day_with_time_left
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -76,7 +76,7 @@ def test_quotas_are_set_changed_and_lifted(service: Service) -> None:
     assert reply.json()["quotas"] == {**NONE, "documents": 3, "searches_per_second": 0.5}
     assert service.operator.patch(path, json={"name": "renamed"}).json()["quotas"]["documents"] == 3
     assert service.operator.get(path).json()["quotas"] == reply.json()["quotas"]
-    me = service.client(made.json()["api_key"]["key"]).get("/v1/me").json()
+    me = service.create_client(made.json()["api_key"]["key"]).get("/v1/me").json()
     upload_bytes = service.settings.server.max_upload_bytes
     assert me["limits"] == {
         **DEFAULTS,
@@ -120,7 +120,7 @@ def test_a_tenant_cannot_set_its_own(tenant: Tenant) -> None:
 async def test_many_race_for_the_last_places(service: Service, tenant: Tenant) -> None:
     places = 5
     set_quotas(tenant, documents=places)
-    stranger = service.new_tenant("unlimited")
+    stranger = service.create_tenant("unlimited")
 
     def add(number: int) -> httpx2.Response:
         with httpx2.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
@@ -250,7 +250,7 @@ async def test_counting_begins_in_the_middle_of_uploads(service: Service, tenant
 
 def test_an_upload_is_as_large_as_tenant_and_key_allow(tenant: Tenant) -> None:
     set_quotas(tenant, upload_bytes=3000)
-    key = tenant.client("writer", quotas={"upload_bytes": 2000})
+    key = tenant.create_client("writer", quotas={"upload_bytes": 2000})
     assert [one.get("/v1/me").json()["limits"]["upload_bytes"] for one in (tenant.admin, key)] == [3000, 2000]
     for client, limit in ((tenant.admin, 3000), (key, 2000)):
         for size, status in ((limit - 100, 202), (limit + 1, 413)):
@@ -292,10 +292,10 @@ def test_searches_a_second(service: Service, tenant: Tenant, path: str) -> None:
     assert first.status_code == 200
     assert (first.headers["RateLimit-Limit"], first.headers["RateLimit-Remaining"]) == ("1", "0")
     assert 90 <= int(first.headers["RateLimit-Reset"]) <= 100
-    for client in (tenant.admin, tenant.client("reader")):
+    for client in (tenant.admin, tenant.create_client("reader")):
         found = refused(ask(client, path), 1, "rate_limited")
         assert found["type"] == "urn:carrel:problem:rate_limited"
-    assert ask(service.new_tenant("other").admin, path).status_code == 200
+    assert ask(service.create_tenant("other").admin, path).status_code == 200
     # Other routes go on, and a request that is wrong takes no place.
     assert tenant.admin.get("/v1/me").status_code == 200
     problem(tenant.admin.post("/v1/search", json={}), 422)
@@ -314,14 +314,14 @@ def test_a_burst_is_two_seconds_of_the_rate(tenant: Tenant) -> None:
 
 
 def test_a_key_has_a_rate_of_its_own(tenant: Tenant) -> None:
-    slow, other = tenant.client("reader", quotas={"searches_per_second": 0.01}), tenant.client("reader")
+    slow, other = tenant.create_client("reader", quotas={"searches_per_second": 0.01}), tenant.create_client("reader")
     assert ask(slow).status_code == 200
     refused(ask(slow), 1, "rate_limited")
     assert ask(other).status_code == 200
     assert ask(tenant.admin).headers["RateLimit-Limit"] == "200"
     # What the tenant refuses does not cost the key.
     set_quotas(tenant, searches_per_second=0.01)
-    both = tenant.client("reader", quotas={"searches_per_second": 0.02})
+    both = tenant.create_client("reader", quotas={"searches_per_second": 0.02})
     assert ask(tenant.admin).status_code == 200
     for _ in range(3):
         refused(ask(both), 1, "rate_limited")
@@ -330,7 +330,7 @@ def test_a_key_has_a_rate_of_its_own(tenant: Tenant) -> None:
 
 
 def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -> None:
-    tomorrow = day_with_time_left() + timedelta(days=1)
+    tomorrow = get_day_with_time_left() + timedelta(days=1)
     assert tenant.add_text("The osprey of today.")["status"] == "ready"
     set_quotas(tenant, embedding_tokens_per_day=1)
     path = f"{DOCUMENTS}/{upload(tenant, 'The osprey of tomorrow.').json()['id']}"
@@ -366,8 +366,11 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
 
 
 def test_tokens_of_a_key(tenant: Tenant) -> None:
-    day_with_time_left()
-    writer, other = tenant.client("writer", quotas={"embedding_tokens_per_day": 1}), tenant.client("writer")
+    get_day_with_time_left()
+    writer, other = (
+        tenant.create_client("writer", quotas={"embedding_tokens_per_day": 1}),
+        tenant.create_client("writer"),
+    )
     assert writer.post(DOCUMENTS, params={"wait": 30}, json={"text": "The first owl."}).json()["status"] == "ready"
     path = f"{DOCUMENTS}/{writer.post(DOCUMENTS, json={'text': 'The second owl.'}).json()['id']}"
     assert other.post(DOCUMENTS, params={"wait": 30}, json={"text": "The third owl."}).json()["status"] == "ready"

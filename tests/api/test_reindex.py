@@ -19,7 +19,7 @@ TEXT = "# Reefs\n\nThe reef grows.\n\n## Corals\n\nA coral is an animal.\n"
 
 @pytest.fixture
 def tenant(fragile: BreakableService) -> Tenant:
-    return fragile.service.new_tenant("reindexed")
+    return fragile.service.create_tenant("reindexed")
 
 
 def path_of(document: dict[str, Any]) -> str:
@@ -27,7 +27,7 @@ def path_of(document: dict[str, Any]) -> str:
 
 
 def reindex(tenant: Tenant, document: dict[str, Any]) -> dict[str, Any]:
-    reply = tenant.client("writer").post(f"{path_of(document)}/reindex")
+    reply = tenant.create_client("writer").post(f"{path_of(document)}/reindex")
     assert reply.status_code == 202, reply.text
     found: dict[str, Any] = reply.json()
     return found
@@ -190,7 +190,7 @@ def test_another_model_refuses(fragile: BreakableService, tenant: Tenant) -> Non
 
 def test_who_may(tenant: Tenant) -> None:
     document = tenant.add_text("Not for readers.")
-    problem(tenant.client("reader").post(f"{path_of(document)}/reindex"), 403, "forbidden")
+    problem(tenant.create_client("reader").post(f"{path_of(document)}/reindex"), 403, "forbidden")
     problem(tenant.admin.post(f"{DOCUMENTS}/nothing/reindex"), 404, "document_not_found")
     problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
 
@@ -202,7 +202,7 @@ def test_a_changed_title_is_found_by_its_words(fragile: BreakableService, tenant
         return [len(texts(tenant, word)) for word in words]
 
     with fragile.held():
-        changed = tenant.client("writer").patch(path_of(document), json={"title": "Zebras"})
+        changed = tenant.create_client("writer").patch(path_of(document), json={"title": "Zebras"})
         assert (changed.status_code, changed.json()["title"], changed.json()["status"]) == (200, "Zebras", "queued")
         assert found("corals", "zebras") == [1, 0]
     assert settled(tenant, document)["title"] == "Zebras"

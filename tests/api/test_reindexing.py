@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.problems import problem
 
 HANG_SECONDS = 60
@@ -29,10 +29,10 @@ class TwoModelService:
 
 
 @pytest.fixture(scope="module")
-def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoModelService]:
+def world(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoModelService]:
     with EmbeddingServer(dimensions=OLD) as old, EmbeddingServer(dimensions=NEW) as new:
         further = {"model": f"words-{NEW}", "base_url": new.base_url, "dimensions": NEW}
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("data"),
             embedding={
                 "CARREL_EMBEDDING_BASE_URL": old.base_url,
@@ -48,7 +48,7 @@ def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def tenant(world: TwoModelService) -> Tenant:
-    return world.service.new_tenant()
+    return world.service.create_tenant()
 
 
 def text(number: int) -> str:
@@ -271,7 +271,7 @@ def test_a_patch_says_where_to_go(tenant: Tenant, setting: str) -> None:
 
 
 def test_a_key_of_a_user_cannot(tenant: Tenant) -> None:
-    client = tenant.client("admin", user_id="u")
+    client = tenant.create_client("admin", user_id="u")
     for method, path in (("POST", ""), ("POST", "/rollback"), ("DELETE", "")):
         problem(client.request(method, f"{KB}/reindex{path}"), 403, "forbidden")
 

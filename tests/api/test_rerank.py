@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.fixtures.service_warnings import warning_json
 
 # The more of the question's words a text has, the better the reranker finds it; the search prefers the short one.
@@ -28,16 +28,16 @@ def reranker() -> Iterator[RerankServer]:
 
 @pytest.fixture(scope="module")
 def tenant(
-    reranker: RerankServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    reranker: RerankServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tenant]:
     with EmbeddingServer() as embedding:
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("reranking"),
             embedding=embedding.settings,
             rerank={"CARREL_RERANK_URL": reranker.url},
         )
         with run_service(settings, make_database()) as running:
-            tenant = running.new_tenant()
+            tenant = running.create_tenant()
             fill(tenant)
             yield tenant
 
@@ -103,7 +103,7 @@ def test_what_it_cannot_be_asked_is_a_warning(tenant: Tenant, reranker: RerankSe
 
 
 def test_without_a_reranker_it_is_a_warning(service: Service) -> None:
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     fill(tenant)
     found = search(tenant, rerank=True)
     assert texts(found) == texts(search(tenant))
@@ -149,7 +149,7 @@ def test_an_agent_without_time_for_the_reranker_is_answered_without(tenant: Tena
 
 
 def test_agents_without_a_reranker_are_answered_as_ever(service: Service) -> None:
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     fill(tenant)
     body = {"knowledge_bases": ["default"], "rerank": True}
     assert tenant.admin.put("/v1/agents/guide", json=body).is_success

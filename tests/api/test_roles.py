@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from harness.running_service import Service, Tenant
-from harness.waiting import soon_expired
+from harness.waiting import create_expired
 from tests.api.openai.errors import failure
 from tests.api.problems import problem
 
@@ -128,10 +128,10 @@ def routes(app: FastAPI) -> set[str]:
 
 @pytest.fixture(scope="module")
 def callers(service: Service) -> dict[str, httpx2.Client]:
-    tenant = service.new_tenant("roles")
+    tenant = service.create_tenant("roles")
     return {
-        READER: tenant.client(READER),
-        WRITER: tenant.client(WRITER),
+        READER: tenant.create_client(READER),
+        WRITER: tenant.create_client(WRITER),
         ADMIN: tenant.admin,
         OPERATOR: service.operator,
     }
@@ -165,7 +165,7 @@ def test_a_route_takes_its_role_and_those_above(
         path = path.replace(f"{{{field}}}", "nothing")
     is_openai = path.startswith("/openai")
     refused = failure if is_openai else problem
-    refused(service.client().request(method, path), 401)
+    refused(service.create_client().request(method, path), 401)
     for role, caller in callers.items():
         reply = caller.request(method, path)
         if RANKS.index(role) < RANKS.index(NEEDED[route]):
@@ -177,7 +177,7 @@ def test_a_route_takes_its_role_and_those_above(
 
 def test_the_open_routes_need_no_key(service: Service) -> None:
     for route in OPEN:
-        assert service.client().get(route.split(" ")[1]).status_code == 200, route
+        assert service.create_client().get(route.split(" ")[1]).status_code == 200, route
 
 
 def test_a_key_is_shown_once(service: Service, tenant: Tenant) -> None:
@@ -192,7 +192,7 @@ def test_a_key_is_shown_once(service: Service, tenant: Tenant) -> None:
     listed = tenant.admin.get("/v1/api-keys")
     assert listed.json()["items"][0] == {name: value for name, value in made.items() if name != "key"}
     assert made["key"] not in listed.text
-    me = service.client(made["key"]).get("/v1/me").json()
+    me = service.create_client(made["key"]).get("/v1/me").json()
     assert (me["key"]["id"], me["key"]["role"], me["tenant"]["id"]) == (made["id"], "writer", tenant.id)
 
 
@@ -221,18 +221,18 @@ def test_a_key_expires_to_the_second(service: Service, tenant: Tenant) -> None:
         body = {"name": "short", "role": "reader", "expires_at": end.isoformat()}
         reply = tenant.admin.post("/v1/api-keys", json=body)
         if reply.is_success:
-            known = service.client(reply.json()["key"]).get("/v1/me")
+            known = service.create_client(reply.json()["key"]).get("/v1/me")
             assert known.status_code == 200 or datetime.now(UTC) > end
         return reply
 
-    key = soon_expired(make).json()["key"]
-    problem(service.client(key).get("/v1/me"), 401, "unauthorized")
+    key = create_expired(make).json()["key"]
+    problem(service.create_client(key).get("/v1/me"), 401, "unauthorized")
 
 
 @pytest.fixture(scope="module")
 def narrowed(service: Service) -> tuple[Tenant, dict[str, Any]]:
     """A tenant with two filled knowledge bases."""
-    tenant = service.new_tenant("narrowed")
+    tenant = service.create_tenant("narrowed")
     made = {"default": tenant.add_text("The open shelf holds maps.")}
     tenant.admin.post("/v1/knowledge-bases", json={"name": "closed"}).raise_for_status()
     made["closed"] = tenant.add_text("The closed shelf holds maps.", kb="closed")
@@ -245,7 +245,7 @@ def narrowed(service: Service) -> tuple[Tenant, dict[str, Any]]:
 
 def test_a_narrowed_key_sees_its_knowledge_bases_alone(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
     tenant, made = narrowed
-    client = tenant.client("admin", knowledge_bases=["default"])
+    client = tenant.create_client("admin", knowledge_bases=["default"])
     me = client.get("/v1/me").json()
     assert me["key"]["knowledge_bases"] == [tenant.admin.get("/v1/knowledge-bases/default").json()["id"]]
     assert [kb["name"] for kb in client.get("/v1/knowledge-bases").json()["items"]] == ["default"]
@@ -280,7 +280,7 @@ def test_a_narrowed_key_searches_what_it_sees(narrowed: tuple[Tenant, dict[str, 
         (["closed"], {"closed"}),
         (["closed", "default"], {"closed", "default"}),
     ):
-        client = tenant.client("reader", knowledge_bases=names)
+        client = tenant.create_client("reader", knowledge_bases=names)
         results = client.post("/v1/search", json={"query": "shelf maps"}).json()["results"]
         assert {result["knowledge_base"] for result in results} == found
         said = [{"role": "user", "content": "shelf maps"}]
@@ -289,7 +289,7 @@ def test_a_narrowed_key_searches_what_it_sees(narrowed: tuple[Tenant, dict[str, 
 
 def test_a_narrowed_key_widens_nothing(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
     tenant, _ = narrowed
-    client = tenant.client("admin", knowledge_bases=["default"])
+    client = tenant.create_client("admin", knowledge_bases=["default"])
     problem(client.get("/v1/api-keys"), 403, "forbidden")
     problem(client.get("/v1/audit-events"), 403, "forbidden")
     problem(client.get("/v1/usage"), 403, "forbidden")
@@ -303,7 +303,7 @@ def test_a_key_for_a_user(tenant: Tenant) -> None:
     documents = "/v1/knowledge-bases/default/documents"
     ours = tenant.add_text("The swan of us all.")
     others = tenant.add_text("The swan of another.", user_id="v")
-    client = tenant.client("admin", user_id="u")
+    client = tenant.create_client("admin", user_id="u")
     assert client.get("/v1/me").json()["key"]["user_id"] == "u"
     assert tenant.admin.get("/v1/api-keys").json()["items"][0]["user_id"] == "u"
     for scope in ({"user_id": "u"}, {"chat_id": "c"}):
@@ -311,7 +311,7 @@ def test_a_key_for_a_user(tenant: Tenant) -> None:
         assert reply.status_code == 201
     for scope in ({}, {"user_id": "v"}):
         problem(client.post(documents, json={"text": "A swan.", **scope}), 403, "forbidden")
-    problem(tenant.client("writer", user_id="v").post(documents, json={"text": "A swan.", "chat_id": "c"}), 403)
+    problem(tenant.create_client("writer", user_id="v").post(documents, json={"text": "A swan.", "chat_id": "c"}), 403)
     asked: list[tuple[dict[str, str], int]] = [({}, 1), ({"user_id": "u", "chat_id": "c"}, 3), ({"user_id": "v"}, 1)]
     for scope, found in asked:
         results = client.post("/v1/search", json={"query": "swan", "scope": scope}).json()["results"]
@@ -329,7 +329,7 @@ def test_a_key_for_a_user(tenant: Tenant) -> None:
 def test_a_writer_deletes_documents_one_at_a_time(tenant: Tenant) -> None:
     documents = "/v1/knowledge-bases/default/documents"
     first, second = (tenant.add_text(f"The {word} heron.")["id"] for word in ("grey", "white"))
-    writer, reader = tenant.client("writer"), tenant.client("reader")
+    writer, reader = tenant.create_client("writer"), tenant.create_client("reader")
     many: tuple[dict[str, str], ...] = (
         {"filter": '{"$title": "x"}'}, {"filter": "{}", "confirm": "default"}, {"ids": first}, {"external_id": "x"},
     )  # fmt: skip
@@ -347,7 +347,7 @@ def test_a_writer_deletes_documents_one_at_a_time(tenant: Tenant) -> None:
 
 def test_a_key_whose_knowledge_base_is_gone_sees_nothing(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
-    client = tenant.client("reader", knowledge_bases=["brief"])
+    client = tenant.create_client("reader", knowledge_bases=["brief"])
     tenant.admin.delete("/v1/knowledge-bases/brief").raise_for_status()
     assert client.get("/v1/knowledge-bases").json()["items"] == []
     assert client.post("/v1/search", json={"query": "x"}).json()["results"] == []

@@ -14,7 +14,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from proofs.isolation.tenants import operators
+from proofs.isolation.tenants import get_operator_tenant
 from tests.api.problems import problem
 from tests.fixtures.service_warnings import warning_json
 
@@ -92,7 +92,7 @@ def reasons(answer: dict[str, Any]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def library(service: Service) -> RoutedTenant:
     """Four knowledge bases of a topic each, and ``default``, which is empty."""
-    made = RoutedTenant(service.new_tenant("library"))
+    made = RoutedTenant(service.create_tenant("library"))
     for name, texts in TOPICS.items():
         made.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
         for text in texts:
@@ -188,7 +188,7 @@ def test_documents_of_ones_own_are_always_found(routed: RoutedTenant) -> None:
 def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: RoutedTenant) -> None:
     allowed = ["kitchen", "workshop", "stars"]
     ids = [routed.tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in allowed]
-    client = routed.tenant.client(knowledge_bases=ids)
+    client = routed.tenant.create_client(knowledge_bases=ids)
     answer = routed.search(QUESTIONS["garden"], client, routing={"top_n": 1})
     assert {one["knowledge_base"] for one in answer["explain"]["routing"]} == set(allowed)
     assert len(searched(answer)) == 1
@@ -196,7 +196,7 @@ def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: RoutedTenant) 
 
 
 def test_another_tenant_is_never_a_candidate(routed: RoutedTenant, service: Service) -> None:
-    other = RoutedTenant(service.new_tenant("other"))
+    other = RoutedTenant(service.create_tenant("other"))
     for name in ("one", "two"):
         other.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
         other.tenant.add_text(f"The {name} thing.", kb=name)
@@ -209,7 +209,7 @@ def test_another_tenant_is_never_a_candidate(routed: RoutedTenant, service: Serv
 def shared(service: Service, routed: RoutedTenant) -> Iterator[str]:
     """A knowledge base of the tenant's that holds little, and the operator's of that name, which holds much."""
     name = f"sea-{secrets.token_hex(4)}"
-    operator = RoutedTenant(operators(service))
+    operator = RoutedTenant(get_operator_tenant(service))
     for one in (operator, routed):
         one.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
     operator.tenant.add_text("An octopus has three hearts and eight arms.", kb=name)

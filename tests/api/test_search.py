@@ -18,7 +18,7 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 @pytest.fixture(scope="module")
 def shelf(service: Service) -> Tenant:
     """A handbook of pages, a tour of slides, and short texts in two knowledge bases and five scopes."""
-    tenant = service.new_tenant("shelf")
+    tenant = service.create_tenant("shelf")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "faq"}).raise_for_status()
     tenant.upload(SAMPLES / "handbook.pdf")
     tenant.upload(SAMPLES / "product-tour.pptx")
@@ -29,7 +29,7 @@ def shelf(service: Service) -> Tenant:
 
 
 def search(tenant: Tenant, path: str = "/v1/search", **body: Any) -> dict[str, Any]:
-    reply = tenant.client("reader").post(path, json=body)
+    reply = tenant.create_client("reader").post(path, json=body)
     reply.raise_for_status()
     found: dict[str, Any] = reply.json()
     return found
@@ -189,7 +189,7 @@ def test_pages_and_nodes_are_filtered_by(shelf: Tenant) -> None:
 
 
 def test_a_search_without_its_model_says_what_is_missing(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant("search without a model")
+    tenant = fragile.service.create_tenant("search without a model")
     tenant.add_text("Pelicans fish at dawn.")
     fragile.embedding.fail(503, times=None)
     try:

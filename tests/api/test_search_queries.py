@@ -9,9 +9,9 @@ import pytest
 
 from app.retrieval.plan import QUERY_TRUNCATED
 from app.retrieval.retrievers.terms import QUERY_TERMS_TRUNCATED
-from harness.databases import MakeDatabase
-from harness.protocol_servers.embedding import EmbeddingServer, text_vector
-from harness.running_service import Tenant, run_service, settings_for
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
+from harness.running_service import Tenant, build_settings, run_service
 from tests.api.problems import problem
 from tests.fixtures.service_warnings import warning_json
 from tests.ingestion.illustrated import square
@@ -29,16 +29,16 @@ def refused_query(location: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def embedding() -> Iterator[EmbeddingServer]:
     """A model that embeds pictures too: of one colour, as its name, and nothing green."""
-    with EmbeddingServer(dimensions=64, picture_form="input", refused_word="green") as server:
+    with EmbeddingServer(dimensions=64, image_form="input", refused_word="green") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def seeing(
-    embedding: EmbeddingServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    embedding: EmbeddingServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tenant]:
     """A tenant of a service with that model."""
-    settings = settings_for(
+    settings = build_settings(
         tmp_path_factory.mktemp("seeing"),
         embedding={
             "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
@@ -48,7 +48,7 @@ def seeing(
         },
     )
     with run_service(settings, make_database()) as service:
-        tenant = service.new_tenant()
+        tenant = service.create_tenant()
         for text in TEXTS:
             tenant.add_text(text)
         yield tenant
@@ -67,7 +67,7 @@ def image(colour: str) -> dict[str, str]:
 
 
 def vector(text: str, factor: float = 1.0) -> list[float]:
-    return [number * factor for number in text_vector(text, 64)]
+    return [number * factor for number in compute_text_vector(text, 64)]
 
 
 def found(tenant: Tenant, **body: Any) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.running_service import Service, Tenant
-from proofs.isolation.tenants import PICTURE, keep_picture, operators
+from proofs.isolation.tenants import IMAGE_NUMBER, add_image, get_operator_tenant
 from tests.api.problems import problem
 
 TEXT = "# Leave\n\nEverybody has thirty days of heliotrope leave.\n"
@@ -34,12 +34,12 @@ class Shared:
 @pytest.fixture(scope="module")
 def shared(service: Service) -> Iterator[Shared]:
     name = f"everybodys-{secrets.token_hex(4)}"
-    operator = operators(service)
-    readers = service.new_tenant("one"), service.new_tenant("two")
+    operator = get_operator_tenant(service)
+    readers = service.create_tenant("one"), service.create_tenant("two")
     for one in (operator, *readers):
         one.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
     document = operator.add_text(TEXT, kb=name)
-    yield Shared(name, operator, readers, service.new_tenant("stranger"), document)
+    yield Shared(name, operator, readers, service.create_tenant("stranger"), document)
     operator.admin.delete(f"/v1/knowledge-bases/{name}").raise_for_status()
 
 
@@ -82,8 +82,8 @@ def test_every_tenant_with_the_name_finds_it(shared: Shared) -> None:
 
 
 def test_it_is_read_in_all_its_parts(shared: Shared) -> None:
-    asyncio.run(keep_picture(shared.operator, shared.document["id"]))
-    for client in (shared.readers[0].admin, shared.readers[0].client("reader", user_id="u")):
+    asyncio.run(add_image(shared.operator, shared.document["id"]))
+    for client in (shared.readers[0].admin, shared.readers[0].create_client("reader", user_id="u")):
         document = client.get(shared.place).json()
         assert {**document, "updated_at": None} == {**shared.document, "updated_at": None}
         content = client.get(f"{shared.place}/content", headers={"Range": "bytes=2-6"})
@@ -93,7 +93,7 @@ def test_it_is_read_in_all_its_parts(shared: Shared) -> None:
         node = chunk["node_path"][-1]
         for path in ("tree", f"nodes/{node}", f"nodes/{node}/ancestors"):
             assert client.get(f"{shared.place}/{path}").status_code == 200, path
-        assert client.get(f"{shared.place}/images/{PICTURE}").content == b"picture"
+        assert client.get(f"{shared.place}/images/{IMAGE_NUMBER}").content == b"picture"
         assert "event: ready" in client.get(f"{shared.place}/events").text
 
 
@@ -124,9 +124,9 @@ CHANGES = (
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
 def test_no_tenant_changes_it(shared: Shared, method: str, path: str, body: dict[str, Any] | None) -> None:
     reader = shared.readers[0]
-    for client in (reader.admin, reader.client("writer"), reader.client("writer", user_id="u")):
+    for client in (reader.admin, reader.create_client("writer"), reader.create_client("writer", user_id="u")):
         problem(client.request(method, shared.place + path, json=body), 403, "shared_document")
-    problem(reader.client("reader").request(method, shared.place + path, json=body), 403, "forbidden")
+    problem(reader.create_client("reader").request(method, shared.place + path, json=body), 403, "forbidden")
     elsewhere = shared.place.replace(shared.name, "default") + path
     problem(shared.stranger.admin.request(method, elsewhere, json=body), 404, "document_not_found")
     documents = f"/v1/knowledge-bases/{shared.name}/documents"

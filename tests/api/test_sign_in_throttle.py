@@ -6,16 +6,16 @@ import httpx2
 import pytest
 
 from app.tenants.types import generate_key
-from harness.databases import MakeDatabase
-from harness.running_service import OPERATOR_KEY, Service, run_service, settings_for
+from harness.databases import DatabaseFactory
+from harness.running_service import OPERATOR_KEY, Service, build_settings, run_service
 from tests.api.problems import problem
 
 LIMIT = 5
 
 
 @pytest.fixture(scope="module")
-def strict(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    settings = settings_for(tmp_path_factory.mktemp("strict"), identity={"CARREL_AUTH_FAILURES_PER_MINUTE": LIMIT})
+def strict(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    settings = build_settings(tmp_path_factory.mktemp("strict"), identity={"CARREL_AUTH_FAILURES_PER_MINUTE": LIMIT})
     with run_service(settings, make_database(), worker=False) as running:
         yield running
 
@@ -29,7 +29,7 @@ def attempt(service: Service, address: str, key: str | None = None) -> httpx2.Re
 
 
 def test_failed_sign_ins_are_throttled_by_address(strict: Service) -> None:
-    tenant = strict.new_tenant()
+    tenant = strict.create_tenant()
     for number in range(LIMIT):
         problem(attempt(strict, "127.0.0.2", generate_key() if number % 2 else "nonsense"), 401, "unauthorized")
     for key in (generate_key(), "nonsense", tenant.key[:-1]):
@@ -46,7 +46,7 @@ def test_failed_sign_ins_are_throttled_by_address(strict: Service) -> None:
 
 
 def test_what_is_refused_for_another_reason_is_no_failure(strict: Service) -> None:
-    tenant = strict.new_tenant()
+    tenant = strict.create_tenant()
     for _ in range(2 * LIMIT):
         problem(attempt(strict, "127.0.0.4"), 401, "unauthorized")
     transport = httpx2.HTTPTransport(local_address="127.0.0.4", verify=False)

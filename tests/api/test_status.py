@@ -14,9 +14,9 @@ import pytest
 from app.db.models.base import SYSTEM_TENANT
 from app.ids import decode_id
 from app.sandbox.process import find_confinement
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.problems import problem
 from tests.cli.commands import wait_until
 
@@ -25,9 +25,9 @@ MANY_JOBS = 200_000
 
 
 @pytest.fixture(scope="module")
-def idle(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def idle(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service without a worker, so that jobs stay as the tests make them."""
-    with run_service(settings_for(tmp_path_factory.mktemp("data")), make_database(), worker=False) as running:
+    with run_service(build_settings(tmp_path_factory.mktemp("data")), make_database(), worker=False) as running:
         yield running
 
 
@@ -100,7 +100,7 @@ def empty_queue(idle: Service) -> None:
 
 
 def test_status_counts_the_jobs_of_each_index_once(idle: Service) -> None:
-    tenant = idle.new_tenant()
+    tenant = idle.create_tenant()
     add_every_kind(idle, tenant)
     jobs = status(tenant.admin)["jobs"]
     assert jobs.pop("oldest_waiting_seconds") == pytest.approx(300, abs=60)
@@ -109,7 +109,7 @@ def test_status_counts_the_jobs_of_each_index_once(idle: Service) -> None:
 
 
 def test_status_of_a_tenant_does_not_change_with_jobs_of_another_tenant(idle: Service) -> None:
-    tenant, stranger = idle.new_tenant(), idle.new_tenant()
+    tenant, stranger = idle.create_tenant(), idle.create_tenant()
     empty = status(tenant.admin)
     assert empty["jobs"] == {
         "waiting": 0, "oldest_waiting_since": None, "oldest_waiting_seconds": None, "postponed": 0, "running": 0,
@@ -127,7 +127,7 @@ def test_status_of_a_tenant_does_not_change_with_jobs_of_another_tenant(idle: Se
 
 
 def test_status_shows_live_workers_and_their_outages(idle: Service) -> None:
-    tenant = idle.new_tenant()
+    tenant = idle.create_tenant()
     assert status(tenant.admin)["workers"] == NO_WORKER
     for name, seconds, outage in (("one", 5, "vision_unavailable"), ("lost", 120, "object_store_unavailable")):
         as_owner(
@@ -140,7 +140,7 @@ def test_status_shows_live_workers_and_their_outages(idle: Service) -> None:
 
 
 def test_status_names_the_weakest_confinement_that_a_live_worker_has_measured(idle: Service) -> None:
-    tenant = idle.new_tenant()
+    tenant = idle.create_tenant()
     rows = (("a", 5, "full"), ("b", 5, "partial"), ("lost", 120, "none"), ("of an earlier version", 5, None))
     for name, seconds, level in rows:
         as_owner(
@@ -160,18 +160,18 @@ def test_status_shows_what_the_worker_has_measured(service: Service) -> None:
 
 
 def test_status_names_a_restart_loop_to_the_operator_alone(idle: Service) -> None:
-    tenant = idle.new_tenant()
+    tenant = idle.create_tenant()
     idle.resources.worker_exits.record_exit(2, was_unresponsive=False)
     assert "status 2" in status(idle.operator)["workers"]["restarting"]
     assert status(tenant.admin)["workers"]["restarting"] is None
 
 
 def test_status_names_endpoints_whose_circuit_breaker_is_open(
-    make_database: MakeDatabase, tmp_path: Path, endpoint: EmbeddingServer
+    make_database: DatabaseFactory, tmp_path: Path, endpoint: EmbeddingServer
 ) -> None:
-    settings = settings_for(tmp_path, embedding={**endpoint.settings, "CARREL_EMBEDDING_TIMEOUT_SECONDS": 3})
+    settings = build_settings(tmp_path, embedding={**endpoint.settings, "CARREL_EMBEDDING_TIMEOUT_SECONDS": 3})
     with run_service(settings, make_database(), worker=False) as running:
-        tenant = running.new_tenant()
+        tenant = running.create_tenant()
         assert status(tenant.admin)["open_circuits"] == []
         endpoint.fail(500, times=None)
         for number in range(6):
@@ -180,14 +180,14 @@ def test_status_names_endpoints_whose_circuit_breaker_is_open(
 
 
 def test_status_refuses_restricted_admin_keys(idle: Service) -> None:
-    tenant = idle.new_tenant()
+    tenant = idle.create_tenant()
     for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "bob"}):
-        problem(tenant.client("admin", **narrowing).get("/v1/status"), 403)
+        problem(tenant.create_client("admin", **narrowing).get("/v1/status"), 403)
 
 
 def test_status_of_many_jobs_reads_a_part_of_the_table(idle: Service) -> None:
     """Compare the pages that the function reads, not the time: no reading of 200,000 jobs fits into it."""
-    tenant = idle.new_tenant()
+    tenant = idle.create_tenant()
     waiting = "now() - interval '1 min'"
     as_owner(
         idle,

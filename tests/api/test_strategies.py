@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from app.ids import decode_id
-from harness.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.protocol_servers.chat import ChatFailure, ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant
 from tests.fixtures.service_warnings import warning_json
@@ -23,7 +23,7 @@ NAMES = {"dense", "lexical", "hybrid", "multi_query", "hyde", "graph_rag"}
 
 
 def filled(service: Service) -> Tenant:
-    made = service.new_tenant()
+    made = service.create_tenant()
     for name, text in TEXTS.items():
         assert made.add_text(text, external_id=name)["status"] == "ready"
     return made
@@ -48,12 +48,12 @@ def chat(running_chat: ChatServer) -> ChatServer:
     return running_chat
 
 
-def material(talk: Talk) -> dict[str, Any]:
+def material(talk: ReceivedTextRequest) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
     return found
 
 
-def writes(talk: Talk) -> str:
+def writes(talk: ReceivedTextRequest) -> str:
     return json.dumps({"texts": [f"{material(talk)['query']} {ending}" for ending in ("one", "two", "three", "four")]})
 
 
@@ -95,7 +95,7 @@ def test_what_only_a_rewrite_names_is_found(tenant: Tenant, chat: ChatServer) ->
 
 
 def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, chat: ChatServer) -> None:
-    def reply(talk: Talk) -> str:
+    def reply(talk: ReceivedTextRequest) -> str:
         endings = ("I", "II", "III") if "several facts" in talk.messages[0]["content"] else ("one", "two", "three", "4")
         return json.dumps({"texts": [f"{material(talk)['query']} {ending}" for ending in endings]})
 
@@ -119,7 +119,7 @@ def test_transformers_turned_off_do_not_turn_a_strategy_off(tenant: Tenant, chat
 @pytest.mark.parametrize("strategy", ["multi_query", "hyde"])
 @pytest.mark.parametrize("how", [500, "garbage", "slow"], ids=str)
 def test_where_the_model_fails_it_is_hybrid(
-    tenant: Tenant, chat: ChatServer, strategy: str, how: Failing | int
+    tenant: Tenant, chat: ChatServer, strategy: str, how: ChatFailure | int
 ) -> None:
     plain = ask(tenant.admin)
     chat.fail(how, times=2)
@@ -166,7 +166,7 @@ def test_without_a_model_and_without_a_graph_it_is_hybrid(
 def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer) -> None:
     shown = []
 
-    def reply(talk: Talk) -> str:
+    def reply(talk: ReceivedTextRequest) -> str:
         shown.append(material(talk))
         return json.dumps({"texts": ["the price of a transporter in euros a day"]})
 
@@ -190,12 +190,12 @@ def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer)
 def test_the_model_is_shown_what_the_caller_may_see_and_nothing_else(talking: Service, chat: ChatServer) -> None:
     shown: list[list[str]] = []
 
-    def reply(talk: Talk) -> str:
+    def reply(talk: ReceivedTextRequest) -> str:
         shown.append(sorted(material(talk)["passages"]))
         return json.dumps({"texts": ["gate"]})
 
     chat.reply = reply
-    house, other = talking.new_tenant(), talking.new_tenant()
+    house, other = talking.create_tenant(), talking.create_tenant()
     house.add_text("The gate is green.")
     house.add_text("The gate of Ada is red.", user_id="ada")
     house.admin.post("/v1/knowledge-bases", json={"name": "attic"}).raise_for_status()
@@ -213,7 +213,7 @@ def test_the_first_search_of_a_service_whose_model_for_vectors_is_down_goes_by_w
 ) -> None:
     shown = []
 
-    def reply(talk: Talk) -> str:
+    def reply(talk: ReceivedTextRequest) -> str:
         shown.append(material(talk)["passages"])
         return json.dumps({"texts": ["transporter ninety"]})
 

@@ -23,7 +23,7 @@ def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> N
     assert set(made) == {"id", "name", "created_at", "quotas", "sql_views", "api_key"}
     assert set(made["api_key"]) == {"id", "role", "key"}
     assert (made["name"], made["api_key"]["role"]) == ("Harbour Ltd.", "admin")
-    admin = service.client(made["api_key"]["key"])
+    admin = service.create_client(made["api_key"]["key"])
     me = admin.get("/v1/me").json()
     assert me["tenant"] == {"id": made["id"], "name": "Harbour Ltd."}
     assert (me["key"]["id"], me["key"]["role"], me["key"]["knowledge_bases"]) == (made["api_key"]["id"], "admin", None)
@@ -34,7 +34,7 @@ def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> N
 
 
 def test_a_tenant_is_renamed(service: Service) -> None:
-    tenant = service.new_tenant("before")
+    tenant = service.create_tenant("before")
     reply = service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "after"})
     assert (reply.status_code, reply.json()["name"]) == (200, "after")
     assert tenant.admin.get("/v1/me").json()["tenant"]["name"] == "after"
@@ -46,7 +46,7 @@ def test_a_tenant_is_renamed(service: Service) -> None:
 )
 def test_tenants_that_are_none(service: Service, body: dict[str, Any]) -> None:
     problem(service.operator.post("/v1/tenants", json=body), 422, "invalid")
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
 
 
@@ -87,10 +87,10 @@ async def rows_of(service: Service, tenant: str) -> dict[str, int]:
 
 
 async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
-    tenant, neighbour = service.new_tenant("leaving"), service.new_tenant("staying")
+    tenant, neighbour = service.create_tenant("leaving"), service.create_tenant("staying")
     for one in (tenant, neighbour):
         one.add_text("# Words\n\nThat will be gone.", metadata={"a": 1})
-    reader = tenant.client("reader")
+    reader = tenant.create_client("reader")
     folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
     own = str(decode_id("ten", tenant.id))
     before = await rows_of(service, own)
@@ -125,13 +125,13 @@ async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
     assert not any(told["remaining"].values())
     assert (await rows_of(service, own)).keys() <= {"audit_event", "deletion"}
     assert not folder.exists()
-    for client in (neighbour.admin, neighbour.client("reader")):
+    for client in (neighbour.admin, neighbour.create_client("reader")):
         problem(client.get(receipt), 404, "deletion_not_found")
     assert neighbour.admin.post("/v1/search", json={"query": "words"}).json()["results"]
 
 
 def test_deleting_again_before_the_job_is_done_is_no_error(service: Service) -> None:
-    tenant = service.new_tenant("twice")
+    tenant = service.create_tenant("twice")
     statuses = [service.operator.delete(f"/v1/tenants/{tenant.id}").status_code for _ in range(3)]
     assert statuses[0] == 202
     assert set(statuses) <= {202, 404}

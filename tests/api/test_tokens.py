@@ -15,52 +15,54 @@ import pytest
 
 from app.db.models.base import SYSTEM_TENANT
 from app.ids import encode_id, generate_id
-from harness.databases import MakeDatabase
-from harness.protocol_servers.token_issuer import AUDIENCE, Issuer, SigningKey
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.token_issuer import AUDIENCE, SigningKey, TokenIssuer
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.problems import problem
 
 Temporary = pytest.TempPathFactory
 Sign = Callable[..., httpx2.Client]
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 # Made once: an RSA key takes its time.
-KEYS = {algorithm: SigningKey.make(algorithm, algorithm) for algorithm in ("RS256", "PS256", "ES256", "ES384", "EdDSA")}
-STRANGER = SigningKey.make("ES256")
+KEYS = {
+    algorithm: SigningKey.generate(algorithm, algorithm) for algorithm in ("RS256", "PS256", "ES256", "ES384", "EdDSA")
+}
+STRANGER = SigningKey.generate("ES256")
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Iterator[Issuer]:
-    with Issuer(keys=list(KEYS.values())) as running:
+def issuer() -> Iterator[TokenIssuer]:
+    with TokenIssuer(keys=list(KEYS.values())) as running:
         yield running
 
 
-def identity(issuer: Issuer, **more: str) -> dict[str, dict[str, Any]]:
+def identity(issuer: TokenIssuer, **more: str) -> dict[str, dict[str, Any]]:
     named = {"ISSUER": issuer.url, "AUDIENCE": AUDIENCE, **more}
     return {"identity": {f"CARREL_OIDC_{name}": value for name, value in named.items()}}
 
 
 @pytest.fixture(scope="module")
 def trusting(
-    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
+    make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory, issuer: TokenIssuer
 ) -> Iterator[Service]:
-    settings = settings_for(tmp_path_factory.mktemp("trusting"), **identity(issuer))
+    settings = build_settings(tmp_path_factory.mktemp("trusting"), **identity(issuer))
     with run_service(settings, make_database()) as running:
         yield running
 
 
 @pytest.fixture
 def tenant(trusting: Service) -> Tenant:
-    return trusting.new_tenant("of tokens")
+    return trusting.create_tenant("of tokens")
 
 
-def claims_for(issuer: Issuer, tenant: Tenant, role: str = "admin", **claims: Any) -> dict[str, Any]:
-    return issuer.claims(**{"carrel_tenant": tenant.id, "carrel_role": role, **claims})
+def claims_for(issuer: TokenIssuer, tenant: Tenant, role: str = "admin", **claims: Any) -> dict[str, Any]:
+    return issuer.build_claims(**{"carrel_tenant": tenant.id, "carrel_role": role, **claims})
 
 
 @pytest.fixture
-def signed(trusting: Service, issuer: Issuer, tenant: Tenant) -> Sign:
+def signed(trusting: Service, issuer: TokenIssuer, tenant: Tenant) -> Sign:
     def make(role: str = "admin", **claims: Any) -> httpx2.Client:
-        return trusting.client(KEYS["ES256"].sign(claims_for(issuer, tenant, role, **claims)))
+        return trusting.create_client(KEYS["ES256"].sign(claims_for(issuer, tenant, role, **claims)))
 
     return make
 
@@ -70,8 +72,8 @@ def part(data: Any) -> str:
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_a_token_is_a_credential(trusting: Service, issuer: Issuer, tenant: Tenant, algorithm: str) -> None:
-    client = trusting.client(KEYS[algorithm].sign(claims_for(issuer, tenant, "reader", sub="ada@example.com")))
+def test_a_token_is_a_credential(trusting: Service, issuer: TokenIssuer, tenant: Tenant, algorithm: str) -> None:
+    client = trusting.create_client(KEYS[algorithm].sign(claims_for(issuer, tenant, "reader", sub="ada@example.com")))
     me = client.get("/v1/me").json()
     assert me["tenant"] == {"id": tenant.id, "name": "of tokens"}
     assert me["key"] == {
@@ -102,21 +104,21 @@ def test_what_one_subject_has_sent_another_does_not_get(signed: Sign) -> None:
 
 
 MAIN = KEYS["ES256"]
-Bad = Callable[[Issuer, Tenant], str]
+Bad = Callable[[TokenIssuer, Tenant], str]
 
 
 def with_claims(**claims: Any) -> Bad:
     return lambda issuer, tenant: MAIN.sign(claims_for(issuer, tenant, **claims))
 
 
-def none_at_all(issuer: Issuer, tenant: Tenant) -> str:
+def none_at_all(issuer: TokenIssuer, tenant: Tenant) -> str:
     return f"{part({'alg': 'none', 'typ': 'JWT', 'kid': 'ES256'})}.{part(claims_for(issuer, tenant))}."
 
 
 def by_secret(key: SigningKey) -> Bad:
     """Signed with the public key as if it were a shared secret."""
 
-    def make(issuer: Issuer, tenant: Tenant) -> str:
+    def make(issuer: TokenIssuer, tenant: Tenant) -> str:
         text = f"{part({'alg': 'HS256', 'typ': 'JWT', 'kid': key.kid})}.{part(claims_for(issuer, tenant))}"
         mac = hmac.new(key.public_pem, text.encode(), hashlib.sha256).digest()
         return f"{text}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
@@ -124,12 +126,12 @@ def by_secret(key: SigningKey) -> Bad:
     return make
 
 
-def altered(issuer: Issuer, tenant: Tenant) -> str:
+def altered(issuer: TokenIssuer, tenant: Tenant) -> str:
     head, _, signature = MAIN.sign(claims_for(issuer, tenant, "reader")).split(".")
     return f"{head}.{part(claims_for(issuer, tenant, 'admin'))}.{signature}"
 
 
-def oversized(issuer: Issuer, tenant: Tenant) -> str:
+def oversized(issuer: TokenIssuer, tenant: Tenant) -> str:
     return MAIN.sign(claims_for(issuer, tenant, padding="x" * 8192))
 
 
@@ -137,13 +139,13 @@ def with_head(head: Any) -> Bad:
     return lambda issuer, tenant: f"{part(head)}.{part(claims_for(issuer, tenant))}.{'A' * 86}"
 
 
-def without_kid(issuer: Issuer, tenant: Tenant) -> str:
-    return jwt.encode(claims_for(issuer, tenant), MAIN.private, "ES256")
+def without_kid(issuer: TokenIssuer, tenant: Tenant) -> str:
+    return jwt.encode(claims_for(issuer, tenant), MAIN.private_key, "ES256")
 
 
-def under_another_algorithm(issuer: Issuer, tenant: Tenant) -> str:
+def under_another_algorithm(issuer: TokenIssuer, tenant: Tenant) -> str:
     """The key is the issuer's, but not for that algorithm."""
-    return jwt.encode(claims_for(issuer, tenant), KEYS["RS256"].private, "RS512", {"kid": "RS256"})
+    return jwt.encode(claims_for(issuer, tenant), KEYS["RS256"].private_key, "RS512", {"kid": "RS256"})
 
 
 LONG_AGO, SOON = int(time.time()) - 3600, int(time.time()) + 3600
@@ -152,16 +154,18 @@ BAD: dict[str, Bad] = {
     "HS256 with an RSA public key": by_secret(KEYS["RS256"]),
     "HS256 with an EC public key": by_secret(MAIN),
     "a stranger's key under our kid": lambda issuer, tenant: STRANGER.sign(claims_for(issuer, tenant)),
-    "unknown kid": lambda issuer, tenant: SigningKey("nobody", "ES256", MAIN.private).sign(claims_for(issuer, tenant)),
+    "unknown kid": lambda issuer, tenant: SigningKey("nobody", "ES256", MAIN.private_key).sign(
+        claims_for(issuer, tenant)
+    ),
     "no kid": without_kid,
     "kid of another type": with_head({"alg": "ES256", "kid": 5}),
-    "another key's kid": lambda issuer, tenant: SigningKey("ES384", "ES256", MAIN.private).sign(
+    "another key's kid": lambda issuer, tenant: SigningKey("ES384", "ES256", MAIN.private_key).sign(
         claims_for(issuer, tenant)
     ),
     "another algorithm": under_another_algorithm,
     "crit": lambda issuer, tenant: MAIN.sign(claims_for(issuer, tenant), crit=["exp"]),
-    "its own key": lambda issuer, tenant: SigningKey("inside", "ES256", STRANGER.private).sign(
-        claims_for(issuer, tenant), jwk=STRANGER.public
+    "its own key": lambda issuer, tenant: SigningKey("inside", "ES256", STRANGER.private_key).sign(
+        claims_for(issuer, tenant), jwk=STRANGER.public_jwk
     ),
     "altered": altered,
     "expired": with_claims(exp=LONG_AGO),
@@ -202,37 +206,37 @@ BAD: dict[str, Bad] = {
 @pytest.fixture(scope="module")
 def home(trusting: Service) -> Tenant:
     """One for all that is refused."""
-    return trusting.new_tenant("of tokens")
+    return trusting.create_tenant("of tokens")
 
 
 @pytest.fixture(scope="module")
 def nobody(trusting: Service) -> httpx2.Client:
-    return trusting.client()
+    return trusting.create_client()
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_token_that_is_not_valid(nobody: httpx2.Client, issuer: Issuer, home: Tenant, name: str) -> None:
+def test_a_token_that_is_not_valid(nobody: httpx2.Client, issuer: TokenIssuer, home: Tenant, name: str) -> None:
     headers = {"Authorization": f"Bearer {BAD[name](issuer, home)}"}
     found = problem(nobody.get("/v1/me", headers=headers), 401, "unauthorized")
     assert found["detail"] == "The API key is not valid."  # nor why
 
 
 def test_the_log_has_the_kind_of_fault_and_nothing_of_the_token(
-    trusting: Service, issuer: Issuer, tenant: Tenant, caplog: pytest.LogCaptureFixture
+    trusting: Service, issuer: TokenIssuer, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = MAIN.sign(claims_for(issuer, tenant, exp=LONG_AGO, sub="someone-in-particular"))
     with caplog.at_level(logging.INFO):
-        problem(trusting.client(token).get("/v1/me"), 401)
+        problem(trusting.create_client(token).get("/v1/me"), 401)
     (record,) = [record for record in caplog.records if record.getMessage() == "token.refused"]
     told = str(vars(record))
     assert "ExpiredSignatureError" in told
     assert not [word for word in (*token.split("."), tenant.id, "someone-in-particular") if word in told]
 
 
-def test_the_same_tokens_without_a_fault_are_valid(trusting: Service, issuer: Issuer, tenant: Tenant) -> None:
+def test_the_same_tokens_without_a_fault_are_valid(trusting: Service, issuer: TokenIssuer, tenant: Tenant) -> None:
     for claims in ({}, {"aud": ["another", AUDIENCE]}, {"nbf": None, "iat": None}, {"exp": int(time.time()) - 10}):
         token = MAIN.sign(claims_for(issuer, tenant, **claims))
-        assert trusting.client(token).get("/v1/me").status_code == 200, claims
+        assert trusting.create_client(token).get("/v1/me").status_code == 200, claims
 
 
 def test_a_deleted_tenant_s_tokens_are_refused_at_once(trusting: Service, signed: Sign, tenant: Tenant) -> None:
@@ -250,20 +254,20 @@ def test_a_renamed_tenant_has_its_new_name_at_once(trusting: Service, signed: Si
 
 
 def test_one_tenant_s_token_does_not_reach_another(trusting: Service, signed: Sign) -> None:
-    other = trusting.new_tenant("another")
+    other = trusting.create_tenant("another")
     document = other.add_text("Another's text.")["id"]
     problem(signed().get(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
     assert signed().post("/v1/search", json={"query": "another's text"}).json()["results"] == []
 
 
-def test_where_no_issuer_is_named_a_token_is_none(service: Service, issuer: Issuer) -> None:
-    other = service.new_tenant("without tokens")
-    problem(service.client(MAIN.sign(claims_for(issuer, other))).get("/v1/me"), 401, "unauthorized")
+def test_where_no_issuer_is_named_a_token_is_none(service: Service, issuer: TokenIssuer) -> None:
+    other = service.create_tenant("without tokens")
+    problem(service.create_client(MAIN.sign(claims_for(issuer, other))).get("/v1/me"), 401, "unauthorized")
 
 
 @pytest.fixture(scope="module")
 def narrowing(
-    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory, issuer: Issuer
+    make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory, issuer: TokenIssuer
 ) -> Iterator[Service]:
     """A service whose tokens name user and knowledge bases, and that has other names for tenant and role."""
     claims = {
@@ -273,13 +277,13 @@ def narrowing(
         "ROLE_CLAIM": "r",
     }
     jwks = {"JWKS_URL": f"{issuer.url}/keys"}
-    settings = settings_for(tmp_path_factory.mktemp("narrowing"), **identity(issuer, **claims, **jwks))
+    settings = build_settings(tmp_path_factory.mktemp("narrowing"), **identity(issuer, **claims, **jwks))
     with run_service(settings, make_database()) as running:
         yield running
 
 
-def test_tokens_may_be_narrowed(narrowing: Service, issuer: Issuer) -> None:
-    tenant = narrowing.new_tenant("narrowed")
+def test_tokens_may_be_narrowed(narrowing: Service, issuer: TokenIssuer) -> None:
+    tenant = narrowing.create_tenant("narrowed")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "closed"}).raise_for_status()
     opened, closed = (tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in ("default", "closed"))
     tenant.add_text("The crane of us all.")
@@ -288,7 +292,7 @@ def test_tokens_may_be_narrowed(narrowing: Service, issuer: Issuer) -> None:
 
     def client(**claims: Any) -> httpx2.Client:
         usual = {"https://c.example/t": tenant.id, "r": "admin", "sub": "ada", "bases": [opened]}
-        return narrowing.client(MAIN.sign(issuer.claims(**{**usual, **claims})))
+        return narrowing.create_client(MAIN.sign(issuer.build_claims(**{**usual, **claims})))
 
     me = client().get("/v1/me").json()["key"]
     assert (me["user_id"], me["knowledge_bases"]) == ("ada", [opened])
@@ -300,19 +304,19 @@ def test_tokens_may_be_narrowed(narrowing: Service, issuer: Issuer) -> None:
     problem(client().get("/v1/api-keys"), 403, "forbidden")
     for bases in (None, [], "default", opened, ["default"], [tenant.id], [opened, None], [opened] * 101):
         problem(client(bases=bases).get("/v1/me"), 401, "unauthorized")
-    other = narrowing.new_tenant("other").admin.get("/v1/knowledge-bases/default").json()["id"]
+    other = narrowing.create_tenant("other").admin.get("/v1/knowledge-bases/default").json()["id"]
     assert client(bases=[other]).get("/v1/knowledge-bases").json()["items"] == []
 
 
 def test_while_the_issuer_does_not_tell_its_keys(
-    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with Issuer() as silent:
-        silent.failing = 503
-        settings = settings_for(tmp_path_factory.mktemp("silent"), **identity(silent))
+    with TokenIssuer() as silent:
+        silent.failure_status = 503
+        settings = build_settings(tmp_path_factory.mktemp("silent"), **identity(silent))
         with run_service(settings, make_database(), worker=False) as running:
-            tenant = running.new_tenant("with keys")  # keys go on
-            token = silent.token(carrel_tenant=tenant.id, carrel_role="reader")
-            problem(running.client(token).get("/v1/me"), 503, "issuer_unavailable")
-            problem(running.client("a.b.c").get("/v1/me"), 401, "unauthorized")
+            tenant = running.create_tenant("with keys")  # keys go on
+            token = silent.create_token(carrel_tenant=tenant.id, carrel_role="reader")
+            problem(running.create_client(token).get("/v1/me"), 503, "issuer_unavailable")
+            problem(running.create_client("a.b.c").get("/v1/me"), 401, "unauthorized")
             assert tenant.admin.get("/v1/me").status_code == 200

@@ -9,10 +9,10 @@ import httpx2
 import pytest
 
 from app.ids import decode_id
-from harness.databases import MakeDatabase
-from harness.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.chat import ChatFailure, ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.fixtures.service_warnings import warning_json
 
 TEXTS = {
@@ -34,11 +34,11 @@ ALONE = "/v1/knowledge-bases/default/search"
 
 @pytest.fixture(scope="module")
 def talking(
-    running_chat: ChatServer, make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    running_chat: ChatServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     """One with a chat model; it is patient, for tests of failures come one after the other."""
     with EmbeddingServer() as embedding:
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("rewriting"),
             embedding=embedding.settings,
             models={
@@ -53,7 +53,7 @@ def talking(
 
 @pytest.fixture(scope="module")
 def tenant(talking: Service) -> Tenant:
-    made = talking.new_tenant()
+    made = talking.create_tenant()
     for name, text in TEXTS.items():
         assert made.add_text(text, external_id=name)["status"] == "ready"
     return made
@@ -63,12 +63,12 @@ def tenant(talking: Service) -> Tenant:
 def chat(running_chat: ChatServer) -> ChatServer:
     """It understands conversations, and writes every other query with an ending."""
     running_chat.reset()
-    running_chat.late_seconds = 0.0
+    running_chat.delay_seconds = 0.0
     running_chat.reply = understands
     return running_chat
 
 
-def understands(talk: Talk) -> str:
+def understands(talk: ReceivedTextRequest) -> str:
     material = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
     if "conversation" in material:
         return json.dumps(UNDERSTOOD)
@@ -93,14 +93,14 @@ def test_a_conversation_is_searched_for_as_it_is_understood(tenant: Tenant, chat
     assert found["explain"]["transformers"] == ["reformulate"]
     assert found["explain"]["reformulation"] == UNDERSTOOD
     # The query, and what it is explained by.
-    assert [talk.body["model"] for talk in chat.talks] == ["rewriter", "rewriter"]
+    assert [talk.body["model"] for talk in chat.text_requests] == ["rewriter", "rewriter"]
 
 
 def test_an_agent_gets_what_is_understood(tenant: Tenant, chat: ChatServer) -> None:
     reply = tenant.admin.post("/v1/agent-search", json={"messages": TALK, "top_k": 1})
     assert (reply.status_code, reply.json()) == (200, [TEXTS["vans"]])
     assert "rewrite;dur=" in reply.headers["Server-Timing"]
-    assert len(chat.talks) == 1
+    assert len(chat.text_requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_an_agent_gets_what_is_understood(tenant: Tenant, chat: ChatServer) -> N
 )
 def test_no_model_is_asked_without_need(tenant: Tenant, chat: ChatServer, body: dict[str, Any]) -> None:
     found = ask(tenant.admin, **body)
-    assert (chat.talks, found["warnings"]) == ([], [])
+    assert (chat.text_requests, found["warnings"]) == ([], [])
 
 
 def test_a_question_beside_its_conversation_is_reformulated_on_request(tenant: Tenant, chat: ChatServer) -> None:
     found = ask(tenant.admin, query="And the price?", transformers=["reformulate"])
     assert found["queries"] == [STANDALONE]
-    assert "And the price?" in chat.talks[0].last
+    assert "And the price?" in chat.text_requests[0].last_message
 
 
 def test_they_run_one_after_the_other(tenant: Tenant, chat: ChatServer) -> None:
@@ -140,7 +140,7 @@ def test_vectors_stay_as_they_are(tenant: Tenant, chat: ChatServer) -> None:
 
 
 @pytest.mark.parametrize("how", [500, 401, "garbage", "not_json", "empty", "break_off"], ids=str)
-def test_a_model_that_fails_costs_only_a_warning(tenant: Tenant, chat: ChatServer, how: Failing | int) -> None:
+def test_a_model_that_fails_costs_only_a_warning(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
     chat.fail(how, times=2)
     found = ask(tenant.admin)
     assert (found["queries"], found["warnings"]) == (FALLBACK, [FAILED])
@@ -170,17 +170,17 @@ def test_a_model_that_never_answers_takes_its_share(
         for name in (transformers or [])
     ]
     assert found["warnings"] == [FAILED, *late[1:]]
-    assert len(chat.talks) == 1
+    assert len(chat.text_requests) == 1
     chat.reset()
     ask(tenant.admin)
 
 
 def test_an_agent_whose_model_fails_gets_no_error(talking: Service, chat: ChatServer) -> None:
     chat.fail(500, times=2)
-    empty = talking.new_tenant()
+    empty = talking.create_tenant()
     reply = empty.admin.post("/v1/agent-search", json={"messages": TALK})
     assert (reply.status_code, reply.json()) == (200, [])
-    assert len(chat.talks) > 0
+    assert len(chat.text_requests) > 0
     chat.reset()
     ask(empty.admin)
 
@@ -208,18 +208,18 @@ def test_an_agent_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
     tenant.add_text(TEXTS["vans"], kb="vans")
     bind(tenant, "plain", "vans")
     ask_for(tenant, "plain")
-    assert own["rewrite_prompt"] in chat.talks[0].messages[0]["content"]
+    assert own["rewrite_prompt"] in chat.text_requests[0].messages[0]["content"]
     chat.reset()
     bind(tenant, "own", "vans", "default", transformers=["prompt_rewrite"], rewrite_prompt="Think of bicycles.")
     for agent, knowledge_bases in (("own", ("vans", "default")), ("own", ("vans",))):
         tenant.admin.patch(f"/v1/agents/{agent}", json={"knowledge_bases": knowledge_bases}).raise_for_status()
         ask_for(tenant, agent)
-        told = [talk.messages[0]["content"] for talk in chat.talks]
+        told = [talk.messages[0]["content"] for talk in chat.text_requests]
         assert [("bicycles" in one, "transporter" in one) for one in told] == [(True, False)] * len(told) != []
         chat.reset()
     bind(tenant, "off", "vans", transformers=[])
     assert ask_for(tenant, "off") == TEXTS["vans"]
-    assert chat.talks == []
+    assert chat.text_requests == []
 
 
 async def test_an_agents_transformer_that_is_gone_is_no_error(tenant: Tenant, chat: ChatServer) -> None:
@@ -236,8 +236,8 @@ async def test_an_agents_transformer_that_is_gone_is_no_error(tenant: Tenant, ch
         chat.reset()
         await connection.execute(set_to, json.dumps(stored), decode_id("bnd", made["id"]))
         ask_for(tenant, "left-behind")
-        assert {asked} == {asked for talk in chat.talks if asked in json.loads(talk.last)}
-        assert len(chat.talks) > 0
+        assert {asked} == {asked for talk in chat.text_requests if asked in json.loads(talk.last_message)}
+        assert len(chat.text_requests) > 0
     await connection.close()
 
 
@@ -254,7 +254,7 @@ def test_a_knowledge_base_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
     alone = "/v1/knowledge-bases/own/search"
     found = ask(tenant.admin, alone, messages=None, query="van")
     assert found["queries"] == ["van again", "van again again"]
-    assert own["rewrite_prompt"] in chat.talks[0].messages[0]["content"]
+    assert own["rewrite_prompt"] in chat.text_requests[0].messages[0]["content"]
     assert ask(tenant.admin, alone, messages=None, query="van", transformers=[])["queries"] == ["van"]
     several = ask(tenant.admin, "/v1/search", messages=None, query="van")
     assert several["queries"] == ["van"]
@@ -301,7 +301,7 @@ def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
 
 
 def test_without_a_model_everything_is_searched_as_before(service: Service) -> None:
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     found = ask(tenant.admin)
     assert (found["queries"], found["warnings"]) == (FALLBACK, [])
     assert "rewrite" not in found["timings_ms"]

@@ -15,7 +15,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import OPERATOR_KEY, Service, Tenant
-from harness.waiting import HANG_SECONDS
+from harness.waiting import HANG_TIMEOUT_SECONDS
 from tests.api.conftest import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 from tests.documents.compound import container
@@ -30,7 +30,7 @@ FORM_HEAD = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filen
 @pytest.fixture(scope="module")
 def small(fragile: BreakableService) -> Tenant:
     """A tenant of the service with the small limit."""
-    return fragile.service.new_tenant("small")
+    return fragile.service.create_tenant("small")
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def left_behind(tenant: Tenant, data_dir: Path, temporary: Path) -> tuple[list[A
     """Rows, objects and temporary files of a tenant that should have none."""
     documents = tenant.admin.get(DOCUMENTS).json()["items"]
     objects = list((data_dir / "objects" / str(decode_id("ten", tenant.id))).glob("*/*"))
-    deadline = time.monotonic() + HANG_SECONDS
+    deadline = time.monotonic() + HANG_TIMEOUT_SECONDS
     while any(temporary.glob("*")) and time.monotonic() < deadline:  # the worker may read another tenant's document
         time.sleep(0.02)
     return documents, objects, list(temporary.glob("*"))
@@ -78,7 +78,7 @@ def test_a_bad_key_with_an_endless_body_is_refused_at_once(fragile: BreakableSer
 
 
 def test_role_and_knowledge_base_are_checked_before_the_body(fragile: BreakableService, small: Tenant) -> None:
-    reader = small.client("reader").headers["authorization"]
+    reader = small.create_client("reader").headers["authorization"]
     admin = small.admin.headers["authorization"]
     for key, kb, status in ((reader, "default", b"403"), (admin, "nothing", b"404")):
         head = (
@@ -114,7 +114,7 @@ def test_a_body_of_unknown_length_is_counted(
 
 
 def test_the_limit_is_exact(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant("exact")
+    tenant = fragile.service.create_tenant("exact")
     whole = ("words " * UPLOAD_LIMIT)[:UPLOAD_LIMIT].encode()
     problem(tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole + b"x")}), 413, "too_large")
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole)}).json()["bytes"] == UPLOAD_LIMIT
@@ -273,7 +273,7 @@ BAD_FILES: dict[str, Bad] = {
 
 
 def test_bad_input_gets_a_clear_error_and_leaves_nothing(service: Service, temporary: Path) -> None:
-    tenant = service.new_tenant("bad input")
+    tenant = service.create_tenant("bad input")
     failed = 0
     for name, (request, status, code) in BAD_FILES.items():
         request = dict(request)
@@ -322,7 +322,7 @@ def test_file_names_lose_their_path_and_keep_their_letters(tenant: Tenant) -> No
 
 def test_revoked_and_expired_keys_are_refused_at_once(service: Service, tenant: Tenant) -> None:
     made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "writer"}).json()
-    writer = service.client(made["key"])
+    writer = service.create_client(made["key"])
     assert writer.post(DOCUMENTS, json={"text": "before"}).status_code == 202
     assert tenant.admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
     problem(writer.post(DOCUMENTS, json={"text": "after"}), 401, "unauthorized")
@@ -331,7 +331,7 @@ def test_revoked_and_expired_keys_are_refused_at_once(service: Service, tenant: 
 
 
 def test_the_model_being_away_fails_the_document_and_says_so(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant("no model")
+    tenant = fragile.service.create_tenant("no model")
     fragile.embedding.fail(400, times=None)
     try:
         document = tenant.add_text("words without a vector")
@@ -379,5 +379,5 @@ def test_a_new_version_has_an_end_of_its_own(tenant: Tenant) -> None:
 
 
 def test_the_operator_has_documents_of_no_tenant(service: Service) -> None:
-    assert service.client(OPERATOR_KEY).get("/v1/me").json()["key"]["role"] == "operator"
-    problem(service.client(OPERATOR_KEY).get("/v1/knowledge-bases/nothing"), 404)
+    assert service.create_client(OPERATOR_KEY).get("/v1/me").json()["key"]["role"] == "operator"
+    problem(service.create_client(OPERATOR_KEY).get("/v1/knowledge-bases/nothing"), 404)

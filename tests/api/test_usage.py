@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
-from harness.waiting import day_with_time_left
+from harness.waiting import get_day_with_time_left
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -22,7 +22,7 @@ def usage(client: httpx2.Client, **query: str) -> dict[str, Any]:
 
 @pytest.fixture
 def today() -> date:
-    return day_with_time_left()
+    return get_day_with_time_left()
 
 
 def test_a_tenant_that_has_done_nothing(tenant: Tenant, today: date) -> None:
@@ -33,7 +33,7 @@ def test_a_tenant_that_has_done_nothing(tenant: Tenant, today: date) -> None:
 
 
 def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant, today: date) -> None:
-    writer, stranger = tenant.client("writer"), service.new_tenant("stranger")
+    writer, stranger = tenant.create_client("writer"), service.create_tenant("stranger")
     text = "# Waders\n\nThe avocet has a bill that bends upwards."
     assert writer.post(DOCUMENTS, params={"wait": 30}, json={"text": text}).json()["status"] == "ready"
     tenant.add_text("A second text.")
@@ -96,4 +96,4 @@ def test_the_ends_of_the_calendar(tenant: Tenant) -> None:
 
 def test_a_narrowed_key_sees_none_of_it(tenant: Tenant) -> None:
     for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "u"}):
-        problem(tenant.client("admin", **narrowing).get("/v1/usage"), 403, "forbidden")
+        problem(tenant.create_client("admin", **narrowing).get("/v1/usage"), 403, "forbidden")

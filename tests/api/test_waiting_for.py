@@ -7,22 +7,22 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.databases import MakeDatabase
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.databases import DatabaseFactory
+from harness.running_service import Service, Tenant, build_settings, run_service
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
 @pytest.fixture(scope="module")
-def idle(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def idle(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service without a worker, so that documents stay queued."""
-    with run_service(settings_for(tmp_path_factory.mktemp("data")), make_database(), worker=False) as running:
+    with run_service(build_settings(tmp_path_factory.mktemp("data")), make_database(), worker=False) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def tenant(idle: Service) -> Tenant:
-    return idle.new_tenant()
+    return idle.create_tenant()
 
 
 def first_reason(reply: httpx2.Response) -> Any:

@@ -110,7 +110,7 @@ def test_there_are_not_too_many(tenant: Tenant) -> None:
 @pytest.mark.parametrize("narrowing", [{"knowledge_bases": ["default"]}, {"user_id": "u"}])
 def test_a_narrowed_key_has_no_webhooks(tenant: Tenant, narrowing: dict[str, Any]) -> None:
     made = make(tenant, NOWHERE, "quota.near")
-    client, path = tenant.client("admin", **narrowing), f"{WEBHOOKS}/{made['id']}"
+    client, path = tenant.create_client("admin", **narrowing), f"{WEBHOOKS}/{made['id']}"
     problem(client.get(WEBHOOKS), 403, "forbidden")
     problem(client.post(WEBHOOKS, json={"url": NOWHERE, "events": ["quota.near"]}), 403, "forbidden")
     for reply in (client.get(path), client.patch(path, json={}), client.delete(path), client.post(f"{path}/test")):
@@ -131,11 +131,11 @@ def test_a_document_that_is_ready_is_told(tenant: Tenant, receiver: WebhookRecei
     document = tenant.add_text("The quetzal flies.", title="Of birds")
     (request,) = receiver.wait_for(1)
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
-    told = request.verified(webhook["secret"])
+    told = request.verify(webhook["secret"])
     data = {"document": document["id"], "knowledge_base": kb, "knowledge_base_name": "default", "version": 1}
     assert (told["type"], told["data"]) == ("document.ready", {**data, "status": "ready", "error": None})
     assert tenant.admin.delete(f"/v1/knowledge-bases/default/documents/{document['id']}").status_code == 204
-    second = receiver.wait_for(2)[1].verified(webhook["secret"])
+    second = receiver.wait_for(2)[1].verify(webhook["secret"])
     assert (second["type"], second["data"]) == ("document.deleted", {**data, "status": "deleted"})
     assert second["timestamp"] > told["timestamp"]
     listed = deliveries(tenant, webhook)
@@ -152,8 +152,8 @@ def test_a_try(tenant: Tenant, receiver: WebhookReceiver) -> None:
     assert (reply.status_code, reply.json()["status"], reply.json()["attempts"]) == (202, "pending", 0)
     (request,) = receiver.wait_for(1)
     assert request.id == reply.json()["id"]
-    assert request.verified(webhook["secret"])["type"] == "webhook.test"
-    assert request.verified(webhook["secret"])["data"] == {"webhook": webhook["id"]}
+    assert request.verify(webhook["secret"])["type"] == "webhook.test"
+    assert request.verify(webhook["secret"])["data"] == {"webhook": webhook["id"]}
     tenant.admin.patch(path, json={"enabled": False}).raise_for_status()
     problem(tenant.admin.post(f"{path}/test"), 409, "webhook_disabled")
 
@@ -167,7 +167,7 @@ def test_it_is_sent_again_under_the_same_id(tenant: Tenant, receiver: WebhookRec
     assert tenant.admin.post(f"{path}/{delivery['id']}/replay").status_code == 202
     first, second = receiver.wait_for(2)
     assert (first.id, first.body) == (second.id, second.body)
-    assert second.verified(webhook["secret"])["data"] == {
+    assert second.verify(webhook["secret"])["data"] == {
         "knowledge_base": made["id"],
         "knowledge_base_name": "birds",
     }
@@ -201,12 +201,12 @@ def test_another_secret_beside_the_old_one(tenant: Tenant, receiver: WebhookRece
     tenant.admin.post(f"{path}/test").raise_for_status()
     (both,) = receiver.wait_for(1)
     for secret in (webhook["secret"], rotated.json()["secret"]):
-        assert both.verified(secret)["type"] == "webhook.test"
+        assert both.verify(secret)["type"] == "webhook.test"
     newest = tenant.admin.post(f"{path}/rotate", json={"overlap_seconds": 0}).json()
     assert newest["former_secret_until"] is None
     tenant.admin.post(f"{path}/test").raise_for_status()
     alone = receiver.wait_for(2)[1]
-    assert alone.verified(newest["secret"])["type"] == "webhook.test"
+    assert alone.verify(newest["secret"])["type"] == "webhook.test"
     for secret in (webhook["secret"], rotated.json()["secret"]):
         with pytest.raises(WebhookVerificationError):
-            alone.verified(secret)
+            alone.verify(secret)

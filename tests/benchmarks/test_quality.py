@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.quality import AIMS, Measured, exit_code, figures_line, main, missed, table_row
+from benchmarks.quality import (
+    TARGETS,
+    MeasuredSetting,
+    compute_exit_code,
+    format_figures,
+    format_table_row,
+    list_missed_targets,
+    main,
+)
 
 NAME = "scifact"
-AIM = AIMS[NAME]
+AIM = TARGETS[NAME]
 KB = {"chunking": {"strategy": "headered", "max_tokens": 170, "overlap_tokens": 0}, "chunk_count": 7}
 
 
@@ -21,16 +29,16 @@ KB = {"chunking": {"strategy": "headered", "max_tokens": 170, "overlap_tokens": 
     ],
 )
 def test_what_is_below_its_aim_is_missed_wherever_it_is_told(figures: dict[str, float], expected: list[str]) -> None:
-    assert missed(NAME, figures) == expected
-    assert figures_line(NAME, figures).count("MISSED") == len(expected)
-    assert table_row(NAME, KB, {}, figures, dict.fromkeys(AIM, 0.01)).count("(missed)") == len(expected)
+    assert list_missed_targets(NAME, figures) == expected
+    assert format_figures(NAME, figures).count("MISSED") == len(expected)
+    assert format_table_row(NAME, KB, {}, figures, dict.fromkeys(AIM, 0.01)).count("(missed)") == len(expected)
 
 
 @pytest.mark.parametrize(
     ("all_missed", "code"), [([], 0), ([[], []], 0), ([[], ["ndcg@10"]], 1), ([["recall@100"], []], 1)]
 )
 def test_an_aim_that_any_setting_misses_ends_with_1(all_missed: list[list[str]], code: int) -> None:
-    assert exit_code([Measured("a row", each) for each in all_missed]) == code
+    assert compute_exit_code([MeasuredSetting("a row", each) for each in all_missed]) == code
 
 
 def test_a_set_that_is_not_there_ends_with_2(

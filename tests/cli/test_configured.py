@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.embedded_postgres import DatabaseUrls
 from carrel import __version__
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import Command, run, serving, started, wait_until
 from tests.cli.conftest import embedding_settings
@@ -71,7 +71,7 @@ def test_what_is_wrong_is_one_line(place: Path, command: str, settings: dict[str
 def test_the_parts_apart(
     place: Path,
     new_place: Callable[[], Path],
-    make_empty_database: MakeDatabase,
+    make_empty_database: DatabaseFactory,
     s3_server: S3Server,
     endpoint: EmbeddingServer,
 ) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.embedded_postgres import EmbeddedPostgres
-from harness.databases import MakeDatabase, run_sql
+from harness.databases import DatabaseFactory, run_sql
 from harness.protocol_servers.chat import ChatServer
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer
@@ -41,7 +41,7 @@ def look(settings: dict[str, str], place: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_all_is_well(
-    make_database: MakeDatabase, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_database: DatabaseFactory, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
     run_sql(urls.owner, BEAT)
@@ -67,7 +67,7 @@ def test_all_is_well(
 
 
 def test_what_is_wrong_is_named(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
     run_sql(urls.owner, OPEN)
@@ -103,7 +103,7 @@ def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_doctor_without_a_worker_warns_and_fails_when_a_job_waits(
-    make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_database: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
     with EmbeddingServer() as embedding:
@@ -118,7 +118,7 @@ def test_doctor_without_a_worker_warns_and_fails_when_a_job_waits(
 
 
 def test_doctor_tells_how_workers_confine_their_parsers(
-    make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_database: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
     run_sql(
@@ -131,7 +131,7 @@ def test_doctor_tells_how_workers_confine_their_parsers(
 
 
 def test_doctor_warns_of_lost_workers_and_of_a_job_that_waits_for_long(
-    make_database: MakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_database: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
     run_sql(urls.owner, BEAT, LOST, WAITING.format(minutes=30))
@@ -148,7 +148,7 @@ LOCKS = "lock_shared(bigint)", "lock(bigint)", "unlock_all()", "xact_lock(bigint
 
 
 def test_doctor_names_what_logins_of_sql_views_may_call_if_the_service_has_them(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
     superuser = postgres_server.build_url(urlsplit(urls.owner).path.removeprefix("/"))

@@ -40,7 +40,7 @@ def lines(path: Path, objects: list[dict[str, Any]]) -> None:
 @pytest.fixture(scope="module")
 def loaded(service: Service, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tenant, Path]:
     """A tenant with the set in a knowledge base that the command made, and the set's directory."""
-    tenant, place = service.new_tenant(), tmp_path_factory.mktemp("set")
+    tenant, place = service.create_tenant(), tmp_path_factory.mktemp("set")
     lines(place / "corpus.jsonl", [{"id": name, "title": t, "text": text} for name, (t, text) in CORPUS.items()])
     lines(place / "queries.jsonl", QUERIES)
     (place / "qrels.tsv").write_text(QRELS)
@@ -202,7 +202,7 @@ def test_some_failures_are_counted_and_all_are_fatal(evaluate: Evaluate, tmp_pat
     ("kind", "relevant"), [("title", "Herons"), ("metadata.ref.number", "17"), ("source", "herons.txt")]
 )
 def test_documents_by_other_names(service: Service, tmp_path: Path, kind: str, relevant: str) -> None:
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     path = tmp_path / "herons.txt"
     path.write_text(CORPUS["birds"][1])
     tenant.upload(path, title="Herons", metadata='{"ref": {"number": 17}}')

@@ -19,7 +19,7 @@ from tests.fixtures.mcp import McpClient, McpRefused, mcp_client
 
 @pytest.fixture(scope="module")
 def library(service: Service) -> Tenant:
-    tenant = service.new_tenant("desktop")
+    tenant = service.create_tenant("desktop")
     tenant.add_text("Employees have thirty days of parental leave.", title="Leave")
     return tenant
 

@@ -23,7 +23,7 @@ import httpx2
 import pytest
 
 from app.db.requirements import EARLIER_SCHEMA_MESSAGE
-from harness.consistency import inconsistencies
+from harness.consistency import find_inconsistencies
 from harness.protocol_servers.embedding import EmbeddingServer
 from tests.cli.commands import (
     HANG_SECONDS,
@@ -177,7 +177,7 @@ def test_data_directory_of_before_the_baseline_is_one_line(place: Path, settings
 
 async def recounted(home: Path) -> dict[str, list[Any]]:
     url = json.loads((home / ".carrel" / "runtime.json").read_text())["admin_database_url"]
-    return await inconsistencies(url)
+    return await find_inconsistencies(url)
 
 
 def test_what_kill_9_interrupts_is_finished_once(

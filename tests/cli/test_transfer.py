@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.transfer.tar import END_MARKER
-from harness.archives import Doc, archive
+from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service, Tenant
 from tests.transfer.test_round_trip import found, take
 
@@ -33,14 +33,14 @@ def carrel(service: Service) -> Carrel:
 
 @pytest.fixture(scope="module")
 def full(service: Service) -> Tenant:
-    tenant = service.new_tenant("full")
+    tenant = service.create_tenant("full")
     for number in range(4):
         tenant.add_text(f"Bird {number} dives into the sea.", external_id=f"bird-{number}")
     return tenant
 
 
 def test_there_and_back(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
-    file, other = tmp_path / "birds.tar", service.new_tenant("other")
+    file, other = tmp_path / "birds.tar", service.create_tenant("other")
     told = carrel(full, "export", "default", "--to", str(file), "--json")
     assert told == {"file": str(file), "bytes": file.stat().st_size, "documents": 4, "skipped": []}
     assert [one.name for one in tmp_path.iterdir()] == ["birds.tar"]
@@ -54,7 +54,7 @@ def test_there_and_back(carrel: Carrel, service: Service, full: Tenant, tmp_path
 
 
 def test_it_goes_on_where_it_was(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
-    file, other = tmp_path / "birds.tar", service.new_tenant("resumed")
+    file, other = tmp_path / "birds.tar", service.create_tenant("resumed")
     carrel(full, "export", "default", "--to", str(file))
     content = file.read_bytes()
     broken = take(other, "default", content[: content.index(b"documents/0000003/")])
@@ -64,15 +64,17 @@ def test_it_goes_on_where_it_was(carrel: Carrel, service: Service, full: Tenant,
 
 
 def test_many_documents_go_in_parts(carrel: Carrel, service: Service, tmp_path: Path) -> None:
-    tenant = service.new_tenant("many")
-    take(tenant, "default", archive(*(Doc([f"Text {number}."]) for number in range(103)))).raise_for_status()
+    tenant = service.create_tenant("many")
+    take(
+        tenant, "default", build_archive(*(ArchiveDocument([f"Text {number}."]) for number in range(103)))
+    ).raise_for_status()
     carrel(tenant, "export", "default", "--to", str(tmp_path / "many.tar"))
     told = carrel(tenant, "import", str(tmp_path / "many.tar"), "--kb", "copy", "--json")
     assert told == {"documents": 103, "chunks": 103, "existing": 0, "conflicts": 0}
 
 
 def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
-    file, other = tmp_path / "birds.tar", service.new_tenant("conflicting")
+    file, other = tmp_path / "birds.tar", service.create_tenant("conflicting")
     carrel(full, "export", "default", "--to", str(file))
     other.add_text("Another bird.", external_id="bird-1")
     told = carrel(other, "import", str(file), "--kb", "default", "--json", status=1)
@@ -86,14 +88,14 @@ def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, 
         (lambda content: content[:5000], "damaged"),
         (lambda content: content.replace(b"dives", b"DIVES", 1), "other hashes"),
         (lambda _: b"no archive", "damaged"),
-        (lambda _: archive(Doc(["A."])), "ends too early"),
+        (lambda _: build_archive(ArchiveDocument(["A."])), "ends too early"),
     ],
     ids=["cut", "cut in a file", "changed", "none", "without hashes"],
 )
 def test_nothing_of_a_damaged_archive_is_sent(
     carrel: Carrel, service: Service, full: Tenant, tmp_path: Path, damage: Callable[[bytes], bytes], said: str
 ) -> None:
-    file, other = tmp_path / "birds.tar", service.new_tenant("spared")
+    file, other = tmp_path / "birds.tar", service.create_tenant("spared")
     carrel(full, "export", "default", "--to", str(file))
     file.write_bytes(damage(file.read_bytes()))
     assert said in carrel(other, "import", str(file), "--kb", "birds", status=2)

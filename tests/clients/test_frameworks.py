@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.databases import MakeDatabase
-from harness.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
-from harness.running_service import Tenant, run_service, settings_for
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.site_search import PAGES, SiteSearchServer, build_source_settings
+from harness.running_service import Tenant, build_settings, run_service
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENTS = os.environ.get("CLIENT_ENVIRONMENTS")
@@ -49,13 +49,13 @@ def test_passages_come_with_what_is_known_of_them(name: str, tenant: Tenant) -> 
 
 
 @pytest.fixture(scope="module")
-def with_site(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+def with_site(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
     """A tenant with a web site's search as a knowledge base."""
     response = {"items": "results", "text": "snippet", "title": "title", "url": "link"}
     with SiteSearchServer() as site:
-        settings = settings_for(tmp_path_factory.mktemp("site"), http_sources=bound_to(site))
+        settings = build_settings(tmp_path_factory.mktemp("site"), http_sources=build_source_settings(site))
         with run_service(settings, make_database()) as running:
-            tenant = running.new_tenant()
+            tenant = running.create_tenant()
             source = {"url": site.url, "params": {"q": "{query}"}, "response": response}
             kb = {"name": "site", "kind": "http", "source": source}
             tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()

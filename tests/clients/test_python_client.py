@@ -26,12 +26,12 @@ from carrel_client import (
 from carrel_client.types import SearchOptions
 
 from app.api.v1.search.search import MultiSearchRequest
-from harness.protocol_servers.unresponsive import Reply, StubbornServer
+from harness.protocol_servers.unresponsive import ScriptedReply, ScriptedServer
 from harness.running_service import OPERATOR_KEY, Service, Tenant
 
 ROOT = Path(__file__).parents[2]
 HANDBOOK = ROOT / "samples" / "handbook.pdf"
-BUSY = Reply(503, b'{"type": "urn:carrel:problem:unavailable", "detail": "Down."}', {"Retry-After": "0"})
+BUSY = ScriptedReply(503, b'{"type": "urn:carrel:problem:unavailable", "detail": "Down."}', {"Retry-After": "0"})
 
 
 @pytest.fixture
@@ -163,45 +163,53 @@ async def test_the_asynchronous_client(tenant: Tenant) -> None:
             await client.knowledge_bases.get("none")
 
 
-@pytest.mark.parametrize("first", [BUSY, Reply(0), Reply(429, BUSY.body, BUSY.headers), Reply(502, b"<html>")])
-def test_what_passes_is_tried_again_under_one_key(first: Reply) -> None:
-    with StubbornServer([first, Reply(200, b'{"id": "kb_1"}')]) as server, Client(server.address, "k") as client:
+@pytest.mark.parametrize(
+    "first", [BUSY, ScriptedReply(0), ScriptedReply(429, BUSY.body, BUSY.headers), ScriptedReply(502, b"<html>")]
+)
+def test_what_passes_is_tried_again_under_one_key(first: ScriptedReply) -> None:
+    with (
+        ScriptedServer([first, ScriptedReply(200, b'{"id": "kb_1"}')]) as server,
+        Client(server.address, "k") as client,
+    ):
         assert client.knowledge_bases.create("a")["id"] == "kb_1"
-    one, two = server.asked
+    one, two = server.received
     assert one.body == two.body == json.dumps({"name": "a"}, separators=(",", ":")).encode()
     assert one.headers["Idempotency-Key"] == two.headers["Idempotency-Key"]
 
 
 def test_a_file_is_sent_again_from_its_beginning(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The tern.")
-    with StubbornServer([BUSY, Reply(202, b'{"id": "doc_1"}')]) as server, Client(server.address, "k") as client:
+    with (
+        ScriptedServer([BUSY, ScriptedReply(202, b'{"id": "doc_1"}')]) as server,
+        Client(server.address, "k") as client,
+    ):
         client.documents.upload("kb", tmp_path / "a.txt", title="T")
-        assert all(b"The tern." in each.body and b'name="title"' in each.body for each in server.asked)
-        assert len(server.asked) == 2
+        assert all(b"The tern." in each.body and b'name="title"' in each.body for each in server.received)
+        assert len(server.received) == 2
 
 
 def test_a_stream_is_sent_once() -> None:
-    with StubbornServer([BUSY]) as server, Client(server.address, "k") as client:
+    with ScriptedServer([BUSY]) as server, Client(server.address, "k") as client:
         with pytest.raises(ServiceUnavailable):
             client.documents.upload("kb", io.BytesIO(b"The tern."), filename="a.txt")
-        assert len(server.asked) == 1
+        assert len(server.received) == 1
 
 
 @pytest.mark.parametrize(
     ("reply", "error", "attempts"),
     [
         (BUSY, ServiceUnavailable, 3),
-        (Reply(0), ConnectionFailed, 3),
-        (Reply(500, b'{"detail": "Broken."}'), CarrelError, 1),
-        (Reply(200, b"<html>"), BadReply, 1),
-        (Reply(404, b"not found"), BadReply, 1),
+        (ScriptedReply(0), ConnectionFailed, 3),
+        (ScriptedReply(500, b'{"detail": "Broken."}'), CarrelError, 1),
+        (ScriptedReply(200, b"<html>"), BadReply, 1),
+        (ScriptedReply(404, b"not found"), BadReply, 1),
     ],
 )
-def test_what_stays_is_an_error(reply: Reply, error: type[Exception], attempts: int) -> None:
-    with StubbornServer([reply]) as server, Client(server.address, "k", retries=2) as client:
+def test_what_stays_is_an_error(reply: ScriptedReply, error: type[Exception], attempts: int) -> None:
+    with ScriptedServer([reply]) as server, Client(server.address, "k", retries=2) as client:
         with pytest.raises(error):
             client.me()
-        assert len(server.asked) == attempts
+        assert len(server.received) == attempts
 
 
 def test_nobody_there() -> None:

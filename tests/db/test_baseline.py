@@ -12,7 +12,7 @@ import pytest
 from app.db.migrate import EarlierSchema, migrate_database
 from app.db.session import Database, DatabaseRefused
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from tests.db.catalogue import Catalogue, read_catalogue
 from tests.db.renamed_objects import NAMES, NAMES_WITHIN, renamed
 from tests.db.test_migrations import connected, upgrade
@@ -54,7 +54,7 @@ async def superuser(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -
 
 
 async def test_baseline_makes_what_the_former_migrations_made(
-    make_empty_database: MakeDatabase, postgres_server: EmbeddedPostgres
+    make_empty_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     await upgrade(urls, "0001_baseline")
@@ -111,7 +111,7 @@ async def test_comparison_notices_a_change(superuser: asyncpg.Connection, change
 
 @pytest.mark.parametrize("revision", ["0001", "0031", "0053"])
 async def test_database_of_an_earlier_version_is_refused_and_not_touched(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, revision: str
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, revision: str
 ) -> None:
     urls = await asyncio.to_thread(make_database)
     rows = "select oid, xmin, relname from pg_class order by oid"
@@ -126,7 +126,7 @@ async def test_database_of_an_earlier_version_is_refused_and_not_touched(
     assert "\n" not in raised.value.message
 
 
-async def test_plain_role_of_an_earlier_database_is_refused(make_database: MakeDatabase) -> None:
+async def test_plain_role_of_an_earlier_database_is_refused(make_database: DatabaseFactory) -> None:
     """Where the owner's URL is not known to a process: its login cannot read the revision."""
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.owner) as owner:

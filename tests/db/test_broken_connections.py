@@ -12,7 +12,7 @@ from app.db.index_ddl import MaintenanceFailed, OwnerDatabase
 from app.db.session import Database, DatabaseUnavailable
 from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.slow_link import SlowLink
 from tests.db.test_session import connected, kill_connections
 
@@ -92,7 +92,7 @@ async def kill_unseen(postgres: EmbeddedPostgres, url: str, *, steps: int) -> No
 
 @pytest.mark.parametrize("steps", range(6))
 async def test_one_that_dies_in_the_pool_is_left_out_at_every_moment(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, steps: int
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, steps: int
 ) -> None:
     """Also when the server's last word has been read, and the end of the stream has not."""
     urls = await asyncio.to_thread(make_database)
@@ -106,7 +106,7 @@ async def test_one_that_dies_in_the_pool_is_left_out_at_every_moment(
 
 @pytest.mark.parametrize("steps", range(6))
 async def test_the_owners_is_a_failure_of_maintenance_at_every_moment(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, steps: int
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, steps: int
 ) -> None:
     urls = await asyncio.to_thread(make_database)
 

@@ -26,7 +26,7 @@ from app.db.models.base import Base
 from app.db.session import Database
 from app.db.sql_files import find_migrations_directory
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from harness.databases import MakeDatabase, run_sql
+from harness.databases import DatabaseFactory, run_sql
 from tests.db.filled_tables import counts, fill
 
 REVISIONS = [script.revision for script in ScriptDirectory.from_config(create_alembic_config()).walk_revisions()][::-1]
@@ -94,7 +94,7 @@ def test_revisions_are_one_line() -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_a_filled_database_of_any_revision_is_brought_up(
-    make_empty_database: MakeDatabase, revision: str
+    make_empty_database: DatabaseFactory, revision: str
 ) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     await upgrade(urls, revision)
@@ -120,14 +120,14 @@ async def test_migrating_again_changes_nothing(database: DatabaseUrls) -> None:
         assert await owner.fetch(snapshot) == before
 
 
-async def test_two_at_once_take_turns(make_empty_database: MakeDatabase) -> None:
+async def test_two_at_once_take_turns(make_empty_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     await asyncio.gather(*(migrate_database(urls.owner, urls.app) for _ in range(3)))
     assert await differences(urls) == []
 
 
 async def test_the_plain_role_may_have_any_name(
-    make_empty_database: MakeDatabase, postgres_server: EmbeddedPostgres
+    make_empty_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     name = 'Ein "anderer" Name'
@@ -142,7 +142,7 @@ async def test_the_plain_role_may_have_any_name(
     await db.close()
 
 
-async def test_what_hinders_it_is_one_line(make_empty_database: MakeDatabase, database: DatabaseUrls) -> None:
+async def test_what_hinders_it_is_one_line(make_empty_database: DatabaseFactory, database: DatabaseUrls) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     with pytest.raises(MigrationFailed, match="permission denied"):
         await migrate_database(urls.app, urls.app)
@@ -160,7 +160,7 @@ async def test_what_hinders_it_is_one_line(make_empty_database: MakeDatabase, da
     assert "\n" not in raised.value.message
 
 
-async def test_models_and_migrations_agree_and_the_comparison_can_tell(make_database: MakeDatabase) -> None:
+async def test_models_and_migrations_agree_and_the_comparison_can_tell(make_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_database)
     assert await differences(urls) == []
     for change in (
@@ -178,7 +178,7 @@ async def test_models_and_migrations_agree_and_the_comparison_can_tell(make_data
             assert len(await differences(urls)) > before, change
 
 
-async def test_a_new_revision_begins_as_the_house_writes_them(make_database: MakeDatabase, tmp_path: Path) -> None:
+async def test_a_new_revision_begins_as_the_house_writes_them(make_database: DatabaseFactory, tmp_path: Path) -> None:
     shutil.copytree(find_migrations_directory(), tmp_path / "migrations")
     made = create_alembic_config()
     made.set_main_option("script_location", str(tmp_path / "migrations"))

@@ -14,9 +14,9 @@ from app.db.driver import DriverReader
 from app.db.session import Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from harness.databases import MakeDatabase, run_sql
+from harness.databases import DatabaseFactory, run_sql
 from harness.protocol_servers.slow_link import SlowLink
-from harness.waiting import until
+from harness.waiting import wait_until
 from tests.db.test_broken_connections import QUESTION, cutting
 from tests.db.test_session import RENAME, add_tenant, connected, kill_connections
 
@@ -73,7 +73,7 @@ async def test_nobody_waits_for_its_end(database: DatabaseUrls) -> None:
                 link.stall()
             assert slow.returning_tasks, "it was waited for"
             link.release()
-            await until(lambda: not slow.returning_tasks)
+            await wait_until(lambda: not slow.returning_tasks)
             assert slow.engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
             async with slow.read_transaction(tenant) as reader:
                 assert await name(reader) == "a name"
@@ -106,7 +106,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            await until(lambda: not db.returning_tasks)
+            await wait_until(lambda: not db.returning_tasks)
             async with db.autocommit() as session:
                 assert [row[0] for row in await session.fetch_rows(LEFT_OPEN, {})] == [0]
                 assert [row[0] for row in await session.fetch_rows(SCOPE, {})] in ([""], [None])
@@ -126,7 +126,7 @@ async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: Databas
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
                     await sleep()
-        await until(lambda: not db.returning_tasks)
+        await wait_until(lambda: not db.returning_tasks)
         async with db.read_transaction(tenant) as reader:
             assert await name(reader) == "a name"
 
@@ -148,7 +148,7 @@ async def test_an_error_passes_through_and_what_follows_is_sound(database: Datab
 
 
 async def test_killed_connections_are_an_outage_that_passes(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.app, pool_size=6) as db:
@@ -173,12 +173,12 @@ async def test_killed_connections_are_an_outage_that_passes(
         caplog.clear()
         with caplog.at_level(logging.INFO):
             assert await lose_it_unnoticed() == "a name"  # it was read before
-            await until(lambda: not db.returning_tasks)
+            await wait_until(lambda: not db.returning_tasks)
         # The service of other tests may work in the same process.
         assert [record for record in caplog.records if record.name.startswith(("app.db", "sqlalchemy"))] == []
         async with db.read_transaction(tenant), db.read_transaction(tenant), db.read_transaction(tenant):
             pass
-        await until(lambda: not db.returning_tasks)
+        await wait_until(lambda: not db.returning_tasks)
         # Idle ones are left out, and nobody notices.
         await kill_connections(postgres_server, urls.app)
         for _ in range(4):
@@ -195,7 +195,7 @@ async def outage(url: str) -> str:
 
 
 async def test_what_is_no_connection_is_told_as_elsewhere(
-    database: DatabaseUrls, make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+    database: DatabaseUrls, make_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     assert (await outage("postgresql://nobody:secret@127.0.0.1:1/nothing")).startswith("DatabaseUnavailable")
     wrong = make_url(database.app).set(password="wrong-password").render_as_string(hide_password=False)
@@ -232,5 +232,5 @@ async def test_many_at_once_need_no_more_than_there_are(database: DatabaseUrls) 
     async with connected(database.app, pool_size=2) as db:
         tenant = await add_tenant(db)
         assert set(await asyncio.gather(*(read(db, tenant) for _ in range(100)))) == {"a name"}
-        await until(lambda: not db.returning_tasks)
+        await wait_until(lambda: not db.returning_tasks)
         assert db.engine.sync_engine.pool.checkedout() == 0  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from app.db.requirements import MIN_POSTGRES_VERSION, find_unmet_requirement
 from app.db.session import Database, DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
-from harness.databases import MakeDatabase, run_sql
+from harness.databases import DatabaseFactory, run_sql
 
 TENANT = uuid.uuid4()
 SCOPE = text("select current_setting('app.tenant_id', true)")
@@ -205,7 +205,7 @@ async def kill_connections(postgres: EmbeddedPostgres, url: str) -> None:
 
 
 async def test_killed_connections_are_an_outage_that_passes(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.app, pool_size=3) as db:
@@ -238,7 +238,7 @@ async def test_a_server_that_is_not_there_is_an_outage() -> None:
 
 
 async def test_a_server_without_room_is_an_outage(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_database)
     name = urls.app.rpartition("/")[2]
@@ -258,7 +258,7 @@ async def rename_nothing(database: Database) -> None:
 
 @pytest.mark.parametrize("write", [add_tenant, rename_nothing])
 async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_not_kept(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres, write: Callable[[Database], Awaitable[object]]
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, write: Callable[[Database], Awaitable[object]]
 ) -> None:
     """As one that has failed over, or whose provider has made it read-only because its disk is full.
 
@@ -345,7 +345,7 @@ async def test_the_owner_is_refused(database: DatabaseUrls) -> None:
 
 
 async def test_one_that_owns_a_table_is_refused(
-    login: Login, postgres_server: EmbeddedPostgres, make_database: MakeDatabase
+    login: Login, postgres_server: EmbeddedPostgres, make_database: DatabaseFactory
 ) -> None:
     urls = await asyncio.to_thread(make_database)
     name = urls.app.rpartition("/")[2]
@@ -364,7 +364,7 @@ async def test_a_role_without_carrel_app_is_refused(login: Login) -> None:
     assert "run carrel migrate" in await refused(inherits_nothing)
 
 
-async def test_an_empty_database_is_refused(make_empty_database: MakeDatabase) -> None:
+async def test_an_empty_database_is_refused(make_empty_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     assert "run carrel migrate" in await refused(urls.app)
 
@@ -421,7 +421,7 @@ async def test_two_transactions_with_one_snapshot(database: DatabaseUrls) -> Non
             assert (await session.fetch_row(name, {})) != before
 
 
-async def test_a_schema_that_lacks_the_last_migration_is_refused(make_database: MakeDatabase) -> None:
+async def test_a_schema_that_lacks_the_last_migration_is_refused(make_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.app) as db:
         await db.check()

@@ -18,8 +18,8 @@ from app.db.sql_files import (
     read_sql,
 )
 from app.embedded_postgres import EmbeddedPostgres
-from harness.databases import MakeDatabase
-from scripts.pin_migrations import PINS, migrations, pins
+from harness.databases import DatabaseFactory
+from scripts.pin_migrations import PINS, format_pins, list_migrations
 from tests.db.catalogue import QUERIES, normalise, read_catalogue
 from tests.db.test_baseline import superuser_url
 from tests.db.test_migrations import connected
@@ -35,7 +35,7 @@ NAMES = "select proname, prosrc from pg_proc where pronamespace = 'public'::regn
 
 @pytest.fixture
 async def superuser(
-    make_database: MakeDatabase, postgres_server: EmbeddedPostgres
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> AsyncIterator[asyncpg.Connection]:
     urls = await asyncio.to_thread(make_database)
     connection = await asyncpg.connect(superuser_url(postgres_server, urls))
@@ -63,7 +63,7 @@ def test_folders_are_kinds_and_roles() -> None:
 
 
 async def test_functions_of_the_database_are_those_of_the_files(
-    superuser: asyncpg.Connection, make_empty_database: MakeDatabase, postgres_server: EmbeddedPostgres
+    superuser: asyncpg.Connection, make_empty_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     present = await read_catalogue(superuser)
     # Functions need no tables to be made, so an empty database gets those of the files alone.
@@ -123,20 +123,20 @@ def test_migrations_run_the_text_that_is_pinned() -> None:
     pinned = {path.stem: path.read_text() for path in PINS.iterdir()}
     changed = {
         migration.revision: sorted(
-            set(pins(migration).splitlines()) ^ set(pinned.get(migration.revision, "").splitlines())
+            set(format_pins(migration).splitlines()) ^ set(pinned.get(migration.revision, "").splitlines())
         )
-        for migration in migrations()
+        for migration in list_migrations()
     }
     assert {revision: lines for revision, lines in changed.items() if lines} == {}, (
         "a migration runs other SQL than when it was pinned: keep the former text in migrations/former/<new revision>/"
         " and write a migration (CONTRIBUTING.md); for a new migration run scripts/pin_migrations.py"
     )
-    assert set(pinned) == {migration.revision for migration in migrations()}
+    assert set(pinned) == {migration.revision for migration in list_migrations()}
 
 
 def test_files_that_are_kept_have_another_text_now() -> None:
     former = PINS.parent / "former"
-    revisions = {migration.revision for migration in migrations()}
+    revisions = {migration.revision for migration in list_migrations()}
     for path in former.rglob("*.sql"):
         revision, _, name = path.relative_to(former).as_posix().partition("/")
         assert revision in revisions, path

@@ -154,7 +154,7 @@ async def test_an_upload_to_the_old_scope_is_another_document(workshop: Workshop
 @asynccontextmanager
 async def embedding(workshop: Workshop, document: DocumentRow) -> AsyncIterator[None]:
     """Ingestion that hangs in the embedding endpoint until the block ends, and is done when it has."""
-    with workshop.endpoint.held():
+    with workshop.endpoint.paused():
         ingesting = asyncio.create_task(workshop.ingest(document))
 
         async def begun() -> bool:

@@ -257,7 +257,7 @@ async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: Tw
 
 async def test_documents_move_up_and_nothing_is_embedded_again(world: TwoTenants) -> None:
     """The last of all: the questions are asked again of what the moves have made."""
-    rng, requests, moved = random.Random(8), world.workshop.endpoint.requests, 0
+    rng, requests, moved = random.Random(8), world.workshop.endpoint.request_count, 0
     for _ in range(MOVES):
         key = rng.choice(sorted(world.documents))
         model = world.documents[key]
@@ -272,5 +272,5 @@ async def test_documents_move_up_and_nothing_is_embedded_again(world: TwoTenants
             world.documents[key] = wanted
             moved += wanted != model
     assert moved > 20
-    assert world.workshop.endpoint.requests == requests
+    assert world.workshop.endpoint.request_count == requests
     await check_questions(world, rng)

@@ -17,36 +17,36 @@ time.time = lambda: clock() + days * 86_400
 
 import hashlib, random, tempfile
 from pathlib import Path
-from harness.hostile import real_files
-from harness.hostile.archives import KINDS, _lying_archives
-from harness.hostile.links import linking_files
-from harness.hostile.mutations import mutations
-from harness.hostile.pdfs import pdf_lies, pdf_loops
-from proofs.kill.corpus import MAKERS, SIZES
-from benchmarks.load import make_pdf
+from harness.hostile import iter_sample_files
+from harness.hostile.archives import PACKAGE_BUILDERS, _generate_false_archives
+from harness.hostile.links import generate_linking_files
+from harness.hostile.mutations import generate_mutations
+from harness.hostile.pdfs import generate_false_pdfs, generate_pdf_loops
+from proofs.kill.corpus import CONTENT_BUILDERS, PART_COUNTS
+from benchmarks.load import write_pdf
 from tests.ingestion import illustrated
 from tests.ingestion.parsers import word, workbooks
 
 def show(name, content):
     print(name.encode("unicode_escape").decode(), hashlib.sha256(content).hexdigest())
 
-sources = list(real_files())
-for file in mutations(sources, count=2 * len(sources), seed=7):
+sources = list(iter_sample_files())
+for file in generate_mutations(sources, count=2 * len(sources), seed=7):
     show(file.label, file.content)
-for file in (*linking_files("http://127.0.0.1:1"), *pdf_lies(), *pdf_loops()):
+for file in (*generate_linking_files("http://127.0.0.1:1"), *generate_false_pdfs(), *generate_pdf_loops()):
     show(file.label, file.content)
-for kind, make in KINDS.items():
-    for file in _lying_archives(kind, make("a text")):
+for kind, make in PACKAGE_BUILDERS.items():
+    for file in _generate_false_archives(kind, make("a text")):
         show(file.label, file.content)
-for kind, make in MAKERS.items():
-    content = make(["A text of some words."] * SIZES.get(kind, (3, 40))[0])
+for kind, make in CONTENT_BUILDERS.items():
+    content = make(["A text of some words."] * PART_COUNTS.get(kind, (3, 40))[0])
     show(kind, content.file or repr(content.body).encode())
 folder = Path(tempfile.mkdtemp(dir=sys.argv[2]))
 for make in (illustrated.pdf, illustrated.docx, illustrated.pptx):
     show(make.__name__, make(folder / make.__name__).read_bytes())
 show("word", word.write(folder / "word", word.p("a"), {"header1": word.p("b")}).read_bytes())
 show("workbook", workbooks.write(folder / "workbook", {"A": workbooks.sheet([["a", 1]])}).read_bytes())
-make_pdf(folder / "pdf", "some words " * 500, pages=2, seed=1)
+write_pdf(folder / "pdf", "some words " * 500, pages=2, seed=1)
 show("load", (folder / "pdf").read_bytes())
 """
 

@@ -15,7 +15,7 @@ from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import Hit, SearchRequest
-from harness.protocol_servers.embedding import EmbeddingServer, text_vector
+from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
 from tests.index_maintenance.indexed_knowledge_base import ANALYZER
 from tests.ingestion.workshop import Workshop, open_workshop
 from tests.lexical.reference import bm25s_scorer
@@ -71,7 +71,9 @@ class Sized:
     async def nearest_by_index(self, query: str) -> list[float]:
         """The ten best cosines by the vector index itself, which a search asks where there are many more chunks."""
         row, owner = await self.row(), self.workshop.owner
-        distance = f"embedding::halfvec({self.dim}) <=> '{half(text_vector(query, self.dim)).tolist()}'::halfvec"
+        distance = (
+            f"embedding::halfvec({self.dim}) <=> '{half(compute_text_vector(query, self.dim)).tolist()}'::halfvec"
+        )
         sql = (
             f"select 1 - ({distance}) from chunk_embedding where tenant_id = '{row['tenant_id']}'"
             f" and index_id = '{row['id']}' and dim = {self.dim} order by {distance} limit 10"
@@ -84,8 +86,8 @@ class Sized:
 
     def cosines(self, query: str) -> dict[str, float]:
         """By brute force over unit vectors in half precision."""
-        asked = half(text_vector(query, self.dim))
-        stored = np.stack([half(text_vector(text, self.dim)) for text in TEXTS])
+        asked = half(compute_text_vector(query, self.dim))
+        stored = np.stack([half(compute_text_vector(text, self.dim)) for text in TEXTS])
         cosines = stored @ asked / np.linalg.norm(stored, axis=1) / np.linalg.norm(asked)
         return dict(zip(TEXTS, cosines.tolist(), strict=True))
 

@@ -11,14 +11,14 @@ from sqlalchemy.exc import DBAPIError
 from app.db.index_ddl import MaintenanceFailed, OwnerDatabase
 from app.db.models.control_plane_rows import OutdatedIndex
 from app.index_maintenance.service import CENTROIDS_JOB, MAINTAIN_INDEX_JOB
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from tests.index_maintenance.maintained_database import FilledIndex, MaintainedDatabase, open_maintained_database
 
 NOBODY = "postgresql://nobody:secret@127.0.0.1:1/nothing"
 
 
 @pytest.fixture(scope="module")
-async def world(make_database: MakeDatabase) -> AsyncIterator[MaintainedDatabase]:
+async def world(make_database: DatabaseFactory) -> AsyncIterator[MaintainedDatabase]:
     async with open_maintained_database(await asyncio.to_thread(make_database), threshold=10_000) as opened:
         yield opened
 

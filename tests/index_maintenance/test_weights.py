@@ -12,7 +12,7 @@ from app.db.statements import Statement
 from app.index_maintenance.repository import MERGE_FREQUENCIES
 from app.index_maintenance.types import IndexBusy
 from app.knowledge_bases.service import ERASE_JOB
-from harness.consistency import GREATEST_WEIGHTS
+from harness.consistency import MAX_WEIGHTS_SQL
 from tests.index_maintenance.indexed_knowledge_base import ANALYZER, IndexedKnowledgeBase
 from tests.ingestion.workshop import Workshop, add_text, until
 
@@ -100,7 +100,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: IndexedKnowledgeBa
     """As it is, until the index is weighed anew: then no lower, and still less than any term could have."""
 
     async def greatest() -> dict[int, tuple[float, float]]:
-        found = await library.workshop.owner.fetch(f"{GREATEST_WEIGHTS} where a.index_id = $1", library.index)
+        found = await library.workshop.owner.fetch(f"{MAX_WEIGHTS_SQL} where a.index_id = $1", library.index)
         return {row["key"]: (row["max_weight"], row["weight"]) for row in found}
 
     await library.put("short", " ".join(WORDS[:5]))

@@ -8,7 +8,7 @@ import pytest
 from app.inference.chat import ChatMessage, ChatStream, ChatTokens, ChatUnavailable
 from app.inference.chat.openai_chat import OpenAIChat
 from app.inference.circuit_breaker import MAX_FAILURES
-from harness.protocol_servers.chat import ChatServer, Failing
+from harness.protocol_servers.chat import ChatFailure, ChatServer
 
 HELLO = [ChatMessage("user", "hello, café 🚗")]
 SAID = "You said: hello, café 🚗"
@@ -56,11 +56,11 @@ async def spoiled(
 
 @pytest.mark.parametrize("fragment", [None, 1, 7])
 async def test_pieces_come_one_by_one(server: ChatServer, chat: OpenAIChat, fragment: int | None) -> None:
-    server.fragment = fragment
+    server.fragment_bytes = fragment
     pieces, answer = await streamed(chat)
     assert pieces == ["You ", "said: ", "hello, ", "café ", "🚗"]
     assert (answer.tokens, answer.is_truncated) == (ChatTokens(75, 25), False)
-    assert server.talks[0].body["stream_options"] == {"include_usage": True}
+    assert server.text_requests[0].body["stream_options"] == {"include_usage": True}
 
 
 async def test_the_first_piece_does_not_wait_for_the_last(server: ChatServer, chat: OpenAIChat) -> None:
@@ -76,17 +76,17 @@ async def test_the_connection_is_used_again(server: ChatServer, chat: OpenAIChat
 
 
 async def test_one_that_does_not_stream_answers_in_one_piece(server: ChatServer, chat: OpenAIChat) -> None:
-    server.streams = False
+    server.can_stream = False
     pieces, answer = await streamed(chat)
     assert (pieces, answer.tokens) == ([SAID], ChatTokens(75, 25))
 
 
 async def test_one_that_does_not_count_is_not_asked_to(server: ChatServer, chat: OpenAIChat) -> None:
-    server.lacks, server.blames = {"stream_options"}, False
+    server.unsupported_features, server.has_error_param = {"stream_options"}, False
     for _ in range(2):
         pieces, answer = await streamed(chat)
         assert ("".join(pieces), answer.tokens) == (SAID, ChatTokens())
-    assert ["stream_options" in talk.body for talk in server.talks] == [True, False, False]
+    assert ["stream_options" in talk.body for talk in server.text_requests] == [True, False, False]
 
 
 async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: OpenAIChat) -> None:
@@ -96,11 +96,11 @@ async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: Ope
 
 @pytest.mark.parametrize("how", [429, 500, "disconnect"])
 async def test_before_the_first_piece_it_is_tried_once_more(
-    server: ChatServer, chat: OpenAIChat, how: Failing | int
+    server: ChatServer, chat: OpenAIChat, how: ChatFailure | int
 ) -> None:
     server.fail(how, retry_after="0.01")
     assert "".join((await streamed(chat))[0]) == SAID
-    assert len(server.talks) == 2
+    assert len(server.text_requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -119,11 +119,11 @@ async def test_before_the_first_piece_it_is_tried_once_more(
     ],
 )
 async def test_what_goes_wrong_is_told_after_what_came(
-    server: ChatServer, chat: OpenAIChat, how: Failing | int, came: str, reason: str
+    server: ChatServer, chat: OpenAIChat, how: ChatFailure | int, came: str, reason: str
 ) -> None:
     server.fail(how, retry_after="600")
     text, error = await spoiled(chat)
-    assert (text, error.reason, len(server.talks)) == (came, reason, 1)
+    assert (text, error.reason, len(server.text_requests)) == (came, reason, 1)
 
 
 async def test_a_stall_ends_the_answer(server: ChatServer) -> None:
@@ -132,19 +132,19 @@ async def test_a_stall_ends_the_answer(server: ChatServer) -> None:
     async with asyncio.timeout(60.0):
         text, error = await spoiled(chat)
     assert (text, error.reason) == ("You ", "timeout")
-    assert await asyncio.to_thread(server.left.wait, 60.0)
+    assert await asyncio.to_thread(server.client_left.wait, 60.0)
     await chat.close()
 
 
 async def test_thinking_first_is_no_stall(server: ChatServer) -> None:
     chat = OpenAIChat(server.base_url, None, "talker", idle_timeout_seconds=2.0)
-    server.late_seconds = 2.2
+    server.delay_seconds = 2.2
     assert "".join((await streamed(chat))[0]) == SAID
     await chat.close()
 
 
 @pytest.mark.parametrize("how", ["slow", "stall"])
-async def test_no_stream_takes_longer_than_it_may(server: ChatServer, chat: OpenAIChat, how: Failing) -> None:
+async def test_no_stream_takes_longer_than_it_may(server: ChatServer, chat: OpenAIChat, how: ChatFailure) -> None:
     server.fail(how)
     async with asyncio.timeout(60.0):
         _, error = await spoiled(chat, seconds=0.2)
@@ -195,7 +195,7 @@ async def test_a_stream_that_is_left_closes_its_connection(server: ChatServer, c
     expected = {"break": None, "raise": LookupError, "cancel": asyncio.CancelledError}[leave]
     (ended,) = await asyncio.gather(reading, return_exceptions=True)
     assert type(ended) is (expected or type(None))
-    assert await asyncio.to_thread(server.left.wait, 60.0)
+    assert await asyncio.to_thread(server.client_left.wait, 60.0)
 
 
 async def test_readers_that_leave_do_not_break_the_circuit(server: ChatServer, chat: OpenAIChat) -> None:

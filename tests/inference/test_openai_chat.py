@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from app.inference.chat import ChatMessage, ChatTokens, ChatUnavailable
 from app.inference.chat.openai_chat import OpenAIChat
 from app.inference.circuit_breaker import MAX_FAILURES
-from harness.protocol_servers.chat import ChatServer, Failing, Feature, Talk
+from harness.protocol_servers.chat import ChatFailure, ChatFeature, ChatServer, ReceivedTextRequest
 
 HELLO = [ChatMessage("system", "Be brief."), ChatMessage("user", "hello")]
 SAID = "You said: hello"
@@ -50,7 +50,7 @@ async def refused_for(chat: OpenAIChat, *, seconds: float = AMPLE) -> ChatUnavai
 async def test_messages_are_sent_and_answered(server: ChatServer, chat: OpenAIChat) -> None:
     completion = await chat.complete(HELLO, max_tokens=50, timeout_seconds=AMPLE)
     assert (completion.text, completion.tokens, completion.is_truncated) == (SAID, ChatTokens(75, 25), False)
-    (talk,) = server.talks
+    (talk,) = server.text_requests
     assert talk.messages == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
     assert talk.body == {"model": "talker", "max_tokens": 50, "messages": talk.messages}
     assert talk.headers["authorization"] == "Bearer secret"
@@ -60,13 +60,13 @@ async def test_without_a_key_none_is_sent(server: ChatServer) -> None:
     chat = OpenAIChat(server.base_url, None, "talker")
     await complete(chat)
     await chat.close()
-    assert "authorization" not in server.talks[0].headers
+    assert "authorization" not in server.text_requests[0].headers
 
 
 async def test_half_a_character_does_no_harm(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = lambda _: "one \ud83d two"
     completion = await chat.complete([ChatMessage("user", "half \ud83d")], max_tokens=50, timeout_seconds=AMPLE)
-    assert (completion.text, server.talks[0].last) == ("one ? two", "half ?")
+    assert (completion.text, server.text_requests[0].last_message) == ("one ? two", "half ?")
 
 
 async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: OpenAIChat) -> None:
@@ -80,10 +80,10 @@ async def test_tokens_that_are_not_told_are_none(server: ChatServer, chat: OpenA
 
 
 @pytest.mark.parametrize("how", [429, 500, 503, "disconnect", "break_off"])
-async def test_what_may_pass_is_tried_once_more(server: ChatServer, chat: OpenAIChat, how: Failing | int) -> None:
+async def test_what_may_pass_is_tried_once_more(server: ChatServer, chat: OpenAIChat, how: ChatFailure | int) -> None:
     server.fail(how, retry_after="0.01")
     assert await complete(chat) == SAID
-    assert len(server.talks) == 2
+    assert len(server.text_requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ async def test_what_may_pass_is_tried_once_more(server: ChatServer, chat: OpenAI
         ("break_off", "unreachable"),
     ],
 )
-async def test_it_gives_up(server: ChatServer, chat: OpenAIChat, how: Failing | int, reason: str) -> None:
+async def test_it_gives_up(server: ChatServer, chat: OpenAIChat, how: ChatFailure | int, reason: str) -> None:
     server.fail(how, times=2, retry_after="0.01")
     error = await refused_for(chat)
-    assert (error.reason, len(server.talks)) == (reason, 2)
+    assert (error.reason, len(server.text_requests)) == (reason, 2)
     assert "may repeat the input" not in error.message
 
 
@@ -117,11 +117,11 @@ async def test_it_gives_up(server: ChatServer, chat: OpenAIChat, how: Failing | 
     ],
 )
 async def test_what_will_not_pass_is_not(
-    server: ChatServer, chat: OpenAIChat, how: Failing | int, reason: str, hint: str
+    server: ChatServer, chat: OpenAIChat, how: ChatFailure | int, reason: str, hint: str
 ) -> None:
     server.fail(how)
     error = await refused_for(chat)
-    assert (error.reason, len(server.talks)) == (reason, 1)
+    assert (error.reason, len(server.text_requests)) == (reason, 1)
     assert hint in error.message
     assert "may repeat the input" not in error.message
 
@@ -138,7 +138,7 @@ async def test_whoever_asks_for_more_time_than_there_is_is_not_asked_again(
 ) -> None:
     server.fail(429, retry_after=retry_after)
     error = await refused_for(chat)
-    assert (error.reason, len(server.talks)) == ("rate_limited", 1)
+    assert (error.reason, len(server.text_requests)) == ("rate_limited", 1)
     assert error.retry_after == told
 
 
@@ -159,24 +159,24 @@ async def test_one_that_does_not_answer_costs_its_share(server: ChatServer, chat
     if how == "slow":
         server.fail("slow")
     else:
-        server.late_seconds = 30.0
+        server.delay_seconds = 30.0
     async with asyncio.timeout(60.0):
         error = await refused_for(chat, seconds=0.1)
-    assert (error.reason, len(server.talks) <= 1) == ("timeout", True)
+    assert (error.reason, len(server.text_requests) <= 1) == ("timeout", True)
     server.reset()
-    server.late_seconds = 0.0
+    server.delay_seconds = 0.0
     assert await complete(chat) == SAID
 
 
 async def test_a_call_that_is_given_up_closes_its_connection(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("slow")
     call = asyncio.create_task(complete(chat))
-    while not server.talks:
+    while not server.text_requests:
         await asyncio.sleep(0.01)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert await asyncio.to_thread(server.left.wait, 60.0)
+    assert await asyncio.to_thread(server.client_left.wait, 60.0)
 
 
 async def test_an_endless_reply_is_not_read(server: ChatServer, chat: OpenAIChat) -> None:
@@ -189,7 +189,7 @@ async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: Op
     for _ in range(MAX_FAILURES):
         assert (await refused_for(chat)).reason == "invalid_response"
     error = await refused_for(chat)
-    assert (error.reason, len(server.talks)) == ("circuit_open", MAX_FAILURES)
+    assert (error.reason, len(server.text_requests)) == ("circuit_open", MAX_FAILURES)
     assert 0.0 < error.retry_after <= 1.0
 
 
@@ -200,7 +200,7 @@ async def test_being_given_up_late_counts_as_a_failure(server: ChatServer, later
     server.fail("slow", times=MAX_FAILURES)
     for count in range(MAX_FAILURES):
         call = asyncio.create_task(complete(chat, seconds=AMPLE))
-        while len(server.talks) == count:
+        while len(server.text_requests) == count:
             await asyncio.sleep(0.01)
         now += later
         call.cancel()
@@ -212,8 +212,8 @@ async def test_being_given_up_late_counts_as_a_failure(server: ChatServer, later
     await chat.close()
 
 
-def as_json(talk: Talk) -> str:
-    return json.dumps({"query": talk.last, "indices": [0]})
+def as_json(talk: ReceivedTextRequest) -> str:
+    return json.dumps({"query": talk.last_message, "indices": [0]})
 
 
 async def structured(chat: OpenAIChat) -> RewriteAnswer:
@@ -224,7 +224,7 @@ async def test_an_object_is_asked_for_by_its_schema(server: ChatServer, chat: Op
     server.reply = as_json
     completion = await chat.complete_structured(HELLO, RewriteAnswer, max_tokens=50, timeout_seconds=AMPLE)
     assert (completion.value, completion.tokens) == (RewriteAnswer(query="hello", indices=[0]), ChatTokens(75, 25))
-    wanted = server.talks[0].body["response_format"]
+    wanted = server.text_requests[0].body["response_format"]
     assert wanted["json_schema"]["schema"]["required"] == ["query", "indices"]
     assert (wanted["type"], wanted["json_schema"]["name"], wanted["json_schema"]["strict"]) == (
         "json_schema",
@@ -243,14 +243,14 @@ async def test_an_object_is_asked_for_by_its_schema(server: ChatServer, chat: Op
     ids=["schema", "both"],
 )
 async def test_one_that_cannot_is_asked_more_simply_from_then_on(
-    server: ChatServer, chat: OpenAIChat, status: int, lacks: set[Feature], tried: list[str | None]
+    server: ChatServer, chat: OpenAIChat, status: int, lacks: set[ChatFeature], tried: list[str | None]
 ) -> None:
-    server.reply, server.lacks, server.refusal_status = as_json, lacks, status
+    server.reply, server.unsupported_features, server.refusal_status = as_json, lacks, status
     assert await structured(chat) == RewriteAnswer(query="hello", indices=[0])
     assert await structured(chat) == RewriteAnswer(query="hello", indices=[0])
-    formats = [talk.body.get("response_format", {}).get("type") for talk in server.talks]
+    formats = [talk.body.get("response_format", {}).get("type") for talk in server.text_requests]
     assert formats == [*tried, tried[-1]]
-    last = server.talks[-1].messages
+    last = server.text_requests[-1].messages
     assert last[0]["content"].startswith("Be brief.\n\n")
     assert '"indices"' in last[0]["content"]
     assert [message["role"] for message in last] == ["system", "user"]
@@ -259,20 +259,20 @@ async def test_one_that_cannot_is_asked_more_simply_from_then_on(
 async def test_what_was_learned_outlives_calls_that_began_before(server: ChatServer, chat: OpenAIChat) -> None:
     go_on = threading.Event()
 
-    def reply(talk: Talk) -> str:
+    def reply(talk: ReceivedTextRequest) -> str:
         if "response_format" not in talk.body:
             go_on.wait(60.0)
         return as_json(talk)
 
-    server.lacks, server.reply = {"json_schema"}, reply
+    server.unsupported_features, server.reply = {"json_schema"}, reply
     before = asyncio.create_task(complete(chat))
-    while not server.talks:
+    while not server.text_requests:
         await asyncio.sleep(0.01)
     await structured(chat)
     go_on.set()
     await before
     await structured(chat)
-    assert server.talks[-1].body["response_format"]["type"] == "json_object"
+    assert server.text_requests[-1].body["response_format"]["type"] == "json_object"
 
 
 async def test_a_request_that_no_dialect_saves_teaches_nothing(server: ChatServer, chat: OpenAIChat) -> None:
@@ -281,13 +281,13 @@ async def test_a_request_that_no_dialect_saves_teaches_nothing(server: ChatServe
     with pytest.raises(ChatUnavailable):
         await structured(chat)
     await structured(chat)
-    assert server.talks[-1].body["response_format"]["type"] == "json_schema"
+    assert server.text_requests[-1].body["response_format"]["type"] == "json_schema"
 
 
 async def test_the_other_name_of_the_limit_is_learned(server: ChatServer, chat: OpenAIChat) -> None:
-    server.lacks = {"max_tokens"}
+    server.unsupported_features = {"max_tokens"}
     assert [await complete(chat), await complete(chat)] == [SAID, SAID]
-    assert [talk.body.get("max_completion_tokens") for talk in server.talks] == [None, 50, 50]
+    assert [talk.body.get("max_completion_tokens") for talk in server.text_requests] == [None, 50, 50]
 
 
 @pytest.mark.parametrize("said", ["I cannot.", '{"query": "hel', '{"question": "x"}'])
@@ -295,5 +295,9 @@ async def test_an_answer_of_another_shape_is_an_error(server: ChatServer, chat: 
     server.reply = lambda _: said
     with pytest.raises(ChatUnavailable, match="cannot be used") as caught:
         await structured(chat)
-    assert (caught.value.reason, caught.value.tokens, len(server.talks)) == ("invalid_response", ChatTokens(75, 25), 1)
+    assert (caught.value.reason, caught.value.tokens, len(server.text_requests)) == (
+        "invalid_response",
+        ChatTokens(75, 25),
+        1,
+    )
     assert said not in caught.value.message

@@ -7,7 +7,7 @@ from PIL import Image
 
 from app.inference.vision import VisionRejected, VisionUnavailable
 from app.inference.vision.openai_vision import MAX_ATTEMPTS, MAX_CHARACTERS, OpenAIVision
-from harness.protocol_servers.chat import ChatServer, Failing
+from harness.protocol_servers.chat import ChatFailure, ChatServer
 
 
 def red() -> bytes:
@@ -28,7 +28,7 @@ async def describe(server: ChatServer, *, key: str | None = "secret", timeout: f
 async def test_a_picture_is_sent_and_described(server: ChatServer) -> None:
     assert await describe(server) == ("A red square of 80 by 70 dots.", 100)
     (asked,) = server.received
-    assert (asked.body["model"], asked.media_type, asked.picture.size) == ("looker", "image/png", (80, 70))
+    assert (asked.body["model"], asked.media_type, asked.image.size) == ("looker", "image/png", (80, 70))
     assert "german" in asked.text
     assert asked.headers["authorization"] == "Bearer secret"
     await describe(server, key=None)
@@ -36,14 +36,14 @@ async def test_a_picture_is_sent_and_described(server: ChatServer) -> None:
 
 
 @pytest.mark.parametrize("how", [429, 500, 503, "garbage", "not_json"])
-async def test_what_may_pass_is_tried_again(server: ChatServer, how: Failing | int) -> None:
+async def test_what_may_pass_is_tried_again(server: ChatServer, how: ChatFailure | int) -> None:
     server.fail(how, retry_after="0.01")
     assert (await describe(server))[0].startswith("A red square")
     assert len(server.received) == 2
 
 
 @pytest.mark.parametrize("how", [500, "garbage"])
-async def test_it_gives_up(server: ChatServer, how: Failing | int) -> None:
+async def test_it_gives_up(server: ChatServer, how: ChatFailure | int) -> None:
     server.fail(how, times=MAX_ATTEMPTS, retry_after="0.01")
     with pytest.raises(VisionUnavailable, match="vision model failed"):
         await describe(server)
@@ -72,7 +72,7 @@ async def test_one_that_does_not_answer_is_not_waited_for(server: ChatServer) ->
         ("refusal", "does not describe"),
     ],
 )
-async def test_a_refusal_is_final(server: ChatServer, how: Failing | int, hint: str) -> None:
+async def test_a_refusal_is_final(server: ChatServer, how: ChatFailure | int, hint: str) -> None:
     server.fail(how)
     with pytest.raises(VisionRejected, match=hint) as caught:
         await describe(server)
@@ -81,6 +81,6 @@ async def test_a_refusal_is_final(server: ChatServer, how: Failing | int, hint: 
 
 
 async def test_a_reply_is_not_believed(server: ChatServer) -> None:
-    server.say, server.tokens = (lambda _: "word " * 10_000), None
+    server.describe_image, server.tokens = (lambda _: "word " * 10_000), None
     text, tokens = await describe(server)
     assert (len(text), tokens) == (MAX_CHARACTERS, 0)

@@ -8,7 +8,7 @@ import pytest
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
-from harness.protocol_servers.embedding import text_tokens
+from harness.protocol_servers.embedding import count_text_tokens
 from tests.ingestion.workshop import Workshop, add_text, until
 
 PROSE = "\n\n".join(
@@ -43,7 +43,7 @@ def counted(workshop: Workshop, *, but: str = "\0") -> tuple[int, int]:
         if not any(but in text for text in request.inputs)
         for text in request.inputs
     ]
-    return len(texts), sum(map(text_tokens, texts))
+    return len(texts), sum(map(count_text_tokens, texts))
 
 
 async def test_passages(workshop: Workshop, services: TenantServices) -> None:
@@ -68,7 +68,7 @@ async def test_sentences_of_a_chunker(workshop: Workshop, services: TenantServic
 
 async def test_a_version_that_nobody_wants_any_more(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, PROSE[:3000], external_id="a")
-    with workshop.endpoint.held():
+    with workshop.endpoint.paused():
         late = asyncio.create_task(workshop.ingest(document))
         await until(lambda: is_asked(workshop))
         await add_text(services, "Another text.", external_id="a")

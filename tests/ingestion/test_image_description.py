@@ -18,7 +18,7 @@ from app.ingestion.images.description import MAX_FAILURES
 from app.ingestion.types import NoTextFound
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.worker.handlers import JobContext
-from harness.protocol_servers.chat import ChatServer, ReceivedChatRequest, says_colour
+from harness.protocol_servers.chat import ChatServer, ReceivedVisionRequest, describe_colour
 from tests.ingestion import illustrated
 from tests.ingestion.workshop import Workshop, open_workshop, until, upload
 
@@ -35,7 +35,7 @@ def chat() -> Iterator[ChatServer]:
 async def workshop(
     database: DatabaseUrls, chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
-    async with open_workshop(database, tmp_path_factory.mktemp("data"), models=chat.as_vision) as opened:
+    async with open_workshop(database, tmp_path_factory.mktemp("data"), models=chat.vision_settings) as opened:
         yield opened
 
 
@@ -43,7 +43,7 @@ async def workshop(
 async def services(workshop: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
     """A tenant of the test's own; afterwards every table must add up."""
     chat.reset()
-    chat.say = says_colour
+    chat.describe_image = describe_colour
     yield await workshop.new_tenant()
     await workshop.end_whole()
 
@@ -201,10 +201,10 @@ async def test_a_picture_alone_waits_for_the_model(
 async def test_a_long_description_is_still_the_picture(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
-    def say(_: ReceivedChatRequest) -> str:
+    def say(_: ReceivedVisionRequest) -> str:
         return " ".join(f"Sentence number {number} of many." for number in range(60))
 
-    chat.say = say
+    chat.describe_image = say
     path = tmp_path / "red.png"
     path.write_bytes(illustrated.square("red"))
     document = await upload(services, path)

@@ -15,8 +15,8 @@ from app.ingestion.images.description import MAX_FAILURES
 from app.ingestion.images.image_embedding import MAX_SLICE_IMAGES
 from app.ingestion.preview.service import PreviewOptions
 from app.retrieval.types import Hit, SearchRequest
-from harness.protocol_servers.chat import ChatServer, ReceivedChatRequest, says_colour
-from harness.protocol_servers.embedding import PICTURE_TOKENS
+from harness.protocol_servers.chat import ChatServer, ReceivedVisionRequest, describe_colour
+from harness.protocol_servers.embedding import IMAGE_TOKENS
 from tests.ingestion import illustrated
 from tests.ingestion.test_image_description import chunks, media_keys, warnings
 from tests.ingestion.workshop import Workshop, open_workshop, upload
@@ -29,7 +29,7 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
     """The embedding model takes pictures; nobody describes them."""
     embedding = {"CARREL_EMBEDDING_IMAGES": "input"}
     async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
-        opened.endpoint.picture_form = "input"
+        opened.endpoint.image_form = "input"
         yield opened
 
 
@@ -46,8 +46,8 @@ async def talkative(
     """It does, and they are described besides."""
     embedding = {"CARREL_EMBEDDING_IMAGES": "messages"}
     data_dir = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data_dir, models=chat.as_vision, embedding=embedding) as opened:
-        opened.endpoint.picture_form = "messages"
+    async with open_workshop(database, data_dir, models=chat.vision_settings, embedding=embedding) as opened:
+        opened.endpoint.image_form = "messages"
         yield opened
 
 
@@ -65,7 +65,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
 async def others(talkative: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
     """The same where pictures are described."""
     chat.reset()
-    chat.say = says_colour
+    chat.describe_image = describe_colour
     talkative.endpoint.reset()
     yield await talkative.new_tenant()
     talkative.endpoint.refused_word = None
@@ -78,7 +78,7 @@ async def found(services: TenantServices, query: str, strategy: str = "dense") -
 
 def sent(workshop: Workshop) -> list[str]:
     """The colours of the pictures that came to the endpoint."""
-    return [colour for request in workshop.endpoint.received if request.pictures for colour in request.inputs]
+    return [colour for request in workshop.endpoint.received if request.images for colour in request.inputs]
 
 
 async def spent(workshop: Workshop, services: TenantServices) -> tuple[int, int]:
@@ -119,7 +119,7 @@ async def test_a_text_finds_the_picture(workshop: Workshop, services: TenantServ
     # The words around it find it too.
     assert shown[0]["id"] in {hit.chunk.id for hit in await found(services, "harbours", "lexical")}
     assert sent(workshop) == ["red", "blue"]
-    assert (await spent(workshop, services))[1] > 2 * PICTURE_TOKENS
+    assert (await spent(workshop, services))[1] > 2 * IMAGE_TOKENS
     assert await checkpoints(workshop, services) == 0
 
 
@@ -129,7 +129,7 @@ async def test_a_picture_alone(workshop: Workshop, services: TenantServices, tmp
     await workshop.ingest(await upload(services, path))
     (only,) = await found(services, "green")
     assert (only.chunk.image_ordinal, only.chunk.media_type) == (0, "image/png")
-    assert await spent(workshop, services) == (1, PICTURE_TOKENS)
+    assert await spent(workshop, services) == (1, IMAGE_TOKENS)
 
 
 async def test_what_was_paid_for_survives(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_a_model_that_takes_none_is_left_alone(
     document = await upload(services, many(tmp_path / "many.docx", count))
     await workshop.ingest(document)
     assert f"did not take {count} of {count} pictures" in await warnings(workshop, document)
-    tried = {data for request in workshop.endpoint.received for data in request.pictures}
+    tried = {data for request in workshop.endpoint.received for data in request.images}
     assert len(tried) == MAX_SLICE_IMAGES
     assert await workshop.status(document.id) == "ready"
 
@@ -222,10 +222,10 @@ async def test_without_a_description_it_is_still_embedded(
 async def test_of_a_long_description_the_beginning_is_the_picture(
     talkative: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
-    def say(_: ReceivedChatRequest) -> str:
+    def say(_: ReceivedVisionRequest) -> str:
         return LONG
 
-    chat.say = say
+    chat.describe_image = say
     path = tmp_path / "red.png"
     path.write_bytes(illustrated.square("red"))
     document: DocumentRow = await upload(others, path)
@@ -234,5 +234,5 @@ async def test_of_a_long_description_the_beginning_is_the_picture(
     assert len(rows) > 1
     assert {row["media_ordinal"] for row in rows} == {0}
     assert (await found(others, "red"))[0].chunk.id == rows[0]["id"]
-    texts = [text for one in talkative.endpoint.received if not one.pictures for text in one.inputs]
+    texts = [text for one in talkative.endpoint.received if not one.images for text in one.inputs]
     assert sum("Sentence" in text for text in texts) == len(rows) - 1

@@ -47,7 +47,7 @@ async def test_one_more_fails_the_document_once_and_nothing_is_embedded(workshop
 def test_a_word_that_the_model_takes_for_one_token_is_a_chunk_with_too_many(service: Service) -> None:
     """Our chunkers count in tokens, and WordPiece has one for every word that is too long for it."""
     text = "".join(chr(0xAC00 + number) for number in (*range(11_172), *range(0, 11_172, 2)))
-    tenant = service.new_tenant("terms")
+    tenant = service.create_tenant("terms")
     url = "/v1/knowledge-bases/default/documents"
     document = tenant.admin.post(url, params={"wait": 60}, json={"text": text}).json()
     assert (document["status"], document["error"]["code"]) == ("failed", "too_large"), document

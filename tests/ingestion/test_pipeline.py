@@ -17,7 +17,7 @@ from app.ingestion.pipeline import TitleChanged
 from app.ingestion.types import NoTextFound
 from app.knowledge_bases.types import IndexMismatch, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
-from harness.protocol_servers.embedding import Failing
+from harness.protocol_servers.embedding import EmbeddingFailure
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
 WORDS = [
@@ -102,7 +102,7 @@ async def test_two_workers_with_one_document(workshop: Workshop, services: Tenan
 
 async def test_a_latecomer_does_not_reopen_what_is_settled(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(3))
-    with workshop.endpoint.held():
+    with workshop.endpoint.paused():
         late = asyncio.create_task(workshop.ingest(document))
         await until(lambda: is_status(workshop, document.id, "embedding"))
         await workshop.owner.execute("update document set status = 'failed' where id = $1", document.id)
@@ -117,7 +117,7 @@ async def is_status(workshop: Workshop, document_id: UUID, status: str) -> bool:
 
 async def test_a_superseded_version_writes_nothing(workshop: Workshop, services: TenantServices) -> None:
     first = await add_text(services, prose(4), external_id="a")
-    with workshop.endpoint.held():
+    with workshop.endpoint.paused():
         late = asyncio.create_task(workshop.ingest(first))
         await until(lambda: is_status(workshop, first.id, "embedding"))
         second = await add_text(services, prose(5), external_id="a")
@@ -135,7 +135,7 @@ async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
 ) -> None:
     """The job has read the old one already, and embeds it: it is put back, and no other is queued."""
     document = await add_text(services, prose(1), title="Corals")
-    with workshop.endpoint.held():
+    with workshop.endpoint.paused():
         ingesting = asyncio.create_task(workshop.ingest(document))
         await until(lambda: is_status(workshop, document.id, "embedding"))
         changed = await services.documents.update("default", document.id, {"title": "Zebras"})
@@ -157,7 +157,7 @@ async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
 async def test_an_index_that_is_not_live_any_more_gets_nothing(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(11))
     change = "update search_index set state = $2 where tenant_id = $1"
-    with workshop.endpoint.held():
+    with workshop.endpoint.paused():
         late = asyncio.create_task(workshop.ingest(document))
         await until(lambda: is_status(workshop, document.id, "embedding"))
         await workshop.owner.execute(change, services.principal.tenant_id, "retired")
@@ -282,7 +282,7 @@ async def test_a_deleted_document_stays_deleted(workshop: Workshop, services: Te
     ],
 )
 async def test_an_embedding_endpoint_that_fails(
-    workshop: Workshop, services: TenantServices, how: Failing | int, retry_after: str | None, after: str
+    workshop: Workshop, services: TenantServices, how: EmbeddingFailure | int, retry_after: str | None, after: str
 ) -> None:
     document = await add_text(services, prose(8))
     await workshop.owner.execute("update job set max_attempts = 1")

@@ -145,7 +145,7 @@ class Desk:
 
     async def has_asked(self) -> bool:
         """Whether the model has been asked for anything."""
-        return self.workshop.endpoint.requests > 0
+        return self.workshop.endpoint.request_count > 0
 
     async def found(self, query: str, **fields: Any) -> list[str]:
         request = SearchRequest([query], knowledge_bases=["default"], top_k=50, **fields)
@@ -187,7 +187,7 @@ async def test_it_is_the_same_as_if_it_had_been_so_from_the_start(desk: Desk, ot
     requests = len(list(desk.workshop.endpoint.received))
     await desk.start(model="others", chunking=SMALL, language="german")
     await desk.work()
-    assert desk.workshop.endpoint.requests == requests
+    assert desk.workshop.endpoint.request_count == requests
     assert len(asked(other_model)) == len(set(asked(other_model)))
     kb = await desk.kb()
     assert (kb.reindex_progress, kb.row.language, kb.chunking, kb.index.dim) == (None, "german", SMALL, OTHER_SIZE)
@@ -258,9 +258,9 @@ async def test_it_hands_on_after_a_while(desk: Desk) -> None:
         seen.append((row["job_id"], len(await desk.texts(row["id"]))))
         await desk.work(short)
         # The job of before has nothing to do any more.
-        requests = desk.workshop.endpoint.requests
+        requests = desk.workshop.endpoint.request_count
         await short.run_slice(desk.db, row["id"], row["job_id"])
-        assert desk.workshop.endpoint.requests == requests
+        assert desk.workshop.endpoint.request_count == requests
     assert [count for _, count in seen] == [0, 1, 2, 3][: len(seen)]
     assert len({job for job, _ in seen}) == len(seen) >= 3
     jobs = await desk.owner.fetch(
@@ -283,11 +283,11 @@ async def test_a_document_that_cannot_be_built_stops_it(desk: Desk) -> None:
     assert told.error["document"].startswith("doc_")
     assert len(await desk.found("walrus", strategy="lexical")) == 1
     # What comes in meanwhile does not pay for it.
-    requests = desk.workshop.endpoint.requests
+    requests = desk.workshop.endpoint.request_count
     await desk.add(1)
     late = await add_text(desk.services, "The gull is late.")
     await desk.workshop.ingest(late)
-    assert desk.workshop.endpoint.requests == requests + 1
+    assert desk.workshop.endpoint.request_count == requests + 1
     await desk.work()
     assert (await desk.kb()).reindex_progress == told
     # The same once more goes on with it; anything else would be another one.
@@ -512,10 +512,10 @@ async def test_a_rollback_that_is_cancelled_leaves_what_it_was(desk: Desk) -> No
     kb = await desk.kb()
     assert (kb.reindex_progress, kb.retired_at) == (None, retired_at)
     await desk.services.reindexing.rollback("default")
-    requests = desk.workshop.endpoint.requests
+    requests = desk.workshop.endpoint.request_count
     await desk.work()
     kb = await desk.kb()
-    assert (kb.index.id, kb.chunking, desk.workshop.endpoint.requests) == (first, Chunking(), requests)
+    assert (kb.index.id, kb.chunking, desk.workshop.endpoint.request_count) == (first, Chunking(), requests)
 
 
 async def test_a_rollback_that_has_stopped_goes_on_when_it_is_asked_for_again(desk: Desk) -> None:
@@ -547,10 +547,10 @@ async def test_what_is_cancelled_meanwhile_is_built_no_further(desk: Desk) -> No
     building, working = await desk.working(slice_seconds=3600)
     await until(lambda: desk.has(building))
     await desk.services.reindexing.cancel("default")
-    asked = desk.workshop.endpoint.requests
+    asked = desk.workshop.endpoint.request_count
     async with asyncio.timeout(HANG_SECONDS):  # long before its slice is over
         await working
-    assert desk.workshop.endpoint.requests <= asked + 1  # the document in hand may have been asked for already
+    assert desk.workshop.endpoint.request_count <= asked + 1  # the document in hand may have been asked for already
     assert len(await desk.texts(building)) < 4
 
 

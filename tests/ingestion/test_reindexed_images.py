@@ -23,8 +23,8 @@ from app.knowledge_bases.types import Chunking, ReindexOptions
 from app.object_store import ObjectStore, ObjectStoreUnavailable
 from app.object_store.s3 import S3ObjectStore
 from app.worker.handlers import JobContext
-from harness.protocol_servers.chat import ChatServer, ReceivedChatRequest, says_colour
-from harness.protocol_servers.embedding import PICTURE_TOKENS, EmbeddingServer
+from harness.protocol_servers.chat import ChatServer, ReceivedVisionRequest, describe_colour
+from harness.protocol_servers.embedding import IMAGE_TOKENS, EmbeddingServer
 from tests.ingestion import illustrated
 from tests.ingestion.test_image_embedding import LONG, checkpoints, found, many
 from tests.ingestion.workshop import Workshop, open_workshop, upload
@@ -40,7 +40,7 @@ def chat() -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def seeing() -> Iterator[EmbeddingServer]:
-    with EmbeddingServer(dimensions=48, picture_form="messages") as running:
+    with EmbeddingServer(dimensions=48, image_form="messages") as running:
         yield running
 
 
@@ -67,7 +67,7 @@ async def described(
     """Pictures are described, and the first model takes none."""
     embedding = {"CARREL_EMBEDDING_MODELS": further}
     data = tmp_path_factory.mktemp("data")
-    async with open_workshop(database, data, models=chat.as_vision, embedding=embedding) as opened:
+    async with open_workshop(database, data, models=chat.vision_settings, embedding=embedding) as opened:
         yield opened
 
 
@@ -78,7 +78,7 @@ async def seen(
     """The first model takes pictures, and nobody describes them."""
     embedding = {"CARREL_EMBEDDING_IMAGES": "input", "CARREL_EMBEDDING_MODELS": further}
     async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
-        opened.endpoint.picture_form = "input"
+        opened.endpoint.image_form = "input"
         yield opened
 
 
@@ -97,7 +97,7 @@ async def services(seen: Workshop, seeing: EmbeddingServer, blind: EmbeddingServ
 async def others(described: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
     """The same where pictures are described."""
     chat.reset()
-    chat.say = says_colour
+    chat.describe_image = describe_colour
     yield await described.new_tenant()
     await described.end_whole()
 
@@ -165,7 +165,7 @@ async def keys(workshop: Workshop, document: DocumentRow) -> list[str]:
 
 def colours(server: EmbeddingServer) -> list[str]:
     """Those of the pictures that came to it."""
-    return [colour for request in server.received if request.pictures for colour in request.inputs]
+    return [colour for request in server.received if request.images for colour in request.inputs]
 
 
 async def test_chunks_that_are_pictures_stay_that(
@@ -201,7 +201,7 @@ async def test_another_model_sees_them(
     tokens = await seen.owner.fetchval(
         "select tokens from embedding_usage where model = 'seeing' and tenant_id = $1", services.principal.tenant_id
     )
-    assert tokens > 2 * PICTURE_TOKENS
+    assert tokens > 2 * IMAGE_TOKENS
 
 
 async def test_of_a_document_that_comes_meanwhile_both_models_see_them(
@@ -218,10 +218,10 @@ async def test_of_a_document_that_comes_meanwhile_both_models_see_them(
 async def test_pictures_that_were_only_described_are_seen_too(
     described: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
-    def say(_: ReceivedChatRequest) -> str:
+    def say(_: ReceivedVisionRequest) -> str:
         return LONG
 
-    chat.say = say
+    chat.describe_image = say
     await two_pictures(described, others, tmp_path)
     assert not await seen_as(others, "red")
     await reindex(described, others, model="seeing")

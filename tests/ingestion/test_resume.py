@@ -23,7 +23,7 @@ from app.ingestion.progress import REPORT_INTERVAL_SECONDS, IngestionProgress
 from app.ingestion.types import DocumentTree, NodeKind, TreeNode
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
-from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, replies_at_once
+from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, reply_at_once
 from tests.ingestion.workshop import Workshop, add_text, until
 
 WHOLE = 3 * SLICE_SIZE + 10
@@ -337,7 +337,7 @@ async def test_who_comes_too_late_leaves_nothing(workshop: Workshop, services: T
         await late
     finally:
         release.set()
-        workshop.endpoint.before_reply = replies_at_once
+        workshop.endpoint.before_reply = reply_at_once
     assert await checkpoints(workshop, services) == 0
 
 

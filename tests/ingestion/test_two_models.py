@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from app.settings import Settings
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 
 OLD, NEW = 64, 32
 
 
 @pytest.fixture(scope="module")
 def services(
-    make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory
+    make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Service, Service]]:
     urls, data = make_database(), tmp_path_factory.mktemp("data")
     with (
@@ -33,14 +33,14 @@ def settings(endpoint: EmbeddingServer, data: Path) -> Settings:
         "CARREL_EMBEDDING_DIMENSIONS": endpoint.dimensions,
         "CARREL_EMBEDDING_MODEL": f"words-{endpoint.dimensions}",
     }
-    return settings_for(data, embedding=embedding, parser={"CARREL_PARSER_PROCESSES": 1})
+    return build_settings(data, embedding=embedding, parser={"CARREL_PARSER_PROCESSES": 1})
 
 
 def test_two_models_on_one_database(services: tuple[Service, Service]) -> None:
     first, second = services
-    tenant = first.new_tenant()
+    tenant = first.create_tenant()
     assert tenant.add_text("The heron waits in the reeds.")["status"] == "ready"
-    other = Tenant(second, tenant.id, tenant.key, second.client(tenant.key))
+    other = Tenant(second, tenant.id, tenant.key, second.create_client(tenant.key))
 
     refused = other.admin.post("/v1/knowledge-bases/default/documents", json={"text": "The otter dives."})
     assert refused.status_code == 409

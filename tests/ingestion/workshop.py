@@ -28,9 +28,9 @@ from app.principal import Principal, Role
 from app.worker.handlers import HANDLERS, JobContext
 from app.worker.loop import Worker
 from app.worker.slots import POLL_INTERVAL_SECONDS
-from harness.consistency import inconsistencies
+from harness.consistency import find_inconsistencies
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import OPERATOR_KEY, settings_for
+from harness.running_service import OPERATOR_KEY, build_settings
 
 HANG_SECONDS = 60.0
 
@@ -103,7 +103,7 @@ class Workshop:
         return JobContext(self.resources, self.pipeline, OwnerDatabase(self.urls.owner)).index_maintenance
 
     async def inconsistencies(self) -> dict[str, Any]:
-        return await inconsistencies(self.urls.owner)
+        return await find_inconsistencies(self.urls.owner)
 
     @asynccontextmanager
     async def working(
@@ -161,7 +161,7 @@ async def open_workshop(
     """Settings of the worker as keywords, for example ``lease_timeout_seconds=2``."""
     async with AsyncExitStack() as stack:
         endpoint = stack.enter_context(EmbeddingServer())
-        settings = settings_for(
+        settings = build_settings(
             data_dir,
             embedding={
                 **endpoint.settings,

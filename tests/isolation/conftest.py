@@ -9,10 +9,10 @@ import pytest
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.chat import ChatServer
-from harness.running_service import Service, run_service, settings_for
-from proofs.isolation.tenants import operators
+from harness.running_service import Service, build_settings, run_service
+from proofs.isolation.tenants import get_operator_tenant
 from tests.isolation.sql import SECRET, SYSTEM, TenantPair, tried
 
 # Rows of tables that ordinary use empties again, or fills only now and then.
@@ -64,11 +64,11 @@ PASSING = (
 
 
 @pytest.fixture(scope="session")
-def service(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The embedded default with a chat model, which says the same to everything."""
     with ChatServer(reply=lambda _: "I do not know.") as chat:
         models = {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
-        settings = settings_for(tmp_path_factory.mktemp("data"), models=models, sql_views={"CARREL_SQL_VIEWS": True})
+        settings = build_settings(tmp_path_factory.mktemp("data"), models=models, sql_views={"CARREL_SQL_VIEWS": True})
         with run_service(settings, make_database()) as running:
             yield running
 
@@ -89,14 +89,14 @@ async def _filled(connection: asyncpg.Connection, own: uuid.UUID, job: uuid.UUID
 
 @pytest.fixture(scope="module")
 def pair(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[TenantPair]:
-    a, b = service.new_tenant("a"), service.new_tenant("b")
+    a, b = service.create_tenant("a"), service.create_tenant("b")
     for tenant, word in ((a, SECRET), (b, "ordinary")):
         made = tenant.add_text(f"# About\n\nThe {word} is what this text is about.\n", user_id=f"user of {word}")
         assert made["status"] == "ready"
     operator = service.operator
     operator.post("/v1/knowledge-bases", json={"name": f"shared-{a.id[-10:]}"}).raise_for_status()
     operator.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).raise_for_status()
-    shared = operators(service)
+    shared = get_operator_tenant(service)
     assert shared.add_text("What everybody may read.", kb=f"shared-{a.id[-10:]}")["status"] == "ready"
     name = service.urls.app.rpartition("/")[2]
 

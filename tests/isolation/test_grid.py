@@ -6,21 +6,21 @@ from collections.abc import Iterator
 import pytest
 
 from harness.running_service import Service
-from proofs.isolation.comparison import outcome, send
+from proofs.isolation.comparison import build_comparable_reply, send_case
 from proofs.isolation.grid import (
-    CHATS,
-    KINDS,
-    OPERATOR,
+    CHAT_FIELDS,
+    ID_KINDS,
+    OPERATOR_NAME,
     ROLES,
     Grid,
     Trial,
-    is_told,
-    kept,
-    make_grid,
-    places,
-    secrets_from,
-    trials,
-    unreal,
+    create_grid,
+    generate_trials,
+    invent_forms,
+    iter_field_groups,
+    list_hidden_secrets,
+    may_learn_existence,
+    snapshot_owners,
 )
 from proofs.isolation.tenants import Attacker
 from tests.isolation.test_http_isolation import CASES
@@ -32,12 +32,12 @@ TRIED = 150
 
 @pytest.fixture(scope="module")
 def grid(service: Service) -> Grid:
-    return make_grid(service, roles=("writer",))
+    return create_grid(service, roles=("writer",))
 
 
 def everything(attacker: str) -> Iterator[Trial]:
-    things = {owner: unreal() for owner in OWNERS}
-    return trials(CASES, things, Attacker(attacker, None, unreal()))  # type: ignore[arg-type]  # nobody asks
+    things = {owner: invent_forms() for owner in OWNERS}
+    return generate_trials(CASES, things, Attacker(attacker, None, invent_forms()))  # type: ignore[arg-type]  # nobody asks
 
 
 def test_there_are_enough_combinations() -> None:
@@ -47,57 +47,62 @@ def test_there_are_enough_combinations() -> None:
 
 
 def test_every_operation_with_an_id_is_in_it_in_every_place() -> None:
-    tried = {(str(trial.case), trial.place) for trial in everything("B's admin")}
-    assert tried == {(str(case), place) for case in CASES for place in places(case)}
-    assert {trial.kind for trial in everything("B's admin")} == set(KINDS)
+    tried = {(str(trial.case), trial.fields) for trial in everything("B's admin")}
+    assert tried == {(str(case), place) for case in CASES for place in iter_field_groups(case)}
+    assert {trial.kind for trial in everything("B's admin")} == set(ID_KINDS)
 
 
 def test_what_the_operator_may_see_is_not_asked_for() -> None:
-    tried = list(everything(OPERATOR))
+    tried = list(everything(OPERATOR_NAME))
     assert not [
-        trial for trial in tried if trial.case.operators or "tenant" in trial.place or trial.kind.owner == "operator"
+        trial
+        for trial in tried
+        if trial.case.is_operator_only or "tenant" in trial.fields or trial.kind.owner == "operator"
     ]
     assert len(tried) > 1000
 
 
 def test_only_chats_and_bindings_are_told_and_only_in_the_same_tenant() -> None:
-    keys = ("A's writer of both", "A's writer of a kb", "B's writer of both", OPERATOR)
-    told = [(key, trial) for key in keys for trial in everything(key) if is_told(trial, Attacker(key, None, {}))]  # type: ignore[arg-type]
-    bindings = [(key, trial) for key, trial in told if trial.case.binds]
-    chats = [(key, trial) for key, trial in told if not trial.case.binds]
+    keys = ("A's writer of both", "A's writer of a kb", "B's writer of both", OPERATOR_NAME)
+    attackers = {key: Attacker(key, None, {}) for key in keys}  # type: ignore[arg-type]
+    told = [(key, trial) for key in keys for trial in everything(key) if may_learn_existence(trial, attackers[key])]
+    bindings = [(key, trial) for key, trial in told if trial.case.is_agent_bound]
+    chats = [(key, trial) for key, trial in told if not trial.case.is_agent_bound]
     assert {key for key, _ in bindings} == {"A's writer of both", "A's writer of a kb"}
-    assert all("agent_id" in trial.place for _, trial in bindings)
+    assert all("agent_id" in trial.fields for _, trial in bindings)
     assert {key for key, _ in chats} == {"A's writer of both"}
-    assert all(CHATS & set(trial.place) and not trial.case.reads for _, trial in chats)
+    assert all(CHAT_FIELDS & set(trial.fields) and not trial.case.is_read_only for _, trial in chats)
 
 
 def test_a_share_of_it(grid: Grid) -> None:
-    before = kept(grid)
+    before = snapshot_owners(grid)
     chosen = random.Random(5)
-    all_of_it = [(attacker, trial) for attacker in grid.attackers for trial in trials(CASES, grid.things, attacker)]
-    nothing = {attacker.name: {owner: unreal() for owner in OWNERS} for attacker in grid.attackers}
+    all_of_it = [
+        (attacker, trial) for attacker in grid.attackers for trial in generate_trials(CASES, grid.owned_ids, attacker)
+    ]
+    nothing = {attacker.name: {owner: invent_forms() for owner in OWNERS} for attacker in grid.attackers}
     statuses = set()
-    for attacker, trial in sorted(chosen.sample(all_of_it, TRIED), key=lambda one: not one[1].case.reads):
-        theirs, none = grid.things[trial.kind.owner], nothing[attacker.name][trial.kind.owner]
-        sent = [trial.ids(attacker.ids["id"], one[trial.form]) for one in (theirs, none)]
-        replies = [send(attacker.client, trial.case, ids) for ids in sent]
-        seen, unseen = (outcome(reply, ids) for reply, ids in zip(replies, sent, strict=True))
-        assert seen == unseen or is_told(trial, attacker), f"{attacker.name}: {trial}"
-        assert not [one for one in secrets_from(attacker) if one in replies[0].text], f"{attacker.name}: {trial}"
+    for attacker, trial in sorted(chosen.sample(all_of_it, TRIED), key=lambda one: not one[1].case.is_read_only):
+        theirs, none = grid.owned_ids[trial.kind.owner], nothing[attacker.name][trial.kind.owner]
+        sent = [trial.build_ids(attacker.ids["id"], one[trial.form]) for one in (theirs, none)]
+        replies = [send_case(attacker.client, trial.case, ids) for ids in sent]
+        seen, unseen = (build_comparable_reply(reply, ids) for reply, ids in zip(replies, sent, strict=True))
+        assert seen == unseen or may_learn_existence(trial, attacker), f"{attacker.name}: {trial}"
+        assert not [one for one in list_hidden_secrets(attacker) if one in replies[0].text], f"{attacker.name}: {trial}"
         statuses.add(replies[0].status_code)
-    assert kept(grid) == before
+    assert snapshot_owners(grid) == before
     assert {200, 403, 404} <= statuses
 
 
 def test_a_wall_that_is_down_is_noticed(grid: Grid) -> None:
     """The owner's own key in an attacker's place: what is there is not like nothing."""
-    reads = [case for case in CASES if case.reads and "document" in case.fields]
-    owner = Attacker("A's admin", grid.owners["first"].admin, grid.things["first"])
-    nothing = unreal()
+    reads = [case for case in CASES if case.is_read_only and "document" in case.fields]
+    owner = Attacker("A's admin", grid.owners["first"].admin, grid.owned_ids["first"])
+    nothing = invent_forms()
     differs = 0
-    for trial in trials(reads, grid.things, owner):
+    for trial in generate_trials(reads, grid.owned_ids, owner):
         if trial.kind.name == "another's" and trial.form == "id":
-            sent = [trial.ids(owner.ids["id"], one["id"]) for one in (grid.things["first"], nothing)]
-            seen, unseen = (outcome(send(owner.client, trial.case, ids), ids) for ids in sent)
+            sent = [trial.build_ids(owner.ids["id"], one["id"]) for one in (grid.owned_ids["first"], nothing)]
+            seen, unseen = (build_comparable_reply(send_case(owner.client, trial.case, ids), ids) for ids in sent)
             differs += seen != unseen
     assert differs > 10

@@ -16,19 +16,29 @@ from starlette.routing import Mount, Route
 from app.bootstrap import Resources
 from app.main import create_app
 from harness.running_service import Service
-from proofs.isolation.cases import SECRET, TEMPLATES, EndpointCase, Template, cases_of, unknown_words
-from proofs.isolation.comparison import outcome, send, succeeded, tried
-from proofs.isolation.routes import Endpoint, endpoints
-from proofs.isolation.tenants import Attacker, Ids, IsolationTenants, create_isolation_tenants, invented, operators, own
+from proofs.isolation.cases import SECRET, TEMPLATES, EndpointCase, RequestTemplate, find_unknown_fields, list_cases
+from proofs.isolation.comparison import build_comparable_reply, has_succeeded, send_case, sent_counts
+from proofs.isolation.routes import RouteEndpoint, list_endpoints
+from proofs.isolation.tenants import (
+    Attacker,
+    Ids,
+    IsolationTenants,
+    create_isolation_tenants,
+    create_objects,
+    get_operator_tenant,
+    invent_ids,
+)
 
 
 def unopened() -> AbstractAsyncContextManager[Resources]:
     raise AssertionError("asked for its routes only")
 
 
-ENDPOINTS = list(endpoints(create_app(unopened).routes))
+ENDPOINTS = list(list_endpoints(create_app(unopened).routes))
 # Those that change nothing come first: what attackers upload to themselves must not appear between two searches.
-CASES = sorted((case for endpoint in ENDPOINTS for case in cases_of(endpoint)), key=lambda case: not case.reads)
+CASES = sorted(
+    (case for endpoint in ENDPOINTS for case in list_cases(endpoint)), key=lambda case: not case.is_read_only
+)
 # Fields of cases that can be the operator's; there are no users and no chats there.
 SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
 
@@ -37,7 +47,8 @@ SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
 def tenants(service: Service) -> Iterator[IsolationTenants]:
     yield create_isolation_tenants(service, SECRET)
     print(
-        f"\n{len(ENDPOINTS)} endpoints, {len(CASES)} cases, {tried['pairs']} comparisons, {tried['requests']} requests"
+        f"\n{len(ENDPOINTS)} endpoints, {len(CASES)} cases, {sent_counts['pairs']} comparisons, "
+        f"{sent_counts['requests']} requests"
     )
 
 
@@ -50,12 +61,14 @@ def attempts(groups: Sequence[Sequence[str]], mine: Ids, theirs: Ids, nothing: I
 def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> None:
     # One id at a time among one's own: a wall there does not hang on the role, so the strongest is enough.
     alone = [[name] for name in case.fields] if len(case.fields) > 1 and attacker.name.endswith("admin") else []
-    for foreign, random in attempts([case.fields, *alone], attacker.ids[form], theirs, invented(form)):
-        tried["pairs"] += 1
-        replies = [send(attacker.client, case, ids) for ids in (foreign, random)]
-        seen, unseen = (outcome(reply, ids) for reply, ids in zip(replies, (foreign, random), strict=True))
+    for foreign, random in attempts([case.fields, *alone], attacker.ids[form], theirs, invent_ids(form)):
+        sent_counts["pairs"] += 1
+        replies = [send_case(attacker.client, case, ids) for ids in (foreign, random)]
+        seen, unseen = (
+            build_comparable_reply(reply, ids) for reply, ids in zip(replies, (foreign, random), strict=True)
+        )
         # A key of the same tenant asks in the name of an agent whose binding it may see nothing of.
-        is_told = case.binds and attacker.name.startswith("A's") and foreign["agent_id"] == theirs["agent_id"]
+        is_told = case.is_agent_bound and attacker.name.startswith("A's") and foreign["agent_id"] == theirs["agent_id"]
         assert seen == unseen or is_told, f"{case} tells {attacker.name} apart: {foreign} from {random}"
         assert replies[0].status_code < 500
         told = {theirs[name] for name in ("kb", "document", "external_id", "api_key")} - set(foreign.values())
@@ -74,24 +87,28 @@ def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> N
     ],
 )
 def test_what_is_anothers_is_not_there(tenants: IsolationTenants, case: EndpointCase, form: str) -> None:
-    owner = tenants.owner(operators=case.operators)
+    owner = tenants.get_owner_client(operators=case.is_operator_only)
 
     def things() -> Ids:
         fields = (*case.fields, *case.template.needs)
-        return tenants.shared[form] if case.reads else own(tenants.a, f"The {SECRET} flies.", fields=fields, form=form)
+        return (
+            tenants.owned_ids[form]
+            if case.is_read_only
+            else create_objects(tenants.owning_tenant, f"The {SECRET} flies.", fields=fields, form=form)
+        )
 
     def owners(ids: Ids) -> Ids:
-        return {**ids, "taken": invented(form)["taken"]}  # a name that is to be given is free
+        return {**ids, "taken": invent_ids(form)["taken"]}  # a name that is to be given is free
 
-    first = send(owner, case, owners(things()))
-    assert succeeded(first), f"{case}: {first.status_code} {first.text}"
+    first = send_case(owner, case, owners(things()))
+    assert has_succeeded(first), f"{case}: {first.status_code} {first.text}"
     theirs = things()
     for attacker in tenants.attackers:
         compare(case, attacker, theirs, form)
-    again = send(owner, case, owners(theirs))
-    assert succeeded(again), f"{case}: {again.text}"
+    again = send_case(owner, case, owners(theirs))
+    assert has_succeeded(again), f"{case}: {again.text}"
     assert again.status_code == first.status_code, f"{case}: {again.status_code} {again.text}"
-    if case.finds:
+    if case.is_search:
         assert f"{SECRET} flies" in again.text
 
 
@@ -103,16 +120,16 @@ def test_shared_document_under_another_name_is_not_there(
     tenants: IsolationTenants, case: EndpointCase, form: str
 ) -> None:
     """What the operator has in a knowledge base whose name the tenant has not given to one of its own."""
-    operator = operators(tenants.a.service)
-    theirs = own(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
+    operator = get_operator_tenant(tenants.owning_tenant.service)
+    theirs = create_objects(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
     compare(case, tenants.attackers[0], theirs, form)
-    assert succeeded(send(operator.admin, case, theirs))
+    assert has_succeeded(send_case(operator.admin, case, theirs))
     operator.admin.delete(f"/v1/knowledge-bases/{theirs['kb']}").raise_for_status()
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_every_endpoint_has_its_words(endpoint: Endpoint) -> None:
-    assert unknown_words(endpoint) == [], "add them to proofs/isolation/cases.py"
+def test_every_endpoint_has_its_words(endpoint: RouteEndpoint) -> None:
+    assert find_unknown_fields(endpoint) == [], "add them to proofs/isolation/cases.py"
 
 
 def test_a_new_endpoint_is_noticed() -> None:
@@ -127,7 +144,7 @@ def test_a_new_endpoint_is_noticed() -> None:
     outer.mount("/inner", inner)
     outer.mount("/closed", closed)
     outer.router.routes.append(Mount("/deep", routes=[Route("/{leaf}", closed, methods=["DELETE"])]))
-    found = {endpoint.name: unknown_words(endpoint) for endpoint in endpoints(outer.routes)}
+    found = {endpoint.name: find_unknown_fields(endpoint) for endpoint in list_endpoints(outer.routes)}
     assert found["POST /inner/things/{thing}"] == ["path: thing", "query: owner_id", "a body"]
     assert found["* /closed"] == ["/closed: its routes cannot be seen"]
     assert found["DELETE /deep/{leaf}"] == ["path: leaf"]
@@ -135,13 +152,16 @@ def test_a_new_endpoint_is_noticed() -> None:
 
 def test_the_comparison_can_tell(tenants: IsolationTenants) -> None:
     """The owner asking for what is there and for what is not: the difference that no one else may see."""
-    case = EndpointCase(Endpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), Template(), 0)
+    case = EndpointCase(RouteEndpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), RequestTemplate(), 0)
     for form in ("name", "id"):
-        mine = tenants.shared[form]
-        there, nothing = (outcome(send(tenants.a.admin, case, ids), ids) for ids in (mine, invented(form)))
+        mine = tenants.owned_ids[form]
+        there, nothing = (
+            build_comparable_reply(send_case(tenants.owning_tenant.admin, case, ids), ids)
+            for ids in (mine, invent_ids(form))
+        )
         assert there[0] == 200
         assert nothing[0] == 404
-        owner = Attacker("the owner", tenants.a.admin, {form: mine})
+        owner = Attacker("the owner", tenants.owning_tenant.admin, {form: mine})
         with pytest.raises(AssertionError, match="apart"):
             compare(case, owner, mine, form)
 

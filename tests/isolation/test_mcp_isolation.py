@@ -5,11 +5,11 @@ import re
 from app.api.mcp.resources import RESOURCE_TEMPLATES as RESOURCES
 from app.api.mcp.server import create_server
 from app.api.mcp.tools import TOOLS
-from proofs.isolation.cases import MCP, PLAIN, TEMPLATES, Template
-from proofs.isolation.routes import properties
+from proofs.isolation.cases import MCP, PLAIN_FIELDS, TEMPLATES, RequestTemplate
+from proofs.isolation.routes import iter_properties
 
 
-def told(template: Template, method: str) -> dict[str, object]:
+def told(template: RequestTemplate, method: str) -> dict[str, object]:
     """The parameters of a message with this method."""
     params: dict[str, object] = template.json["params"]
     return params if template.json["method"] == method else {}
@@ -21,7 +21,7 @@ def test_every_tool_is_called_with_every_argument_that_names_something() -> None
     missing = []
     for name, spec in TOOLS.items():
         given = {argument for call in calls if call.get("name") == name for argument in _arguments(call)}
-        wanted = set(properties(spec.arguments.model_json_schema())) - (PLAIN - {"filter"})
+        wanted = set(iter_properties(spec.arguments.model_json_schema())) - (PLAIN_FIELDS - {"filter"})
         missing += [f"{name}: {argument}" for argument in sorted(wanted - given - {"cursor"})]
     assert missing == [], "add them to proofs/isolation/cases.py"
 

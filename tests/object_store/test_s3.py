@@ -16,7 +16,7 @@ import pytest
 
 from app.object_store import ObjectMissing, ObjectStoreUnavailable, StoredObject
 from app.object_store.s3 import S3ObjectStore
-from harness.protocol_servers.s3 import AwkwardS3, ProxiedRequest, awkward_s3
+from harness.protocol_servers.s3 import ProxiedRequest, S3Proxy, s3_proxy
 from tests.fixtures.s3 import CROWD, MotoProcess, S3Server
 from tests.object_store.conftest import S3Opener
 
@@ -29,8 +29,8 @@ needs_no_signature = pytest.mark.skipif(
 
 
 @pytest.fixture
-def awkward(s3_server: S3Server) -> Iterator[AwkwardS3]:
-    with awkward_s3(s3_server.endpoint_url) as server:
+def awkward(s3_server: S3Server) -> Iterator[S3Proxy]:
+    with s3_proxy(s3_server.endpoint_url) as server:
         yield server
 
 
@@ -115,7 +115,7 @@ async def test_server_frozen_between_parts_upload_ends(
         if "partNumber=2" in request.path:
             freezable_s3.freeze()
 
-    with awkward_s3(freezable_s3.endpoint) as server:
+    with s3_proxy(freezable_s3.endpoint) as server:
         server.rule = freeze_at_second_part
         store = open_s3(endpoint_url=server.url, silence_seconds=SILENCE_SECONDS)
         with pytest.raises(ObjectStoreUnavailable):
@@ -125,7 +125,7 @@ async def test_server_frozen_between_parts_upload_ends(
 
 
 async def test_a_refusal_is_unavailable_and_named(
-    open_s3: S3Opener, awkward: AwkwardS3, a_file: AFile, tmp_path: Path
+    open_s3: S3Opener, awkward: S3Proxy, a_file: AFile, tmp_path: Path
 ) -> None:
     awkward.rule = lambda _: 403
     store = open_s3(endpoint_url=awkward.url)
@@ -138,7 +138,7 @@ async def test_a_refusal_is_unavailable_and_named(
 
 
 async def test_the_parts_of_a_cancelled_put_are_given_back(
-    open_s3: S3Opener, awkward: AwkwardS3, s3_server: S3Server, tenant: str, a_file: AFile
+    open_s3: S3Opener, awkward: S3Proxy, s3_server: S3Server, tenant: str, a_file: AFile
 ) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
@@ -164,7 +164,7 @@ async def test_the_parts_of_a_cancelled_put_are_given_back(
 
 
 async def test_the_parts_of_a_failed_put_are_given_back(
-    open_s3: S3Opener, awkward: AwkwardS3, s3_server: S3Server, tenant: str, a_file: AFile
+    open_s3: S3Opener, awkward: S3Proxy, s3_server: S3Server, tenant: str, a_file: AFile
 ) -> None:
     awkward.rule = lambda request: 403 if "partNumber=3" in request.path else None
     store = open_s3(endpoint_url=awkward.url)
@@ -176,7 +176,7 @@ async def test_the_parts_of_a_failed_put_are_given_back(
 
 
 async def test_a_cancelled_get_leaves_no_target(
-    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile, tmp_path: Path
+    open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile, tmp_path: Path
 ) -> None:
     arrived, go_on = threading.Event(), threading.Event()
 
@@ -199,7 +199,7 @@ async def test_a_cancelled_get_leaves_no_target(
 
 
 @needs_no_signature
-async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile) -> None:
+async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile) -> None:
     def lose(request: ProxiedRequest) -> None:
         if request.method == "PUT":
             request.body = request.body[:-1]
@@ -213,7 +213,7 @@ async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: AwkwardS3, ten
 
 
 async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
-    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
+    open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     looks: list[str] = []
 
@@ -234,7 +234,7 @@ async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
 
 @needs_no_signature
 async def test_a_server_that_ignores_ranges_is_noticed(
-    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
+    open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     def forget(request: ProxiedRequest) -> None:
         request.headers.pop("Range", None)
@@ -257,7 +257,7 @@ async def test_a_prefix_of_more_than_one_page(s3_store: S3ObjectStore, s3_server
 
 @pytest.mark.parametrize("status", [400, 501])
 async def test_a_server_without_batch_deletes(
-    open_s3: S3Opener, awkward: AwkwardS3, s3_server: S3Server, tenant: str, a_file: AFile, status: int
+    open_s3: S3Opener, awkward: S3Proxy, s3_server: S3Server, tenant: str, a_file: AFile, status: int
 ) -> None:
     awkward.rule = lambda request: status if request.method == "POST" else None
     store = open_s3(endpoint_url=awkward.url)
@@ -266,12 +266,12 @@ async def test_a_server_without_batch_deletes(
             await store.put(f"{tenant}/d/{n}", a_file(b"x"))
         assert await store.delete_prefix(f"{tenant}/") == 3
         assert keys_below(s3_server, tenant) == []
-    assert sum(line.startswith("POST") for line in awkward.seen) == 1
+    assert sum(line.startswith("POST") for line in awkward.request_lines) == 1
     await store.close()
 
 
 async def test_a_server_that_cannot_list_uploads(
-    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, a_file: AFile
+    open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     awkward.rule = lambda request: 501 if "uploads" in request.path else None
     store = open_s3(endpoint_url=awkward.url)
@@ -282,7 +282,7 @@ async def test_a_server_that_cannot_list_uploads(
 
 @pytest.mark.parametrize(("status", "raised"), [(404, False), (403, True)])
 async def test_only_a_missing_object_may_be_missing_from_a_delete(
-    open_s3: S3Opener, awkward: AwkwardS3, tenant: str, status: int, raised: bool
+    open_s3: S3Opener, awkward: S3Proxy, tenant: str, status: int, raised: bool
 ) -> None:
     awkward.rule = lambda request: status if request.method == "DELETE" else None
     store = open_s3(endpoint_url=awkward.url)
@@ -334,7 +334,7 @@ async def test_a_link_downloads_under_the_documents_name(
 
 
 async def test_links_are_made_for_the_address_that_callers_reach(
-    open_s3: S3Opener, s3_server: S3Server, awkward: AwkwardS3, tenant: str, a_file: AFile
+    open_s3: S3Opener, s3_server: S3Server, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     async def link(store: S3ObjectStore) -> str | None:
         made = await store.presign(f"{tenant}/d/1", filename="a", media_type="text/plain", inline=False)
@@ -347,12 +347,12 @@ async def test_links_are_made_for_the_address_that_callers_reach(
     assert to_amazon.startswith(f"https://{s3_server.bucket}.s3.amazonaws.com/{tenant}/d/1?")
     store = open_s3(public_endpoint_url=awkward.url)
     await store.put(f"{tenant}/d/1", a_file(b"content"))
-    assert awkward.seen == []
+    assert awkward.request_lines == []
     public = await link(store)
     assert public is not None
     assert public.startswith(f"{awkward.url}/{s3_server.bucket}/{tenant}/d/1?")
     assert httpx2.get(public).content == b"content"
-    assert len(awkward.seen) == 1
+    assert len(awkward.request_lines) == 1
 
 
 async def test_a_link_is_made_without_the_server(s3_store: S3ObjectStore, tenant: str) -> None:

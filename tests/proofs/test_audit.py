@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proofs.audit import Advisories, exit_code, newer_releases, read_lock, read_report, verdict
+from proofs.audit import Advisories, compute_exit_code, format_verdict, list_newer_releases, read_lock, read_report
 
 LOCK = """# made by a tool
 first==1.0 \\
@@ -29,7 +29,7 @@ def test_the_lock_is_read() -> None:
 
 def test_newer_releases_are_those_of_locked_packages() -> None:
     listed = [{"name": "Second_Part", "latest_version": "2.2"}, {"name": "third", "latest_version": "9"}]
-    assert newer_releases(json.dumps(listed), LOCKED) == ["second-part 2.1 -> 2.2"]
+    assert list_newer_releases(json.dumps(listed), LOCKED) == ["second-part 2.1 -> 2.2"]
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_reports(dependencies: list[Any] | None, expected: Advisories) -> None:
     ],
 )  # fmt: skip
 def test_how_it_ends(broken: int, known: list[str], unread: int, strict: bool, expected: int) -> None:
-    assert exit_code(broken, Advisories(known, unread), strict=strict) == expected
+    assert compute_exit_code(broken, Advisories(known, unread), strict=strict) == expected
 
 
 def test_what_could_not_be_asked_is_told() -> None:
-    assert verdict(Advisories([], 2), 2).startswith("NOT AUDITED")
-    assert verdict(Advisories([], 0), 2) == "audited: 0 advisories about 2 locked packages"
+    assert format_verdict(Advisories([], 2), 2).startswith("NOT AUDITED")
+    assert format_verdict(Advisories([], 0), 2) == "audited: 0 advisories about 2 locked packages"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from app.main import create_app
-from proofs.fuzz import FIELDS, GROUPS, asked_nothing, configuration
+from proofs.fuzz import ID_FIELDS, OPERATION_GROUPS, build_configuration, has_sent_nothing
 from proofs.isolation.cases import PATH_FIELDS
-from proofs.isolation.grid import unreal
+from proofs.isolation.grid import invent_forms
 from tests.isolation.test_http_isolation import unopened
 
 
@@ -23,18 +23,20 @@ def test_every_operation_is_in_one_group() -> None:
     paths: dict[str, dict[str, Any]] = create_app(unopened).openapi()["paths"]
     operations = [(method, told["operationId"]) for methods in paths.values() for method, told in methods.items()]
     for method, operation in operations:
-        groups = [name for name, _, arguments in GROUPS if chosen(arguments, operation)]
+        groups = [name for name, _, arguments in OPERATION_GROUPS if chosen(arguments, operation)]
         assert len(groups) == 1, operation
         assert (method == "delete") <= (groups[0] != "reading and writing"), operation
-    assert sum(share for _, share, _ in GROUPS) == 1.0
+    assert sum(share for _, share, _ in OPERATION_GROUPS) == 1.0
 
 
 def test_every_id_in_a_path_has_a_real_one() -> None:
-    ids = unreal()["id"]
-    found = tomllib.loads(configuration(ids))
-    assert set(FIELDS) == PATH_FIELDS
-    assert {name: found["dictionaries"][name]["values"] for name in FIELDS} == {name: [ids[name]] for name in FIELDS}
-    assert set(found["parameters"]) == {f"path.{name}" for name in FIELDS}
+    ids = invent_forms()["id"]
+    found = tomllib.loads(build_configuration(ids))
+    assert set(ID_FIELDS) == PATH_FIELDS
+    assert {name: found["dictionaries"][name]["values"] for name in ID_FIELDS} == {
+        name: [ids[name]] for name in ID_FIELDS
+    }
+    assert set(found["parameters"]) == {f"path.{name}" for name in ID_FIELDS}
 
 
 @pytest.mark.parametrize(
@@ -49,4 +51,4 @@ def test_every_id_in_a_path_has_a_real_one() -> None:
     ],
 )
 def test_what_asked_nothing(told: str, expected: bool) -> None:
-    assert asked_nothing(told) is expected
+    assert has_sent_nothing(told) is expected

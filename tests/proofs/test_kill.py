@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from proofs.kill.__main__ import deck
-from proofs.kill.expectations import Expected, ReturnedChunk, faults, mark
-from proofs.kill.ledger import Ledger, Slot
+from proofs.kill.__main__ import plan_kills
+from proofs.kill.expectations import ExpectedSerials, ReturnedChunk, build_mark, find_faults
+from proofs.kill.ledger import Ledger, SlotState
 from proofs.kill.stages import STAGES
 
 PARTS = 6
-ANY = Expected(1, 3, True)
+ANY = ExpectedSerials(1, 3, True)
 
 
 def passages(serial: int, *, slot: int = 7, document: str = "doc_a") -> list[ReturnedChunk]:
     return [
-        ReturnedChunk(document, index, PARTS, f"{mark(slot, serial, index + 1, PARTS)} some words of the passage")
+        ReturnedChunk(document, index, PARTS, f"{build_mark(slot, serial, index + 1, PARTS)} some words of the passage")
         for index in range(PARTS)
     ]
 
@@ -41,85 +41,85 @@ PLANTED = {
 @pytest.mark.parametrize("name", PLANTED)
 def test_what_is_planted_is_seen(name: str) -> None:
     found, beginning = PLANTED[name]
-    assert [one for one in faults(7, found, ANY) if one.startswith(beginning)] != []
+    assert [one for one in find_faults(7, found, ANY) if one.startswith(beginning)] != []
 
 
 @pytest.mark.parametrize("serial", [1, 2, 3])
 def test_a_whole_version_is_no_fault(serial: int) -> None:
-    assert faults(7, list(reversed(passages(serial))), ANY) == []
+    assert find_faults(7, list(reversed(passages(serial))), ANY) == []
 
 
 def test_long_paragraphs_have_passages_without_a_mark_of_their_own() -> None:
     cut = [
-        ReturnedChunk("doc_a", 0, 2, f"{mark(7, 1, 1, 1)} the beginning"),
+        ReturnedChunk("doc_a", 0, 2, f"{build_mark(7, 1, 1, 1)} the beginning"),
         ReturnedChunk("doc_a", 1, 2, "and the end"),
     ]
-    assert faults(7, cut, ANY) == []
+    assert find_faults(7, cut, ANY) == []
 
 
 def test_nothing_is_found_of_what_is_not_there() -> None:
-    assert faults(7, [], replace(ANY, present=False)) == []
+    assert find_faults(7, [], replace(ANY, present=False)) == []
 
 
 @pytest.fixture
 def ledger() -> Ledger:
-    return Ledger({7: Slot()})
+    return Ledger({7: SlotState()})
 
 
 def test_what_was_seen_once_is_never_older_again(ledger: Ledger) -> None:
-    ledger.sending(7)
-    ledger.sending(7)
-    ledger.seen(7, 2, ledger.look(7))
-    assert ledger.look(7).expected == Expected(2, 2, True)
+    ledger.record_sending(7)
+    ledger.record_sending(7)
+    ledger.record_found(7, 2, ledger.take_snapshot(7))
+    assert ledger.take_snapshot(7).expected == ExpectedSerials(2, 2, True)
 
 
 def test_a_search_that_began_before_may_find_what_was_before_and_what_came_since(ledger: Ledger) -> None:
-    ledger.sending(7)
-    ledger.seen(7, 1, ledger.look(7))
-    look = ledger.look(7)
-    ledger.sending(7)
-    ledger.seen(7, 2, ledger.look(7))
-    assert ledger.limits(7, look) == Expected(1, 2, True)
+    ledger.record_sending(7)
+    ledger.record_found(7, 1, ledger.take_snapshot(7))
+    look = ledger.take_snapshot(7)
+    ledger.record_sending(7)
+    ledger.record_found(7, 2, ledger.take_snapshot(7))
+    assert ledger.compute_limits(7, look) == ExpectedSerials(1, 2, True)
 
 
 def test_a_deletion_under_way_leaves_both_open(ledger: Ledger) -> None:
-    ledger.sending(7)
-    ledger.seen(7, 1, ledger.look(7))
-    before = ledger.look(7)
-    ledger.deleting(7)
-    assert ledger.limits(7, before) == Expected(1, 1, False)
-    during = ledger.look(7)
-    ledger.seen(7, 1, during)  # found once more, which does not make it last
-    assert ledger.limits(7, ledger.look(7)) == Expected(1, 1, False)
+    ledger.record_sending(7)
+    ledger.record_found(7, 1, ledger.take_snapshot(7))
+    before = ledger.take_snapshot(7)
+    ledger.record_deletion_start(7)
+    assert ledger.compute_limits(7, before) == ExpectedSerials(1, 1, False)
+    during = ledger.take_snapshot(7)
+    ledger.record_found(7, 1, during)  # found once more, which does not make it last
+    assert ledger.compute_limits(7, ledger.take_snapshot(7)) == ExpectedSerials(1, 1, False)
 
 
 def test_what_was_deleted_is_never_found_again(ledger: Ledger) -> None:
-    ledger.sending(7)
-    ledger.seen(7, 1, ledger.look(7))
-    early = ledger.look(7)
-    ledger.deleting(7)
-    ledger.deleted(7)
-    ledger.seen(7, 1, early)  # that search took its time
-    assert ledger.look(7).expected == Expected(2, 1, False)
-    assert ledger.sending(7) == 2
-    assert faults(7, passages(1), ledger.look(7).expected) != []
+    ledger.record_sending(7)
+    ledger.record_found(7, 1, ledger.take_snapshot(7))
+    early = ledger.take_snapshot(7)
+    ledger.record_deletion_start(7)
+    ledger.record_deletion(7)
+    ledger.record_found(7, 1, early)  # that search took its time
+    assert ledger.take_snapshot(7).expected == ExpectedSerials(2, 1, False)
+    assert ledger.record_sending(7) == 2
+    assert find_faults(7, passages(1), ledger.take_snapshot(7).expected) != []
 
 
 def test_at_the_end_there_is_the_newest_that_was_acknowledged_or_nothing(ledger: Ledger) -> None:
-    assert faults(7, [], ledger.last(7)) == []
-    ledger.sending(7)
-    ledger.sending(7)
-    ledger.acknowledged(7)
-    assert ledger.last(7) == Expected(2, 2, True)
-    ledger.deleting(7)
-    ledger.deleted(7)
-    assert ledger.last(7).present is False
+    assert find_faults(7, [], ledger.get_final_expectation(7)) == []
+    ledger.record_sending(7)
+    ledger.record_sending(7)
+    ledger.record_acknowledgement(7)
+    assert ledger.get_final_expectation(7) == ExpectedSerials(2, 2, True)
+    ledger.record_deletion_start(7)
+    ledger.record_deletion(7)
+    assert ledger.get_final_expectation(7).present is False
 
 
 def test_every_stage_gets_its_share_of_the_kills() -> None:
-    cards = deck(204, random.Random(1))
+    cards = plan_kills(204, random.Random(1))
     for stage in STAGES:
         targets = [target for where, target in cards if where == stage]
         assert len(targets) == 34
         assert set(targets) == {"process", "session", "postmaster"}
-    assert cards == deck(204, random.Random(1))
+    assert cards == plan_kills(204, random.Random(1))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from proofs.kill.clients import Tally
-from proofs.kill.supervisor import supervised
+from proofs.kill.supervisor import supervision
 
 
 async def test_what_the_supervisor_dies_of_is_raised() -> None:
@@ -13,7 +13,7 @@ async def test_what_the_supervisor_dies_of_is_raised() -> None:
         raise OSError("no process can be started")
 
     with pytest.raises(OSError, match="no process"):
-        async with supervised(revive, Tally()):
+        async with supervision(revive, Tally()):
             await asyncio.sleep(0.01)
 
 
@@ -24,7 +24,7 @@ async def test_what_ends_at_the_very_end_is_told() -> None:
         return [ended.pop()] if ended else []
 
     tally = Tally()
-    async with supervised(revive, tally):
+    async with supervision(revive, tally):
         await asyncio.sleep(0.01)
         ended.append("worker 1 ended by itself with status 1")
     assert tally.faults == ["worker 1 ended by itself with status 1"]

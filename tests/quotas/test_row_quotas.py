@@ -114,7 +114,7 @@ def put_agent(tenant: Tenant, number: int) -> httpx2.Response:
 
 
 def upload_to_chat(tenant: Tenant, number: int) -> httpx2.Response:
-    with tenant.client("writer", user_id="user") as client:
+    with tenant.create_client("writer", user_id="user") as client:
         path = "/v1/knowledge-bases/default/documents"
         return client.post(path, json={"text": f"Note {number}.", "chat_id": f"chat-{number}"})
 

@@ -104,7 +104,7 @@ def settle(tenant: Tenant) -> None:
 def corpus(service: Service) -> Corpus:
     """Forty documents, of which some were replaced by others and some deleted."""
     rng = random.Random(11)
-    corpus = Corpus(service.new_tenant("corpus"))
+    corpus = Corpus(service.create_tenant("corpus"))
 
     def put(name: str, number: int) -> None:
         text = " ".join(rng.choices(WORDS, WEIGHTS, k=rng.randint(3, 40))) + f" number{number}"

@@ -6,14 +6,14 @@ from typing import Any
 
 from sqlalchemy import event
 
-from harness.waiting import until
+from harness.waiting import wait_until
 from tests.ingestion.workshop import Workshop
 
 
 async def nothing_lent(workshop: Workshop, *, but: int = 0) -> None:
     """Who has read does not wait until the connection is back."""
     pool: Any = workshop.resources.database.engine.sync_engine.pool
-    await until(lambda: pool.checkedout() == but)
+    await wait_until(lambda: pool.checkedout() == but)
 
 
 @asynccontextmanager

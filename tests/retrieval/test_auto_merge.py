@@ -53,7 +53,7 @@ def test_a_text_without_a_part_stays() -> None:
 @pytest.fixture(scope="module")
 def handbook(service: Service) -> Tenant:
     """A manual of many pages in small passages, and two other texts."""
-    tenant = service.new_tenant("handbook")
+    tenant = service.create_tenant("handbook")
     kb = {"name": "small", "chunking": {"strategy": "headered", "max_tokens": 40, "overlap_tokens": 0}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     assert tenant.upload(SAMPLES / "handbook.pdf", kb="small")["status"] == "ready"

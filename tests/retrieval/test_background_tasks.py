@@ -20,8 +20,8 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.service import RetrievalService
 from app.retrieval.types import Message, Query, Reformulation, SearchRequest
 from app.worker.handlers import JobContext
-from harness.protocol_servers.chat import ChatServer, Talk
-from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, replies_at_once
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
+from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, reply_at_once
 from tests.ingestion.workshop import Workshop, open_workshop
 
 # Longer than any of this takes, and shorter than what the search gives the model.
@@ -77,7 +77,7 @@ class Meeting:
     waited_for: str | None = None
     met: list[bool] = field(default_factory=list)
 
-    def reply(self, talk: Talk) -> str:
+    def reply(self, talk: ReceivedTextRequest) -> str:
         analysing = "indices_of_related_messages" in talk.messages[0]["content"]
         self.events.append("analysis" if analysing else "chat")
         self.chat.set()
@@ -100,7 +100,7 @@ def meeting(workshop: Workshop, running_chat: ChatServer, tenant: TenantServices
     running_chat.reply = made.reply
     workshop.endpoint.before_reply = made.before_reply
     yield made
-    workshop.endpoint.before_reply = replies_at_once
+    workshop.endpoint.before_reply = reply_at_once
 
 
 @pytest.fixture

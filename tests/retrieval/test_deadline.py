@@ -15,13 +15,13 @@ import pytest
 
 from app.logging import configure_logging
 from app.retrieval import time_budget
-from harness.databases import MakeDatabase
-from harness.protocol_servers.chat import ChatServer, Talk
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer
-from harness.protocol_servers.site_search import SiteSearchServer, bound_to
+from harness.protocol_servers.site_search import SiteSearchServer, build_source_settings
 from harness.protocol_servers.slow_link import SlowLink
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.retrieval.test_degradation import DegradableService
 
 TEXTS = ["The lantern hangs above the door.", "A ferry leaves at nine.", "Moss grows on the lantern."]
@@ -33,7 +33,7 @@ RECOVERY_SECONDS = 60.0
 NUMBERS = itertools.count()
 
 
-def understands(talk: Talk) -> str:
+def understands(talk: ReceivedTextRequest) -> str:
     """Conversations, and each query in other words."""
     material = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
     if "conversation" in material:
@@ -82,7 +82,7 @@ def conversation() -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DependentService]:
+def world(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DependentService]:
     urls = make_database()
     with (
         ChatServer(reply=understands) as chat,
@@ -91,15 +91,15 @@ def world(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory)
         SiteSearchServer(pages={"/lantern": ("Lantern", "Every lantern has a wick.")}) as site,
         SlowLink(urls.app) as link,
     ):
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("deadline"),
             embedding=embedding.settings,
             models={"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"},
             rerank={"CARREL_RERANK_URL": reranker.url},
-            http_sources=bound_to(site),
+            http_sources=build_source_settings(site),
         )
         with run_service(settings, type(urls)(urls.owner, link.url)) as service:
-            tenant = service.new_tenant()
+            tenant = service.create_tenant()
             for text in TEXTS:
                 assert tenant.add_text(text)["status"] == "ready"
             source = {"name": "site", "kind": "http", "source": {"url": site.url, **SOURCE}}
@@ -214,20 +214,20 @@ def test_the_extra_queries_are_given_up_before_the_dense_lane(world: DependentSe
 
 def test_a_model_that_never_answers_is_left_alone_after_a_while(world: DependentService) -> None:
     world.chat.fail("slow", times=99)
-    asked = len(world.chat.talks)
+    asked = len(world.chat.text_requests)
     told = [degraded_by(world.agent_search()) for _ in range(8)]
     # A busy machine may drop more.
     assert "rewrite: timeout" in told[0]
     assert any("rewrite: circuit_open" in degraded for degraded in told)
-    assert len(world.chat.talks) - asked == sum("rewrite: timeout" in degraded for degraded in told)
+    assert len(world.chat.text_requests) - asked == sum("rewrite: timeout" in degraded for degraded in told)
 
 
 def test_a_model_that_asks_for_a_pause_gets_it(world: DependentService) -> None:
     world.chat.fail(429, times=99, retry_after="5")
     assert degraded_by(world.search(timeout_seconds=2)) == ["rewrite: rate_limited"]
-    asked = len(world.chat.talks)
+    asked = len(world.chat.text_requests)
     assert degraded_by(world.search(timeout_seconds=2)) == ["rewrite: circuit_open"]
-    assert len(world.chat.talks) == asked
+    assert len(world.chat.text_requests) == asked
 
 
 def test_a_database_that_stalls_is_told_and_costs_no_more_than_the_budget(world: DependentService) -> None:

@@ -24,9 +24,9 @@ from app.retrieval.retrievers.ranking import Ranking, group_by_query, merge_by_b
 from app.retrieval.search_run import RESULTS_MAY_BE_INCOMPLETE, SearchRun
 from app.retrieval.types import Hit, IndexRef
 from app.warnings import ServiceWarning
-from harness.databases import MakeDatabase
+from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, Tenant, run_service, settings_for
+from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.fixtures.service_warnings import warning_json
 from tests.retrieval.conftest import ask, ids_of, post_text, results_of, settle
 
@@ -77,9 +77,9 @@ class DegradableService:
 
 
 @pytest.fixture(scope="module")
-def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DegradableService]:
+def fragile(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DegradableService]:
     with EmbeddingServer(dimensions=64) as embedding:
-        settings = settings_for(
+        settings = build_settings(
             tmp_path_factory.mktemp("fragile"),
             embedding={
                 "CARREL_EMBEDDING_BASE_URL": embedding.base_url,
@@ -88,7 +88,7 @@ def fragile(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactor
             },
         )
         with run_service(settings, make_database()) as service:
-            tenant = service.new_tenant()
+            tenant = service.create_tenant()
             for text in ("the lantern hangs above the door", "a ferry leaves at nine", "moss grows on the lantern"):
                 post_text(tenant, text)
             settle(tenant)
@@ -133,7 +133,7 @@ def test_a_question_that_was_asked_before_needs_no_model(fragile: DegradableServ
     fragile.embedding.fail(500, times=None)
     again = ask(fragile.tenant.admin, query=question)
     assert (results_of(again), again["warnings"]) == (first, [])
-    other = fragile.service.new_tenant("one that has not asked it")
+    other = fragile.service.create_tenant("one that has not asked it")
     post_text(other, "the lantern hangs above the door")
     assert ask(other.admin, query=question)["warnings"] == [EMBEDDING_WARNING]
 
@@ -268,7 +268,7 @@ def test_a_lexical_search_needs_no_model(fragile: DegradableService) -> None:
     fragile.embedding.reset()
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical")
     assert (len(results_of(answer)), answer["warnings"]) == (2, [])
-    assert fragile.embedding.requests == 0
+    assert fragile.embedding.request_count == 0
 
 
 def test_a_slow_model_is_not_waited_for(fragile: DegradableService) -> None:

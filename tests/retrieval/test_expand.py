@@ -22,7 +22,7 @@ def section(topic: str) -> str:
 @pytest.fixture(scope="module")
 def book(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
     """A book of four sections, cut so small that each paragraph is a passage of its own; and a short text."""
-    tenant = service.new_tenant("book")
+    tenant = service.create_tenant("book")
     kb = {"name": "small", "chunking": {"strategy": "recursive", "max_tokens": 20, "overlap_tokens": 0}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     path = tmp_path_factory.mktemp("book") / "book.md"

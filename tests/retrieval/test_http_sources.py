@@ -18,7 +18,7 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Hit, Query, SearchRequest, SearchUnavailable
 from app.settings.http_sources import HttpSourceSettings
 from app.warnings import ServiceWarning
-from harness.protocol_servers.site_search import PAGES, SiteSearchServer, bound_to
+from harness.protocol_servers.site_search import PAGES, SiteSearchServer, build_source_settings
 from tests.retrieval.hits import hit
 
 LOCAL = hit("The harbour museum is old.", 0.4)
@@ -32,7 +32,7 @@ def site() -> Iterator[SiteSearchServer]:
 
 @pytest.fixture
 async def sources(site: SiteSearchServer) -> AsyncIterator[HttpSourceClient]:
-    given: dict[str, Any] = bound_to(site)
+    given: dict[str, Any] = build_source_settings(site)
     made = HttpSourceClient.from_settings(HttpSourceSettings(**given), lambda _text: [])
     yield made
     await made.close()

@@ -23,7 +23,7 @@ UNKNOWN = "4711; 23.5; 0815"
 @pytest.fixture(scope="module")
 def library(service: Service) -> Tenant:
     """A text of each language and one of none."""
-    tenant = service.new_tenant("library")
+    tenant = service.create_tenant("library")
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "mixed", "language": "auto"})
     assert (made.status_code, made.json()["language"]) == (201, "auto")
     for language, (text, _) in TEXTS.items():
@@ -66,7 +66,7 @@ def test_another_version_may_be_in_another_language(library: Tenant) -> None:
 
 
 def test_one_language_scores_as_if_it_were_set(service: Service) -> None:
-    tenant = service.new_tenant("one language")
+    tenant = service.create_tenant("one language")
     for name, language in (("auto", "auto"), ("set", "english")):
         made = tenant.admin.post("/v1/knowledge-bases", json={"name": name, "language": language})
         made.raise_for_status()

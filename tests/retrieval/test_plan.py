@@ -88,7 +88,7 @@ def test_an_index_is_counted_on_only_where_there_is_one(
 @pytest.fixture(scope="module")
 def tenth(service: Service) -> Tenant:
     """Of ten documents one is rare; the counts say a hundred thousand, with a vector index."""
-    tenant = service.new_tenant()
+    tenant = service.create_tenant()
     for number in range(10):
         metadata = {"kind": "common" if number else "rare", "number": number}
         tenant.add_text(f"a harbor of {number}", metadata=metadata)

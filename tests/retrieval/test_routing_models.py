@@ -192,9 +192,9 @@ async def test_descriptions_wait_for_a_model_that_is_down(
     await workshop.run_jobs(ROUTING_JOB)
     assert "breads" in searched(await search(services, "rye"))
     await services.knowledge_bases.update("breads", {"routing": RoutingSettings()})
-    asked = other_model.requests
+    asked = other_model.request_count
     await workshop.run_jobs(ROUTING_JOB)
-    assert other_model.requests == asked
+    assert other_model.request_count == asked
     result = await search(services, "rye")
     assert result.explanation is not None
     assert [one.texts for one in result.explanation.routing_decisions if one.name == "breads"] == [None]

@@ -222,7 +222,7 @@ def test_several_knowledge_bases(tenant: Tenant) -> None:
 
     assert names(tenant.admin) == ["boats", "trains"]
     assert names(tenant.admin, knowledge_bases=["boats", "default", "boats"]) == ["boats"]
-    narrowed = tenant.client("reader", knowledge_bases=["trains"])
+    narrowed = tenant.create_client("reader", knowledge_bases=["trains"])
     assert names(narrowed) == ["trains"]
     refused = narrowed.post("/v1/search", json={"query": "nine", "knowledge_bases": ["trains", "boats"]})
     assert refused.status_code == 404
@@ -243,7 +243,7 @@ def test_several_knowledge_bases(tenant: Tenant) -> None:
     ids=["stop words", "emoji", "signs", "invisible", "6000 words", "16000 emoji", "one long word", "quotes"],
 )
 def test_odd_queries_are_answered(corpus: Corpus, query: str) -> None:
-    tenant = corpus.tenant.client("reader")
+    tenant = corpus.tenant.create_client("reader")
     for strategy in ("hybrid", "dense"):
         answer = ask(tenant, query=query, strategy=strategy, top_k=3)
         assert len(answer["results"]) == 3

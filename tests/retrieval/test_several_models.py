@@ -14,10 +14,10 @@ import httpx2
 import pytest
 
 from app.settings import Settings
-from harness.databases import MakeDatabase
-from harness.protocol_servers.embedding import EmbeddingServer, text_vector
-from harness.running_service import Service, Tenant, run_service, settings_for
-from proofs.isolation.tenants import operators
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
+from harness.running_service import Service, Tenant, build_settings, run_service
+from proofs.isolation.tenants import get_operator_tenant
 from tests.api.problems import problem
 from tests.fixtures.service_warnings import warning_json
 from tests.ingestion.illustrated import square
@@ -58,12 +58,12 @@ def settings(data: Path, default: EmbeddingServer, *others: dict[str, Any]) -> S
         embedding = {f"CARREL_EMBEDDING_{name.upper()}": value for name, value in endpoint(default).items()}
         if default.api_key is not None:
             embedding["CARREL_EMBEDDING_API_KEY"] = default.api_key
-        return settings_for(data, embedding=embedding, parser={"CARREL_PARSER_PROCESSES": 1})
+        return build_settings(data, embedding=embedding, parser={"CARREL_PARSER_PROCESSES": 1})
 
 
 def endpoint(server: EmbeddingServer) -> dict[str, Any]:
     made = {"model": f"words-{server.dimensions}", "base_url": server.base_url, "dimensions": server.dimensions}
-    return made if server.picture_form is None else {**made, "max_tokens": 256, "images": server.picture_form}
+    return made if server.image_form is None else {**made, "max_tokens": 256, "images": server.image_form}
 
 
 def small_endpoint(server: EmbeddingServer) -> dict[str, Any]:
@@ -71,15 +71,15 @@ def small_endpoint(server: EmbeddingServer) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def models(make_database: MakeDatabase, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
+def models(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Models]:
     with (
         EmbeddingServer(dimensions=LARGE) as large,
-        EmbeddingServer(dimensions=SMALL, api_key=KEY, picture_form="input") as small,
+        EmbeddingServer(dimensions=SMALL, api_key=KEY, image_form="input") as small,
     ):
         sizes = [{**SAME_NAME, "dimensions": dimensions} for dimensions in (16, 48)]
         made = settings(tmp_path_factory.mktemp("models"), large, small_endpoint(small), *sizes)
         with run_service(made, make_database()) as service:
-            tenant = service.new_tenant()
+            tenant = service.create_tenant()
             new_kb(tenant.admin, "second", model=f"words-{SMALL}").raise_for_status()
             for text, kb in ((HERON, "default"), (OTTER, "second"), (MOSS, "second")):
                 assert tenant.add_text(text, kb=kb)["status"] == "ready"
@@ -118,7 +118,7 @@ def similarities(answer: dict[str, Any]) -> dict[str, float | None]:
 
 def cosine(query: str, text: str, dimensions: int) -> Any:
     """As the model of so many dimensions has it."""
-    one, other = text_vector(query, dimensions), text_vector(text, dimensions)
+    one, other = compute_text_vector(query, dimensions), compute_text_vector(text, dimensions)
     product = math.fsum(a * b for a, b in zip(one, other, strict=True))
     return pytest.approx(product / math.hypot(*one) / math.hypot(*other), abs=2e-3)  # half precision
 
@@ -167,7 +167,7 @@ def test_both_together_ask_each_model_once(models: Models, strategy: str) -> Non
     if strategy == "dense":
         assert [result["score"] for result in answer["results"]] == [1.0, 1.0, 0.0]
     models.search(query, strategy=strategy)
-    assert (models.large.requests, models.small.requests) == (1, 1)
+    assert (models.large.request_count, models.small.request_count) == (1, 1)
 
 
 def test_a_threshold_is_compared_with_each_model_s_own_cosine(models: Models) -> None:
@@ -181,10 +181,10 @@ def test_a_threshold_is_compared_with_each_model_s_own_cosine(models: Models) ->
 
 @pytest.mark.parametrize("dimensions", [LARGE, SMALL])
 def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dimensions: int) -> None:
-    body = {"queries": [{"vector": text_vector("otter", dimensions)}], "strategy": "dense"}
+    body = {"queries": [{"vector": compute_text_vector("otter", dimensions)}], "strategy": "dense"}
     reply = models.tenant.admin.post("/v1/search", json=body)
     found = {HERON} if dimensions == LARGE else {MOSS, OTTER}
-    assert (set(similarities(reply.json())), models.large.requests + models.small.requests) == (found, 0)
+    assert (set(similarities(reply.json())), models.large.request_count + models.small.request_count) == (found, 0)
     assert reply.json()["warnings"] == [left_out(dimensions)]
 
 
@@ -196,7 +196,7 @@ def left_out(dimensions: int) -> dict[str, str]:
 
 
 def test_the_words_of_a_vector_that_does_not_fit_are_looked_for_all_the_same(models: Models) -> None:
-    body = {"queries": [{"vector": text_vector("dives", LARGE), "text": "otter dives"}], "top_k": 3}
+    body = {"queries": [{"vector": compute_text_vector("dives", LARGE), "text": "otter dives"}], "top_k": 3}
     answer = models.tenant.admin.post("/v1/search", json=body).json()
     assert set(similarities(answer)) == {HERON, OTTER}
     assert answer["warnings"] == [left_out(LARGE)]
@@ -205,7 +205,7 @@ def test_the_words_of_a_vector_that_does_not_fit_are_looked_for_all_the_same(mod
 
 
 def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Models) -> None:
-    queries = [{"vector": text_vector("otter", size)} for size in (SMALL, LARGE, SMALL)]
+    queries = [{"vector": compute_text_vector("otter", size)} for size in (SMALL, LARGE, SMALL)]
     together = models.tenant.admin.post("/v1/search", json={"queries": [*queries, fresh()], "strategy": "dense"})
     assert together.json()["warnings"] == [left_out(SMALL), left_out(LARGE)]
     alone = {"queries": queries[:1], "knowledge_bases": ["second"]}
@@ -214,10 +214,10 @@ def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Model
 
 def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> None:
     """Beside a tenant's own of another model: what is said of it is not said of the tenant's."""
-    operator = operators(models.service)
+    operator = get_operator_tenant(models.service)
     new_kb(operator.admin, "second", model=f"words-{LARGE}").raise_for_status()
     try:
-        queries = [{"vector": text_vector("otter", SMALL)}]
+        queries = [{"vector": compute_text_vector("otter", SMALL)}]
         body = {"queries": queries, "knowledge_bases": ["second"], "strategy": "dense"}
         message = f"Query vectors of {SMALL} dimensions were left out in the shared 'second': its index has {LARGE}."
         told = warning_json("query_dimensions_mismatch", message)
@@ -245,7 +245,7 @@ def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
     models: Models, dimensions: int, searched: str
 ) -> None:
     models.large.fail(503, times=None)
-    queries = [fresh(), {"vector": text_vector("otter", dimensions)}]
+    queries = [fresh(), {"vector": compute_text_vector("otter", dimensions)}]
     answer = models.tenant.admin.post("/v1/search", json={"queries": queries, "strategy": "dense"}).json()
     told = warning_json(
         "embedding_unavailable", f"The embedding model 'words-{LARGE}' is not answering: {searched} in 'default'."
@@ -255,7 +255,7 @@ def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
 
 def test_what_the_words_of_a_vector_that_does_not_fit_have_found_is_not_held_against_another(models: Models) -> None:
     """In the second knowledge base nobody knows how near these words are: the other query does not speak for them."""
-    queries = [{"vector": text_vector("dives", LARGE), "text": "otter"}, fresh()]
+    queries = [{"vector": compute_text_vector("dives", LARGE), "text": "otter"}, fresh()]
     body = {
         "queries": queries,
         "strategy": "lexical",
@@ -338,14 +338,14 @@ def test_a_model_that_is_not_there_is_refused(models: Models, embedding: Any, lo
 
 @pytest.mark.parametrize(("asked", "made"), [(None, 16), (16, 16), (48, 48)])
 def test_a_model_in_two_sizes(models: Models, asked: int | None, made: int) -> None:
-    tenant = models.service.new_tenant()
+    tenant = models.service.create_tenant()
     reply = new_kb(tenant.admin, "sized", model="sized", dimensions=asked)
     assert (reply.status_code, reply.json()["embedding"]) == (201, {"model": "sized", "dimensions": made})
 
 
 @pytest.mark.parametrize(("model", "most"), [("words-24", 254), ("words-64", 8189)])
 def test_chunks_are_as_long_as_the_knowledge_base_s_model_reads(models: Models, model: str, most: int) -> None:
-    tenant = models.service.new_tenant()
+    tenant = models.service.create_tenant()
     refused = problem(new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most + 1}), 422, "invalid")
     assert refused["errors"] == [
         {
@@ -357,21 +357,21 @@ def test_chunks_are_as_long_as_the_knowledge_base_s_model_reads(models: Models, 
 
 
 def test_a_chunker_s_sentences_go_to_the_knowledge_base_s_model(models: Models) -> None:
-    tenant = models.service.new_tenant()
+    tenant = models.service.create_tenant()
     chunking = {"strategy": "semantic", "max_tokens": 32, "overlap_tokens": 0, "options": {"min_tokens": 0}}
     new_kb(tenant.admin, "topics", model="words-24", chunking=chunking).raise_for_status()
     assert tenant.add_text(SENTENCES, kb="topics")["status"] == "ready"
     assert any("patient" in text for text in inputs(models.small))
-    stored = models.small.requests
+    stored = models.small.request_count
     body = {"text": SENTENCES, "knowledge_base": "topics"}
     previewed = tenant.admin.post("/v1/preview", json=body)
-    assert (previewed.status_code, models.small.requests > stored, models.large.requests) == (200, True, 0)
+    assert (previewed.status_code, models.small.request_count > stored, models.large.request_count) == (200, True, 0)
     by_default = tenant.admin.post("/v1/preview", json={"text": SENTENCES, "chunking": chunking})
-    assert (by_default.status_code, models.large.requests > 0) == (200, True)
+    assert (by_default.status_code, models.large.request_count > 0) == (200, True)
 
 
 def test_what_a_model_costs_is_booked_to_it(models: Models) -> None:
-    tenant = models.service.new_tenant()
+    tenant = models.service.create_tenant()
     new_kb(tenant.admin, "second", model="words-24").raise_for_status()
     tenant.add_text(HERON)
     tenant.add_text(OTTER, kb="second")
@@ -379,15 +379,15 @@ def test_what_a_model_costs_is_booked_to_it(models: Models) -> None:
 
 
 def test_another_default_leaves_every_knowledge_base_its_model(
-    models: Models, make_database: MakeDatabase, tmp_path: Path
+    models: Models, make_database: DatabaseFactory, tmp_path: Path
 ) -> None:
     """And one whose model is taken out is searched by words, and refuses what needs it."""
     urls = make_database()
     with run_service(settings(tmp_path, models.large, small_endpoint(models.small)), urls) as service:
-        tenant = service.new_tenant()
+        tenant = service.create_tenant()
         tenant.add_text(HERON)
     with run_service(settings(tmp_path, models.small, endpoint(models.large)), urls) as service:
-        swapped = Tenant(service, tenant.id, tenant.key, service.client(tenant.key))
+        swapped = Tenant(service, tenant.id, tenant.key, service.create_client(tenant.key))
         assert new_kb(swapped.admin, "new").json()["embedding"]["model"] == "words-24"
         assert swapped.add_text(OTTER, kb="new")["status"] == "ready"
         assert swapped.add_text(MOSS)["status"] == "ready"
@@ -399,7 +399,7 @@ def test_another_default_leaves_every_knowledge_base_its_model(
         }
         assert answer["warnings"] == []
     with run_service(settings(tmp_path, models.small), urls) as service:
-        left = Tenant(service, tenant.id, tenant.key, service.client(tenant.key))
+        left = Tenant(service, tenant.id, tenant.key, service.create_client(tenant.key))
         reason = "Knowledge base 'default' was embedded with model 'words-64', but 'words-24' is configured;"
         reason += " reindex it or restore the setting."
         assert left.admin.get("/v1/knowledge-bases/default").json()["index"]["problem"] == reason

@@ -16,7 +16,7 @@ from app.retrieval.transformers import TRANSFORMERS, resolve_steps, resolve_stor
 from app.retrieval.transformers.transformer import MAX_CALLS, TransformContext, TransformResult
 from app.retrieval.types import Message, NamedTransformer, Query, Reformulation
 from app.warnings import ServiceWarning
-from harness.protocol_servers.chat import ChatServer, Failing, Talk
+from harness.protocol_servers.chat import ChatFailure, ChatServer, ReceivedTextRequest
 
 TALK = [
     Message("customer", "Do you rent vans?"),
@@ -54,19 +54,19 @@ async def finds_nothing_in_time(_queries: Sequence[str], _course: SearchRun, *, 
     return None
 
 
-def material(talk: Talk) -> dict[str, Any]:
+def material(talk: ReceivedTextRequest) -> dict[str, Any]:
     """What the model is to work on."""
     (user,) = (message["content"] for message in talk.messages if message["role"] == "user")
     found: dict[str, Any] = json.loads(user)
     return found
 
 
-def writes(*endings: str) -> Callable[[Talk], str]:
+def writes(*endings: str) -> Callable[[ReceivedTextRequest], str]:
     """A model that writes the query with each of these endings."""
     return lambda talk: json.dumps({"texts": [material(talk)["query"] + ending for ending in endings]})
 
 
-def tells(talk: Talk) -> str:
+def tells(talk: ReceivedTextRequest) -> str:
     """Everything that the model was told."""
     return "\n".join(message["content"] for message in talk.messages)
 
@@ -112,7 +112,7 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
     rewritten, remarks = await transform("reformulate", server, **asked)
     assert (list(rewritten.queries), remarks) == (["price of vans"], [])
     assert await rewritten.await_reformulation() == Reformulation("price of vans")
-    (talk,) = server.talks
+    (talk,) = server.text_requests
     assert "indices_of_related_messages" not in tells(talk)
     assert material(talk) == {
         "conversation": [
@@ -157,7 +157,7 @@ async def test_what_matters_is_asked_for_beside_the_query(
         assert list(rewritten.queries) == ["price of vans"]
         assert await rewritten.await_reformulation() == expected
     assert course.notices == told
-    assert [material(talk)["question"] for talk in server.talks] == [QUESTION, QUESTION]
+    assert [material(talk)["question"] for talk in server.text_requests] == [QUESTION, QUESTION]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ async def test_what_matters_is_asked_for_beside_the_query(
 )
 async def test_where_there_is_nothing_to_resolve_no_model_is_asked(server: ChatServer, given: dict[str, Any]) -> None:
     assert await queries("reformulate", server, **given) == given["queries"]
-    assert server.talks == []
+    assert server.text_requests == []
 
 
 @pytest.mark.parametrize(
@@ -219,11 +219,11 @@ async def test_no_more_queries_than_there_may_be(
     asked = [f"question {number} " for number in range(count)]
     rewritten, remarks = await transform(name, server, queries=asked, max_queries=most)
     assert (rewritten.queries[:count], len(rewritten.queries)) == (asked, expected)
-    assert len(server.talks) == min(-(-(most - count) // 3), count, MAX_CALLS)
+    assert len(server.text_requests) == min(-(-(most - count) // 3), count, MAX_CALLS)
     cut = ServiceWarning("query_limit_reached", f"At most {most} queries may come of {name}: the others were left out.")
     left = ServiceWarning(
         "query_limit_reached",
-        f"{name} was done for the first {len(server.talks)} of {count} queries: more would be too many.",
+        f"{name} was done for the first {len(server.text_requests)} of {count} queries: more would be too many.",
     )
     assert remarks == ([] if count * 4 <= most else [left] if (most - count) % 3 == 0 else [cut])
 
@@ -232,13 +232,13 @@ async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> No
     server.reply = writes(" (price)")
     wished = ("retrieval_rewrite", {"chunks": 2})
     assert await queries(wished, server, queries=["q", "p"], preview_search=finds) == ["q (price)", "p (price)"]
-    for talk in server.talks:
+    for talk in server.text_requests:
         shown = material(talk)["passages"]
         assert (shown[0], len(shown), len(shown[1])) == (FOUND[0], 2, 800)
         assert FOUND[0] not in talk.messages[0]["content"]
     server.reset()
     rewritten, remarks = await transform("retrieval_rewrite", server, preview_search=finds_nothing_in_time)
-    assert (list(rewritten.queries), server.talks) == (CONTEXT.queries, [])
+    assert (list(rewritten.queries), server.text_requests) == (CONTEXT.queries, [])
     assert remarks == [
         ServiceWarning(
             "transformer_skipped", "The first search could not be made in time: retrieval_rewrite was left out."
@@ -262,7 +262,7 @@ async def test_no_first_search_is_made_for_no_model() -> None:
 async def test_where_there_is_no_room_the_caller_is_told(server: ChatServer) -> None:
     asked = [str(number) for number in range(16)]
     rewritten, remarks = await transform("hyde", server, queries=asked)
-    assert (list(rewritten.queries), server.talks) == (asked, [])
+    assert (list(rewritten.queries), server.text_requests) == (asked, [])
     assert remarks == [ServiceWarning("query_limit_reached", "There are 16 queries already: hyde added none.")]
 
 
@@ -270,21 +270,21 @@ async def test_the_knowledge_bases_prompt_is_an_instruction(server: ChatServer) 
     server.reply = writes(" (vans)")
     own = 'Say "van" for {transporter}.'
     assert await queries("prompt_rewrite", server, prompt=own, queries=["q"]) == ["q (vans)"]
-    (talk,) = server.talks
+    (talk,) = server.text_requests
     assert own in talk.messages[0]["content"]
     assert material(talk) == {"query": "q"}
     rewritten, remarks = await transform("prompt_rewrite", server)
-    assert (list(rewritten.queries), len(server.talks)) == (CONTEXT.queries, 1)
+    assert (list(rewritten.queries), len(server.text_requests)) == (CONTEXT.queries, 1)
     assert [remark.code for remark in remarks] == ["rewrite_prompt_missing"]
 
 
 async def test_the_language_of_what_is_searched_is_told(server: ChatServer) -> None:
     server.reply = writes(" auf Deutsch")
     assert await queries("translate", server, queries=["q"], languages=["german"]) == ["q auf Deutsch"]
-    assert "german" in tells(server.talks[0])
+    assert "german" in tells(server.text_requests[0])
     for languages in ([], ["english", "german"]):
         rewritten, remarks = await transform("translate", server, languages=languages)
-        assert (list(rewritten.queries), len(remarks), len(server.talks)) == (CONTEXT.queries, 1, 1)
+        assert (list(rewritten.queries), len(remarks), len(server.text_requests)) == (CONTEXT.queries, 1, 1)
 
 
 WITHOUT = {"keywords": ["long leave"], "prompt_rewrite": CONTEXT.queries}
@@ -301,7 +301,7 @@ async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
 
 @pytest.mark.parametrize("how", [500, 400, "garbage", "empty", "refusal", "not_json", "break_off"], ids=str)
 @pytest.mark.parametrize("name", TRANSFORMERS)
-async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how: Failing | int) -> None:
+async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how: ChatFailure | int) -> None:
     server.fail(how, times=5)
     rewritten, remarks = await transform(
         name, server, messages=TALK, prompt="Be brief.", seconds=5, preview_search=finds
@@ -322,7 +322,7 @@ async def test_an_answer_of_another_shape_is_none(server: ChatServer) -> None:
 
 async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> None:
     rewritten, remarks = await transform("hyde", server, seconds=0)
-    assert (list(rewritten.queries), server.talks) == (CONTEXT.queries, [])
+    assert (list(rewritten.queries), server.text_requests) == (CONTEXT.queries, [])
     assert remarks == [
         ServiceWarning("chat_model_skipped", "There was no time left for the chat model: hyde did what it can without.")
     ]
@@ -343,7 +343,7 @@ async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
             )
         return [query.text or "" for query in found], course.notices
 
-    def reply(talk: Talk) -> str:
+    def reply(talk: ReceivedTextRequest) -> str:
         return writes(*("XYZ" if "several facts" in tells(talk) else "abcde"))(talk)
 
     server.reply = reply

@@ -12,7 +12,7 @@ from tests.sql_views.platform import Published, allow, eventually
 
 @pytest.fixture
 def tenant(publishing: Service) -> Tenant:
-    return allow(publishing.new_tenant())
+    return allow(publishing.create_tenant())
 
 
 def test_published_read_and_ended(tenant: Tenant) -> None:

@@ -27,7 +27,7 @@ select c.oid::regclass::text as name, a.attname from pg_class c
 @pytest.fixture(scope="module")
 def world(publishing: Service) -> tuple[Published, Published]:
     """A SQL view, and another tenant's."""
-    mine, other = allow(publishing.new_tenant()), allow(publishing.new_tenant())
+    mine, other = allow(publishing.create_tenant()), allow(publishing.create_tenant())
     mine.add_text(MINE)
     mine.add_text(USERS, user_id="u")
     mine.admin.post("/v1/knowledge-bases", json={"name": "beside"}).raise_for_status()

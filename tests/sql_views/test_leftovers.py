@@ -31,7 +31,7 @@ LEAVINGS = (
 
 @pytest.fixture
 def tenant(publishing: Service) -> Tenant:
-    return allow(publishing.new_tenant())
+    return allow(publishing.create_tenant())
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ end $$"""
 
 
 def test_create_tenant_without_permission_is_refused(publishing: Service) -> None:
-    tenant = publishing.new_tenant()
+    tenant = publishing.create_tenant()
     assert publishing.operator.get(f"/v1/tenants/{tenant.id}").json()["sql_views"] is False
     problem(tenant.admin.post(PATH), 409, "sql_views_disabled")
     problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"sql_views": True}), 403, "forbidden")
@@ -205,7 +205,7 @@ async def test_end_overdue_quiet_session_stays(publishing: Service, tenant: Tena
 
 
 def test_listen_names_neither_tenant_nor_document(publishing: Service, tenant: Tenant) -> None:
-    published, other = publish(tenant), publishing.new_tenant()
+    published, other = publish(tenant), publishing.create_tenant()
     heard: list[str] = []
 
     async def listen() -> None:
@@ -213,7 +213,7 @@ def test_listen_names_neither_tenant_nor_document(publishing: Service, tenant: T
             for channel in ("carrel_document", "carrel_key", "carrel_job"):
                 await reader.add_listener(channel, lambda *said: heard.append(said[-1]))
             document = await asyncio.to_thread(other.add_text, HERON)
-            await asyncio.to_thread(lambda: other.client("reader"))
+            await asyncio.to_thread(lambda: other.create_client("reader"))
             await asyncio.to_thread(
                 lambda: publishing.operator.patch(f"/v1/tenants/{other.id}", json={"name": "renamed"})
             )

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from harness.running_service import Service, Tenant
-from harness.waiting import soon_expired
+from harness.waiting import create_expired
 from tests.api.problems import problem
 from tests.sql_views.platform import ENDED, Published, allow, eventually, publish, texts
 
@@ -19,7 +19,7 @@ HERON, OTTER = "The heron fishes at dawn.", "The otter sleeps by day."
 
 @pytest.fixture
 def tenant(publishing: Service) -> Tenant:
-    return allow(publishing.new_tenant())
+    return allow(publishing.create_tenant())
 
 
 async def left(service: Service, published: Published) -> int:
@@ -86,7 +86,7 @@ def test_only_what_every_search_of_the_tenant_sees_is_in_it(tenant: Tenant) -> N
     tenant.add_text("A chat's.", chat_id="c")
     tenant.add_text("An agent's.", chat_id="c", agent_id="a")
     tenant.add_text("Passing.", dynamic=True)
-    soon_expired(lambda end: tenant.admin.post(DOCUMENTS, json={"text": "Expired.", "expires_at": end.isoformat()}))
+    create_expired(lambda end: tenant.admin.post(DOCUMENTS, json={"text": "Expired.", "expires_at": end.isoformat()}))
     published = publish(tenant)
     eventually(lambda: asyncio.run(published.texts()) == {HERON})
     tenant.add_text(OTTER, metadata={"title": "x"})

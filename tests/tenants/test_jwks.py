@@ -18,20 +18,20 @@ from app.tenants.auth.jwks import (
     JwksClient,
 )
 from harness.manual_clock import ManualClock
-from harness.protocol_servers.token_issuer import Issuer, SigningKey
+from harness.protocol_servers.token_issuer import SigningKey, TokenIssuer
 
 DISCOVERY = "/.well-known/openid-configuration"
 
 
 @pytest.fixture
-def issuer() -> Iterator[Issuer]:
-    with Issuer() as running:
+def issuer() -> Iterator[TokenIssuer]:
+    with TokenIssuer() as running:
         yield running
 
 
 @asynccontextmanager
 async def opened(
-    issuer: Issuer, clock: ManualClock, *, jwks: str | None = None, name: str = ""
+    issuer: TokenIssuer, clock: ManualClock, *, jwks: str | None = None, name: str = ""
 ) -> AsyncIterator[JwksClient]:
     keys = JwksClient(name or issuer.url, jwks, clock)
     try:
@@ -40,82 +40,82 @@ async def opened(
         await keys.client.aclose()
 
 
-async def test_keys_are_fetched_once_while_they_are_fresh(issuer: Issuer) -> None:
+async def test_keys_are_fetched_once_while_they_are_fresh(issuer: TokenIssuer) -> None:
     clock = ManualClock()
     async with opened(issuer, clock) as keys:
-        assert issuer.asked == {}
+        assert issuer.request_counts == {}
         found = await asyncio.gather(*(keys.find("first") for _ in range(20)))
         assert all(found)
         clock.now += MAX_AGE_SECONDS - 1
         assert await keys.find("first")
-        assert issuer.asked == {DISCOVERY: 1, "/keys": 1}
+        assert issuer.request_counts == {DISCOVERY: 1, "/keys": 1}
         clock.now += 1
         assert await keys.find("first")
-        assert issuer.asked == {DISCOVERY: 2, "/keys": 2}
+        assert issuer.request_counts == {DISCOVERY: 2, "/keys": 2}
 
 
-async def test_where_the_keys_are_may_be_told(issuer: Issuer) -> None:
+async def test_where_the_keys_are_may_be_told(issuer: TokenIssuer) -> None:
     async with opened(issuer, ManualClock(), jwks=f"{issuer.url}/keys") as keys:
         assert await keys.find("first")
-    assert issuer.asked == {"/keys": 1}
+    assert issuer.request_counts == {"/keys": 1}
 
 
-async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: Issuer) -> None:
+async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: TokenIssuer) -> None:
     clock = ManualClock()
     async with opened(issuer, clock, jwks=f"{issuer.url}/keys") as keys:
         assert await keys.find("first")
-        issuer.keys.append(SigningKey.make("second"))
+        issuer.keys.append(SigningKey.generate("second"))
         for _ in range(10):
             assert await keys.find("second") is None
-        assert issuer.asked["/keys"] == 1
+        assert issuer.request_counts["/keys"] == 1
         clock.now += REFRESH_INTERVAL_SECONDS
         assert await keys.find("second")
         for number in range(10):
             assert await keys.find(f"nobody's {number}") is None
-        assert issuer.asked["/keys"] == 2
+        assert issuer.request_counts["/keys"] == 2
 
 
-async def test_a_key_that_the_issuer_drops_is_dropped(issuer: Issuer) -> None:
+async def test_a_key_that_the_issuer_drops_is_dropped(issuer: TokenIssuer) -> None:
     clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
-        issuer.keys[:] = [SigningKey.make("second")]
+        issuer.keys[:] = [SigningKey.generate("second")]
         clock.now += MAX_AGE_SECONDS
         assert await keys.find("first") is None
         assert await keys.find("second")
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
-async def test_keys_are_kept_while_the_issuer_is_down(issuer: Issuer, status: int) -> None:
+async def test_keys_are_kept_while_the_issuer_is_down(issuer: TokenIssuer, status: int) -> None:
     clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
-        issuer.failing = status
+        issuer.failure_status = status
         clock.now += MAX_AGE_SECONDS
         for _ in range(5):
             assert await keys.find("first")
-        assert issuer.asked[DISCOVERY] == 2
-        issuer.failing = None
+        assert issuer.request_counts[DISCOVERY] == 2
+        issuer.failure_status = None
         clock.now += REFRESH_INTERVAL_SECONDS
         assert await keys.find("first")
-        assert issuer.asked[DISCOVERY] == 3
+        assert issuer.request_counts[DISCOVERY] == 3
 
 
-async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: Issuer) -> None:
+async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: TokenIssuer) -> None:
     clock = ManualClock()
-    issuer.failing = 503
+    issuer.failure_status = 503
     async with opened(issuer, clock) as keys:
         for _ in range(3):
             with pytest.raises(IssuerUnavailable):
                 await keys.find("first")
-        assert issuer.asked[DISCOVERY] == 1
-        issuer.failing = None
+        assert issuer.request_counts[DISCOVERY] == 1
+        issuer.failure_status = None
         clock.now += EMPTY_RETRY_INTERVAL_SECONDS
         assert await keys.find("first")
 
 
 async def test_nobody_listens_there() -> None:
-    async with opened(Issuer(), ManualClock(), name="http://127.0.0.1:1") as keys:
+    async with opened(TokenIssuer(), ManualClock(), name="http://127.0.0.1:1") as keys:
         with pytest.raises(IssuerUnavailable):
             await keys.find("first")
 
@@ -148,7 +148,7 @@ PLAIN = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "k
     ],
     ids=range(19),
 )
-async def test_answers_that_are_none(issuer: Issuer, path: str, answer: Any) -> None:
+async def test_answers_that_are_none(issuer: TokenIssuer, path: str, answer: Any) -> None:
     told = answer if isinstance(answer, bytes) else json.dumps(answer).replace("<url>", issuer.url).encode()
     issuer.answers[path] = told
     async with opened(issuer, ManualClock()) as keys:
@@ -156,8 +156,8 @@ async def test_answers_that_are_none(issuer: Issuer, path: str, answer: Any) -> 
             await keys.find("first")
 
 
-async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer: Issuer) -> None:
-    public = issuer.keys[0].public
+async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer: TokenIssuer) -> None:
+    public = issuer.keys[0].public_jwk
     unnamed = {name: value for name, value in public.items() if name != "kid"}
     issuer.answers["/keys"] = {"keys": [{**public, "kid": "enc", "use": "enc"}, unnamed, {**public, "kid": "good"}]}
     async with opened(issuer, ManualClock()) as keys:
@@ -167,11 +167,11 @@ async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer:
 
 @pytest.mark.parametrize(("scheme", "followed"), [("https", True), ("http", False)])
 async def test_a_safe_issuer_s_keys_are_not_fetched_in_the_open(scheme: str, followed: bool) -> None:
-    name, key = "https://issuer.example", SigningKey.make("first")
+    name, key = "https://issuer.example", SigningKey.generate("first")
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         described = {"issuer": name, "jwks_uri": f"{scheme}://issuer.example/keys"}
-        found = described if request.url.path == DISCOVERY else {"keys": [key.public]}
+        found = described if request.url.path == DISCOVERY else {"keys": [key.public_jwk]}
         return httpx2.Response(200, stream=httpx2.ByteStream(json.dumps(found).encode()))
 
     async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:

@@ -19,7 +19,7 @@ BIRDS = {
 @pytest.fixture(scope="module")
 def source(service: Service) -> Tenant:
     """A tenant whose knowledge base ``birds`` has files, texts, ready chunks, scopes and metadata."""
-    tenant = service.new_tenant("source")
+    tenant = service.create_tenant("source")
     settings = {"name": "birds", "title": "Birds", "language": "auto", "chunking": {"max_tokens": 90}}
     settings |= {"metadata_filter": {"shelf": "nature"}, "retrieval": {"top_k": 7, "rewrite_prompt": "Ask of birds."}}
     settings |= {"routing": {"descriptions": ["Birds of the shore."], "scale": 1.5}}

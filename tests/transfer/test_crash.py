@@ -10,12 +10,14 @@ import asyncpg
 
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
-from harness.archives import Doc, archive
+from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 from tests.transfer.test_round_trip import documents, found, take
 
-CONTENT = archive(Doc(["The first tern."]), Doc(["The second tern."]), Doc(["The third tern."]))
+CONTENT = build_archive(
+    ArchiveDocument(["The first tern."]), ArchiveDocument(["The second tern."]), ArchiveDocument(["The third tern."])
+)
 KILL = """select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity
  where datname = $1 and wait_event_type = 'Lock' and query ilike '%key share%'"""
 
@@ -54,8 +56,8 @@ def killed(postgres: EmbeddedPostgres, service: Service) -> int:
 
 
 def test_a_document_is_there_whole_or_not_at_all(service: Service, postgres_server: EmbeddedPostgres) -> None:
-    tenant = service.new_tenant("crashing")
-    first = archive(Doc(["The first tern."]))
+    tenant = service.create_tenant("crashing")
+    first = build_archive(ArchiveDocument(["The first tern."]))
     assert take(tenant, "default", first).json()["documents"] == 1
     with ThreadPoolExecutor(1) as threads:
         with held_index(service, tenant):

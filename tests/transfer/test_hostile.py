@@ -14,7 +14,14 @@ from app.ids import decode_id
 from app.lexical.weights import MAX_TERMS
 from app.transfer.tar import END_MARKER, build_header, build_member
 from app.transfer.types import MAX_PART_BYTES
-from harness.archives import IDENTITY, Doc, archive, lines, manifest, tar
+from harness.archives import (
+    DEFAULT_IDENTITY,
+    ArchiveDocument,
+    build_archive,
+    build_manifest,
+    build_tar,
+    format_json_lines,
+)
 from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 from tests.transfer.test_round_trip import ARCHIVE, documents, take
@@ -24,20 +31,20 @@ TEXTS = ["The tern dives.", "The heron stands."]
 
 @pytest.fixture(scope="module")
 def target(service: Service) -> Tenant:
-    return service.new_tenant("hostile")
+    return service.create_tenant("hostile")
 
 
 def with_parts(**parts: bytes) -> bytes:
     """An archive whose document has these bytes in its parts, with their right hashes."""
-    made = Doc(TEXTS)
+    made = ArchiveDocument(TEXTS)
     names = {"text": "text.txt", "nodes": "nodes.jsonl", "pages": "pages.jsonl", "chunks": "chunks.jsonl"}
     names |= {"vectors": "vectors.f16", "original": "original"}
     made.parts |= {names[name]: content for name, content in parts.items()}
-    return archive(made)
+    return build_archive(made)
 
 
 def with_facts(**facts: Any) -> bytes:
-    return archive(Doc(TEXTS, facts))
+    return build_archive(ArchiveDocument(TEXTS, facts))
 
 
 def vectors(first: float, rows: int = 2, width: int = 384) -> bytes:
@@ -47,80 +54,80 @@ def vectors(first: float, rows: int = 2, width: int = 384) -> bytes:
 
 
 def chunk(**changes: Any) -> bytes:
-    return lines([{"start": 0, "end": 15, "tokens": 5, "path": [0], **changes}] * 2)
+    return format_json_lines([{"start": 0, "end": 15, "tokens": 5, "path": [0], **changes}] * 2)
 
 
 def node(**changes: Any) -> bytes:
     root = {"kind": "document", "level": 0, "start": 0, "end": 34}
-    return lines([root, {"path": [0], "kind": "paragraph", "level": 0, "start": 0, "end": 15, **changes}])
+    return format_json_lines([root, {"path": [0], "kind": "paragraph", "level": 0, "start": 0, "end": 15, **changes}])
 
 
 def renamed(old: str, new: str) -> bytes:
-    members = {"manifest.json": manifest(), **Doc(TEXTS).members("documents/0000001")}
-    return tar({new if name == old else name: content for name, content in members.items()})
+    members = {"manifest.json": build_manifest(), **ArchiveDocument(TEXTS).list_members("documents/0000001")}
+    return build_tar({new if name == old else name: content for name, content in members.items()})
 
 
 def linked() -> bytes:
     info = tarfile.TarInfo("documents/0000001/document.json")
     info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    return build_member("manifest.json", manifest()) + info.tobuf() + END_MARKER
+    return build_member("manifest.json", build_manifest()) + info.tobuf() + END_MARKER
 
 
 def changed_byte() -> bytes:
-    made = archive(Doc(TEXTS))
+    made = build_archive(ArchiveDocument(TEXTS))
     at = made.rindex(b"heron")
     return made[:at] + b"H" + made[at + 1 :]
 
 
 def endless_chunks() -> bytes:
-    made = Doc(TEXTS)
-    made.parts["chunks.jsonl"] = lines([{"start": 0, "end": 1, "tokens": 0, "embedded": False}]) * 100_001
-    return archive(made)
+    made = ArchiveDocument(TEXTS)
+    made.parts["chunks.jsonl"] = format_json_lines([{"start": 0, "end": 1, "tokens": 0, "embedded": False}]) * 100_001
+    return build_archive(made)
 
 
 def huge(name: str) -> bytes:
-    made = Doc(TEXTS)
-    record = json.loads(made.members("d")["d/document.json"])
+    made = ArchiveDocument(TEXTS)
+    record = json.loads(made.list_members("d")["d/document.json"])
     for part in record["parts"]:
         if part["name"] == name:
             part["bytes"] = MAX_PART_BYTES + 1 if name != "original" else 1 << 32
     content = json.dumps(record).encode()
-    return build_member("manifest.json", manifest()) + build_member("documents/0000001/document.json", content)
+    return build_member("manifest.json", build_manifest()) + build_member("documents/0000001/document.json", content)
 
 
 def without_parts() -> bytes:
-    record = json.dumps({**Doc(TEXTS).record, "parts": []}).encode()
-    return tar({"manifest.json": manifest(), "documents/0000001/document.json": record})
+    record = json.dumps({**ArchiveDocument(TEXTS).record, "parts": []}).encode()
+    return build_tar({"manifest.json": build_manifest(), "documents/0000001/document.json": record})
 
 
 def traversal() -> bytes:
-    made = Doc(TEXTS)
+    made = ArchiveDocument(TEXTS)
     made.parts = {("../../../etc/cron" if name == "text.txt" else name): part for name, part in made.parts.items()}
-    return archive(made)
+    return build_archive(made)
 
 
 def deep() -> bytes:
-    return manifest()[:-1] + b', "settings": ' + b"[" * 100_000 + b"}"
+    return build_manifest()[:-1] + b', "settings": ' + b"[" * 100_000 + b"}"
 
 
 DAMAGED: dict[str, Callable[[], bytes]] = {
     "nothing": bytes,
     "no archive": lambda: b"PK\x03\x04" + bytes(600),
     "zeros alone": lambda: END_MARKER,
-    "no manifest": lambda: tar(Doc(TEXTS).members("documents/0000001")),
-    "manifest is no JSON": lambda: archive(head=b"{"),
-    "manifest nests for ever": lambda: archive(head=deep()),
-    "another format": lambda: archive(head=manifest(format="zip")),
-    "an average of NaN": lambda: archive(head=manifest(average_length=float("nan"))),
-    "an average of nothing": lambda: archive(head=manifest(average_length=0)),
+    "no manifest": lambda: build_tar(ArchiveDocument(TEXTS).list_members("documents/0000001")),
+    "manifest is no JSON": lambda: build_archive(head=b"{"),
+    "manifest nests for ever": lambda: build_archive(head=deep()),
+    "another format": lambda: build_archive(head=build_manifest(format="zip")),
+    "an average of NaN": lambda: build_archive(head=build_manifest(average_length=float("nan"))),
+    "an average of nothing": lambda: build_archive(head=build_manifest(average_length=0)),
     "a link": linked,
     "another name": lambda: renamed("documents/0000001/text.txt", "../../text.txt"),
     "a part with a way out": traversal,
     "no parts": without_parts,
     "a changed byte": changed_byte,
-    "cut in the middle": lambda: archive(Doc(TEXTS))[:-2000],
-    "cut before its end": lambda: archive(Doc(TEXTS))[: -len(END_MARKER)],
-    "more behind its end": lambda: archive(Doc(TEXTS)) + b"x" * 600,
+    "cut in the middle": lambda: build_archive(ArchiveDocument(TEXTS))[:-2000],
+    "cut before its end": lambda: build_archive(ArchiveDocument(TEXTS))[: -len(END_MARKER)],
+    "more behind its end": lambda: build_archive(ArchiveDocument(TEXTS)) + b"x" * 600,
     "text is not UTF-8": lambda: with_parts(text=b"\xff" * 34),
     "text with NUL": lambda: with_parts(text=b"\0" * 34),
     "NaN vectors": lambda: with_parts(vectors=vectors(float("nan"))),
@@ -144,16 +151,18 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     "a tree with a node twice": lambda: with_parts(nodes=node(path=[])),
     "a tree behind the text": lambda: with_parts(nodes=node(end=99)),
     "a tree that is too deep": lambda: with_parts(nodes=node(path=[0] * 65)),
-    "a page of no numbers": lambda: with_parts(pages=lines([{"page": 1, "width": 9, "height": 9, "lines": [1]}])),
+    "a page of no numbers": lambda: with_parts(
+        pages=format_json_lines([{"page": 1, "width": 9, "height": 9, "lines": [1]}])
+    ),
     "an empty original": lambda: with_parts(original=b""),
     "metadata with a reserved name": lambda: with_facts(metadata={"$document_id": "doc_x"}),
     "metadata that is too large": lambda: with_facts(metadata={"a": "x" * 20_000}),
     "a type that breaks a header": lambda: with_facts(media_type="text/plain\r\nx: y"),
     "a field of another kind": lambda: with_facts(tenant_id="ten_0"),
     "a title with NUL": lambda: with_facts(title="a\0"),
-    "a version below one": lambda: archive(head=manifest(version=-1)),
-    "the version of nothing": lambda: archive(head=manifest(version=0)),
-    "an export in the year one": lambda: archive(head=manifest(exported_at="0001-01-01T00:00:00Z")),
+    "a version below one": lambda: build_archive(head=build_manifest(version=-1)),
+    "the version of nothing": lambda: build_archive(head=build_manifest(version=0)),
+    "an export in the year one": lambda: build_archive(head=build_manifest(exported_at="0001-01-01T00:00:00Z")),
     "a chunk of more tokens than its text can have": lambda: with_parts(chunks=chunk(tokens=(1 << 31) - 1)),
     "a document of the year one": lambda: with_facts(created_at="0001-01-01T00:00:00Z"),
     "a document of the last year": lambda: with_facts(created_at="9999-12-31T23:59:59.9999999Z"),
@@ -174,20 +183,28 @@ def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
         target.admin.delete(f"/v1/knowledge-bases/default/documents/{document['id']}").raise_for_status()
 
 
+def with_identity(**changes: Any) -> bytes:
+    return build_archive(head=build_manifest(identity={**DEFAULT_IDENTITY, **changes}))
+
+
+def with_many_terms() -> bytes:
+    return build_archive(ArchiveDocument(["One.", " ".join(f"w{n}" for n in range(MAX_TERMS + 1))]))
+
+
 @pytest.mark.parametrize(
     ("content", "status", "code"),
     [
-        (lambda: archive(head=manifest(version=2)), 422, "archive_version_unsupported"),
+        (lambda: build_archive(head=build_manifest(version=2)), 422, "archive_version_unsupported"),
         (lambda: huge("vectors.f16"), 413, "too_large"),
         (lambda: huge("original"), 413, "too_large"),
-        (lambda: build_member("manifest.json", b" " * (1 << 20) + manifest()), 413, "too_large"),
+        (lambda: build_member("manifest.json", b" " * (1 << 20) + build_manifest()), 413, "too_large"),
         (lambda: build_header("manifest.json", 1 << 32), 413, "too_large"),
-        (lambda: archive(head=manifest(identity={**IDENTITY, "model": "other"})), 409, "archive_mismatch"),
-        (lambda: archive(head=manifest(identity={**IDENTITY, "dimensions": 8})), 409, "archive_mismatch"),
-        (lambda: archive(head=manifest(identity={**IDENTITY, "analyzer": "german-v1"})), 409, "archive_mismatch"),
-        (lambda: archive(head=manifest(identity={})), 409, "archive_mismatch"),
+        (lambda: with_identity(model="other"), 409, "archive_mismatch"),
+        (lambda: with_identity(dimensions=8), 409, "archive_mismatch"),
+        (lambda: with_identity(analyzer="german-v1"), 409, "archive_mismatch"),
+        (lambda: build_archive(head=build_manifest(identity={})), 409, "archive_mismatch"),
         (lambda: with_facts(user_id="u", chat_id="c"), 422, "invalid"),
-        (lambda: archive(Doc(["One.", " ".join(f"w{n}" for n in range(MAX_TERMS + 1))])), 413, "too_large"),
+        (lambda: with_many_terms(), 413, "too_large"),
     ],
     ids=[
         "newer", "vectors", "original", "manifest", "endless", "model", "size", "analyzer", "identity", "scope", "terms"
@@ -200,19 +217,24 @@ def test_what_does_not_fit_is_refused(target: Tenant, content: Callable[[], byte
 
 def test_what_was_made_is_taken(service: Service) -> None:
     """The archives above are right but for what is wrong with them."""
-    tenant = service.new_tenant("taking")
-    assert take(tenant, "default", archive(Doc(TEXTS, {"user_id": "u"}), Doc(["A."]))).json() == {
-        "documents": 2, "chunks": 3, "existing": 0, "conflicts": 0
-    }  # fmt: skip
+    tenant = service.create_tenant("taking")
+    archive = build_archive(ArchiveDocument(TEXTS, {"user_id": "u"}), ArchiveDocument(["A."]))
+    counts = {"documents": 2, "chunks": 3, "existing": 0, "conflicts": 0}
+    assert take(tenant, "default", archive).json() == counts
     index = tenant.admin.get("/v1/knowledge-bases/default").json()["index"]
     assert index["average_length"] == 20.0
-    assert take(tenant, "default", archive(Doc(["B."]), head=manifest(average_length=50))).status_code == 200
+    assert (
+        take(
+            tenant, "default", build_archive(ArchiveDocument(["B."]), head=build_manifest(average_length=50))
+        ).status_code
+        == 200
+    )
     assert tenant.admin.get("/v1/knowledge-bases/default").json()["index"]["average_length"] == 20.0
 
 
 def test_what_came_before_the_damage_stays(service: Service) -> None:
-    tenant = service.new_tenant("half")
-    content = archive(Doc(["The first."]), Doc(["The second."]))
+    tenant = service.create_tenant("half")
+    content = build_archive(ArchiveDocument(["The first."]), ArchiveDocument(["The second."]))
     problem(take(tenant, "default", content[: content.rindex(b"The second.") - 600]), 422, "archive_truncated")
     assert set(documents(tenant.admin, "default")) == {hashlib.sha256(b"The first.").hexdigest()}
     assert take(tenant, "default", content).json() == {"documents": 1, "chunks": 1, "existing": 1, "conflicts": 0}
@@ -222,9 +244,11 @@ def test_what_came_before_the_damage_stays(service: Service) -> None:
     ("quotas", "taken"), [({"chunks": 1}, 0), ({"documents": 1}, 1), ({"stored_bytes": 5}, 0)], ids=str
 )
 def test_quotas_hold(service: Service, quotas: dict[str, int], taken: int) -> None:
-    tenant = service.new_tenant("small")
+    tenant = service.create_tenant("small")
     service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}).raise_for_status()
-    said = problem(take(tenant, "default", archive(Doc(TEXTS), Doc(["B."]))), 429, "quota_exceeded")["detail"]
+    said = problem(
+        take(tenant, "default", build_archive(ArchiveDocument(TEXTS), ArchiveDocument(["B."]))), 429, "quota_exceeded"
+    )["detail"]
     assert next(iter(quotas)).replace("_", " ") in said
     assert len(documents(tenant.admin, "default")) == taken
     objects = tenant.service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
@@ -236,7 +260,7 @@ def test_only_an_archive_is_read(target: Tenant) -> None:
 
 
 def test_a_key_for_a_user_takes_and_gives_nothing(target: Tenant) -> None:
-    client = target.client("admin", user_id="u")
+    client = target.create_client("admin", user_id="u")
     problem(client.get("/v1/knowledge-bases/default/export"), 403, "forbidden")
     reply = client.post("/v1/knowledge-bases/default/import", content=BytesIO(END_MARKER).read(), headers=ARCHIVE)
     problem(reply, 403, "forbidden")

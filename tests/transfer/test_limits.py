@@ -11,7 +11,7 @@ from app.ingestion.title_limits import MAX_TITLE_CHARACTERS
 from app.transfer.archive_format import ChunkRecord, NodeRecord, read_lines
 from app.transfer.reader_pool import ArchiveReaderPool
 from app.transfer.types import MAX_CHUNK_CHARACTERS, MAX_LINE_BYTES, MAX_OVERLAP_FACTOR, MAX_URI_LENGTH, ArchiveDamaged
-from harness.archives import Doc, archive, lines
+from harness.archives import ArchiveDocument, build_archive, format_json_lines
 from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 from tests.transfer.test_round_trip import documents, take
@@ -21,13 +21,13 @@ TEXTS = ["The tern dives.", "The heron stands."]
 
 @pytest.fixture(scope="module")
 def target(service: Service) -> Tenant:
-    return service.new_tenant("limits")
+    return service.create_tenant("limits")
 
 
 def edited(name: str, edit: Callable[[list[dict[str, Any]]], list[Any]]) -> bytes:
-    made = Doc(TEXTS)
-    made.parts[name] = lines(edit([json.loads(line) for line in made.parts[name].splitlines()]))
-    return archive(made)
+    made = ArchiveDocument(TEXTS)
+    made.parts[name] = format_json_lines(edit([json.loads(line) for line in made.parts[name].splitlines()]))
+    return build_archive(made)
 
 
 def second(**changes: Any) -> Callable[[list[dict[str, Any]]], list[Any]]:
@@ -35,37 +35,40 @@ def second(**changes: Any) -> Callable[[list[dict[str, Any]]], list[Any]]:
 
 
 def replaced(**parts: bytes) -> bytes:
-    made = Doc(TEXTS)
+    made = ArchiveDocument(TEXTS)
     made.parts |= {name.replace("_", "."): content for name, content in parts.items()}
-    return archive(made)
+    return build_archive(made)
 
 
 def repeating() -> bytes:
     """Chunks that repeat one text again and again."""
-    made = Doc(["word " * 30_000])
+    made = ArchiveDocument(["word " * 30_000])
     chunk = json.loads(made.parts["chunks.jsonl"])
-    made.parts["chunks.jsonl"] = lines([chunk] * 100)
+    made.parts["chunks.jsonl"] = format_json_lines([chunk] * 100)
     made.parts["vectors.f16"] *= 100
-    return archive(made)
+    return build_archive(made)
 
 
 PAGE = b'{"page":1,"width":1,"height":1,"lines":['
 REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
-    "title": (lambda: archive(Doc(TEXTS, {"title": "t" * (MAX_TITLE_CHARACTERS + 1)})), "document.json: title"),
+    "title": (
+        lambda: build_archive(ArchiveDocument(TEXTS, {"title": "t" * (MAX_TITLE_CHARACTERS + 1)})),
+        "document.json: title",
+    ),
     "source uri": (
-        lambda: archive(Doc(TEXTS, {"source_uri": "u" * (MAX_URI_LENGTH + 1)})),
+        lambda: build_archive(ArchiveDocument(TEXTS, {"source_uri": "u" * (MAX_URI_LENGTH + 1)})),
         "document.json: source_uri",
     ),
     "warning": (
-        lambda: archive(Doc(TEXTS, {"warnings": [{"code": "a_code", "message": "w" * 3000}]})),
+        lambda: build_archive(ArchiveDocument(TEXTS, {"warnings": [{"code": "a_code", "message": "w" * 3000}]})),
         "document.json: warnings.0.message",
     ),
     "warning code": (
-        lambda: archive(Doc(TEXTS, {"warnings": [{"code": "No code", "message": "w"}]})),
+        lambda: build_archive(ArchiveDocument(TEXTS, {"warnings": [{"code": "No code", "message": "w"}]})),
         "document.json: warnings.0.code",
     ),
-    "plain warning": (lambda: archive(Doc(TEXTS, {"warnings": ["w"]})), "document.json: warnings.0"),
-    "source": (lambda: archive(Doc(TEXTS, {"source": "s" * 513})), "document.json: source"),
+    "plain warning": (lambda: build_archive(ArchiveDocument(TEXTS, {"warnings": ["w"]})), "document.json: warnings.0"),
+    "source": (lambda: build_archive(ArchiveDocument(TEXTS, {"source": "s" * 513})), "document.json: source"),
     "node title": (
         lambda: edited("nodes.jsonl", second(title="t" * (MAX_TITLE_CHARACTERS + 1))),
         "nodes.jsonl, line 2: title",
@@ -88,7 +91,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
     "many numbers": (lambda: replaced(pages_jsonl=PAGE + b"1," * 60_000 + b"1]}\n"), "pages.jsonl, line 1: lines"),
     "nested line": (lambda: replaced(chunks_jsonl=b"[" * 100_000 + b"\n"), "chunks.jsonl, line 1"),
     "long chunk": (
-        lambda: archive(Doc(["a " * MAX_CHUNK_CHARACTERS])),
+        lambda: build_archive(ArchiveDocument(["a " * MAX_CHUNK_CHARACTERS])),
         f"chunks.jsonl, line 1: a chunk has more than {MAX_CHUNK_CHARACTERS} characters",
     ),
     "repeating chunks": (repeating, f"the chunks repeat the text more than {MAX_OVERLAP_FACTOR} times"),
@@ -107,15 +110,15 @@ def test_import_over_a_limit_names_file_and_line(target: Tenant, name: str) -> N
 
 
 def test_import_at_the_limits_is_taken(service: Service) -> None:
-    tenant = service.new_tenant("at the limits")
-    made = Doc(
+    tenant = service.create_tenant("at the limits")
+    made = ArchiveDocument(
         ["a " * (MAX_CHUNK_CHARACTERS // 2 - 1)],
         {"title": "t" * MAX_TITLE_CHARACTERS, "source_uri": "u" * MAX_URI_LENGTH},
     )
     chunk = json.loads(made.parts["chunks.jsonl"])
-    made.parts["chunks.jsonl"] = lines([{**chunk, "sections": ["s" * MAX_TITLE_CHARACTERS] * 64}])
+    made.parts["chunks.jsonl"] = format_json_lines([{**chunk, "sections": ["s" * MAX_TITLE_CHARACTERS] * 64}])
 
-    assert take(tenant, "default", archive(made)).json()["documents"] == 1
+    assert take(tenant, "default", build_archive(made)).json()["documents"] == 1
 
 
 def test_read_lines_holds_one_line_and_counts(tmp_path: Path) -> None:
@@ -130,14 +133,14 @@ def test_read_lines_holds_one_line_and_counts(tmp_path: Path) -> None:
         list(read_lines(opened, "x.jsonl", max_lines=2))
 
 
-def folder_of(document: Doc, folder: Path) -> Path:
+def folder_of(document: ArchiveDocument, folder: Path) -> Path:
     for name, content in document.parts.items():
         (folder / name).write_bytes(content)
     return folder
 
 
 async def test_readers_read_in_a_sandboxed_process_and_keep_it(tmp_path: Path) -> None:
-    readers, folder = ArchiveReaderPool(), folder_of(Doc(TEXTS), tmp_path)
+    readers, folder = ArchiveReaderPool(), folder_of(ArchiveDocument(TEXTS), tmp_path)
     try:
         for _ in range(2):
             found = [type(one) async for one in readers.read_records(folder, image_numbers=[], max_characters=1000)]
@@ -151,7 +154,7 @@ async def test_readers_read_in_a_sandboxed_process_and_keep_it(tmp_path: Path) -
 
 
 async def test_readers_caller_leaves_process_ends(tmp_path: Path) -> None:
-    readers, folder = ArchiveReaderPool(), folder_of(Doc(["word"] * 50_000), tmp_path)
+    readers, folder = ArchiveReaderPool(), folder_of(ArchiveDocument(["word"] * 50_000), tmp_path)
     reading = readers.read_records(folder, image_numbers=[], max_characters=1_000_000)
     first = await anext(reading)
     assert isinstance(first, NodeRecord)

@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.archives import Doc, lines
-from harness.archives import archive as archive_of
+from harness.archives import ArchiveDocument, format_json_lines
+from harness.archives import build_archive as archive_of
 from harness.running_service import Service, Tenant
 from tests.transfer.conftest import BIRDS, FILES, SAMPLES
 
@@ -67,7 +67,7 @@ def manifest_of(archive: bytes) -> dict[str, Any]:
 
 
 def new_copy(service: Service, archive: bytes) -> Tenant:
-    tenant = service.new_tenant("target")
+    tenant = service.create_tenant("target")
     settings = manifest_of(archive)["settings"]
     tenant.admin.post("/v1/knowledge-bases", json={"name": "copied", **settings}).raise_for_status()
     return tenant
@@ -149,11 +149,11 @@ def test_what_is_there_with_other_bytes_stays(service: Service, archive: bytes) 
 
 
 def test_pictures_come_along(service: Service) -> None:
-    tenant, picture = service.new_tenant("pictures"), (SAMPLES / "photo.png").read_bytes()
-    made = Doc(["A photo of a tern.", "A text."], {"images": [PICTURE]})
+    tenant, picture = service.create_tenant("pictures"), (SAMPLES / "photo.png").read_bytes()
+    made = ArchiveDocument(["A photo of a tern.", "A text."], {"images": [PICTURE]})
     original = made.parts.pop("original")
     chunks = [json.loads(line) for line in made.parts["chunks.jsonl"].splitlines()]
-    made.parts |= {"chunks.jsonl": lines([{**chunks[0], "image": 3}, chunks[1]]), "images/3": picture}
+    made.parts |= {"chunks.jsonl": format_json_lines([{**chunks[0], "image": 3}, chunks[1]]), "images/3": picture}
     made.parts["original"] = original
     assert take(tenant, "default", archive_of(made)).json()["documents"] == 1
     results = tenant.admin.post("/v1/search", json={"query": "photo of a tern"}).json()["results"]
@@ -162,13 +162,16 @@ def test_pictures_come_along(service: Service) -> None:
     again = tenant.admin.get("/v1/knowledge-bases/default/export").content
     files = {name: digest for name, digest in sums(again).items() if "images/" in name}
     assert files == {"documents/0000001/images/3": hashlib.sha256(picture).hexdigest()}
-    assert take(service.new_tenant("more pictures"), "default", again).json()["documents"] == 1
+    assert take(service.create_tenant("more pictures"), "default", again).json()["documents"] == 1
 
 
 def test_export_and_import_carry_warnings_of_documents(service: Service) -> None:
     warnings = [{"code": "images_not_read", "message": "1 picture was not read."}]
-    tenant = service.new_tenant("warnings")
-    assert take(tenant, "default", archive_of(Doc(["A text."], {"warnings": warnings}))).json()["documents"] == 1
+    tenant = service.create_tenant("warnings")
+    assert (
+        take(tenant, "default", archive_of(ArchiveDocument(["A text."], {"warnings": warnings}))).json()["documents"]
+        == 1
+    )
     assert [document["warnings"] for document in documents(tenant.admin, "default").values()] == [warnings]
     again = tenant.admin.get("/v1/knowledge-bases/default/export").content
     with tarfile.open(fileobj=BytesIO(again)) as tar:
@@ -178,7 +181,7 @@ def test_export_and_import_carry_warnings_of_documents(service: Service) -> None
 
 
 def test_what_is_not_ready_is_left_out_and_named(service: Service) -> None:
-    tenant = service.new_tenant("half")
+    tenant = service.create_tenant("half")
     tenant.add_text("The tern.")
     reply = tenant.admin.post(
         "/v1/knowledge-bases/default/documents", params={"wait": 60}, files={"file": ("x.pdf", b"%PDF-1.4 x")}

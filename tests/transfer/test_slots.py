@@ -11,7 +11,7 @@ import pytest
 
 from app.tenant_slots import TenantSlots
 from app.transfer.types import TooManyTransfers, TransfersBusy
-from harness.archives import Doc, archive
+from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service
 from tests.api.problems import problem
 from tests.transfer.test_round_trip import ARCHIVE, take
@@ -68,11 +68,11 @@ async def test_take_cancelled_while_waiting_keeps_no_place() -> None:
 
 
 def test_import_above_the_tenants_share_is_429_and_later_taken(service: Service) -> None:
-    tenant, ended = service.new_tenant("many imports"), threading.Event()
+    tenant, ended = service.create_tenant("many imports"), threading.Event()
     share = service.settings.transfers.max_tenant_imports
 
     def slowly(number: int) -> Iterator[bytes]:
-        content = archive(Doc([f"The tern number {number}."]))
+        content = build_archive(ArchiveDocument([f"The tern number {number}."]))
         yield content[:1000]
         ended.wait(90)
         yield content[1000:]
@@ -86,10 +86,10 @@ def test_import_above_the_tenants_share_is_429_and_later_taken(service: Service)
         try:
             while service.resources.transfer_slots.imports.acquired_count < share:
                 threading.Event().wait(0.02)
-            refused = take(tenant, "default", archive(Doc(["One too many."])))
+            refused = take(tenant, "default", build_archive(ArchiveDocument(["One too many."])))
         finally:
             ended.set()
         assert [one.result().json()["documents"] for one in running] == [1] * share
     assert problem(refused, 429, "too_many_transfers")
     assert int(refused.headers["retry-after"]) > 0
-    assert take(tenant, "default", archive(Doc(["One too many."]))).json()["documents"] == 1
+    assert take(tenant, "default", build_archive(ArchiveDocument(["One too many."]))).json()["documents"] == 1

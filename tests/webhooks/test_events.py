@@ -13,7 +13,7 @@ from app.documents.deletion.service import DeletionSelection
 from app.ids import generate_id
 from app.knowledge_bases.types import NewKnowledgeBase, ReindexOptions
 from app.webhooks.types import WebhookEventName
-from harness.waiting import day_with_time_left
+from harness.waiting import get_day_with_time_left
 from tests.ingestion.workshop import Workshop, add_text
 
 NOWHERE = "http://127.0.0.1:9/"
@@ -212,7 +212,7 @@ async def test_a_quota_that_is_set_lower(workshop: Workshop, services: TenantSer
 
 async def test_tokens_of_a_day(workshop: Workshop, services: TenantServices) -> None:
     """Of all keys together, anew each day."""
-    tenant, today = services.principal.tenant_id, day_with_time_left()
+    tenant, today = services.principal.tenant_id, get_day_with_time_left()
     await set_quotas(workshop, services, embedding_tokens_per_day=100)
     await listen(services, "quota.near")
 

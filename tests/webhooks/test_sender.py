@@ -16,7 +16,7 @@ from app.ids import encode_id, generate_id
 from app.webhooks.address_policy import AddressPolicy
 from app.webhooks.sender import WebhookSender
 from app.webhooks.types import Delivery, DeliveryOutcome, DeliveryStatus, WebhookFailureReason
-from harness.protocol_servers.certificates import Authority
+from harness.protocol_servers.certificates import CertificateAuthority
 from harness.protocol_servers.webhook import WebhookReceiver
 
 SECRETS = [b"a secret of twenty-four b", b"another of twenty-four by"]
@@ -65,7 +65,7 @@ async def test_what_is_sent(receiver: WebhookReceiver) -> None:
     assert request.headers["host"] == urlsplit(receiver.address).netloc
     assert request.headers["content-type"] == "application/json"
     for secret in SECRETS:
-        assert request.verified(shown(secret)) == {
+        assert request.verify(shown(secret)) == {
             "type": "document.failed",
             "timestamp": "2026-01-02T03:04:05.678Z",
             "data": {
@@ -75,9 +75,9 @@ async def test_what_is_sent(receiver: WebhookReceiver) -> None:
             },
         }
     with pytest.raises(WebhookVerificationError):
-        request.verified(shown(b"none of the two, but long"))
+        request.verify(shown(b"none of the two, but long"))
     with pytest.raises(WebhookVerificationError):
-        replace(request, body=request.body.replace(b"corrupt", b"covered")).verified(shown(SECRETS[0]))
+        replace(request, body=request.body.replace(b"corrupt", b"covered")).verify(shown(SECRETS[0]))
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ async def test_a_receiver_may_ask_for_a_pause(receiver: WebhookReceiver, asked: 
 
 
 async def test_a_long_answer_is_not_read(receiver: WebhookReceiver) -> None:
-    receiver.reply = b"x" * 30_000_000
+    receiver.reply_body = b"x" * 30_000_000
     assert await send(receiver.address) == DeliveryOutcome(200)
 
 
 async def test_one_who_says_nothing(receiver: WebhookReceiver) -> None:
-    receiver.silent = True
+    receiver.is_silent = True
     assert await send(receiver.address, seconds=0.3) == DeliveryOutcome(reason=WebhookFailureReason.TIMEOUT)
     assert len(receiver.received) == 1
 
@@ -175,12 +175,14 @@ async def test_the_certificate_must_be_for_the_name(tmp_path: Path, host: str, o
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    authority, meant = Authority(), []
-    context = authority.serving("hooks.example", tmp_path)
+    authority, meant = CertificateAuthority(), []
+    context = authority.create_server_context("hooks.example", tmp_path)
     context.sni_callback = lambda _socket, name, _context: meant.append(name)
     with WebhookReceiver(tls=context) as receiver:
         url = receiver.address.replace("http://127.0.0.1", f"https://{host}")
-        sender = WebhookSender(AddressPolicy([LOCAL], resolve), timeout_seconds=20, certificates=authority.trusting())
+        sender = WebhookSender(
+            AddressPolicy([LOCAL], resolve), timeout_seconds=20, certificates=authority.create_client_context()
+        )
         assert await sender.send(url, DELIVERY, SECRETS) == outcome
         await sender.close()
         strict = WebhookSender(AddressPolicy([LOCAL], resolve), timeout_seconds=20)

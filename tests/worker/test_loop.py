@@ -110,7 +110,7 @@ async def test_a_long_job_is_kept(workshop: Workshop) -> None:
             seen |= {(job["worker"], job["attempts"]) for job in await jobs(workshop) if job["state"] == "running"}
             await asyncio.sleep(0.05)
     assert len(seen) == 1
-    assert workshop.endpoint.requests == 2
+    assert workshop.endpoint.request_count == 2
 
 
 async def test_a_deleted_document_ends_its_job(workshop: Workshop) -> None:

@@ -59,7 +59,7 @@ async def test_nobody_is_asked_for_each_document_while_the_endpoint_is_away(work
             return await waiting(workshop, services, [first]) == {"embedding_endpoint"}
 
         await until(waits)
-        asked = workshop.endpoint.requests
+        asked = workshop.endpoint.request_count
         more = [await add_text(services, f"Number {number}.") for number in range(30)]
 
         async def all_wait() -> bool:
@@ -67,12 +67,12 @@ async def test_nobody_is_asked_for_each_document_while_the_endpoint_is_away(work
 
         await until(all_wait)
         # A few questions whether it is back, and trials of the breaker; not five for each of the thirty.
-        assert workshop.endpoint.requests - asked < 30
+        assert workshop.endpoint.request_count - asked < 30
 
 
 async def test_a_document_that_the_endpoint_trips_over_fails_in_the_end(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
-    workshop.endpoint.poisonous_word = "xyzzy"
+    workshop.endpoint.failing_word = "xyzzy"
     poison = await add_text(services, "The word is xyzzy.")
     async with workshop.working():
         assert await workshop.settled(poison.id) == "failed"
@@ -84,7 +84,7 @@ async def test_a_document_that_the_endpoint_trips_over_fails_in_the_end(workshop
 
 async def test_failed_documents_come_back_a_few_times(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
-    workshop.endpoint.poisonous_word = "xyzzy"
+    workshop.endpoint.failing_word = "xyzzy"
     document = await add_text(services, "The word is xyzzy.")
     queue = workshop.resources.queue
     async with workshop.working():
@@ -93,7 +93,7 @@ async def test_failed_documents_come_back_a_few_times(workshop: Workshop) -> Non
             assert await queue.retry_failed_documents(limit=10) == 0  # it rests first
             await workshop.owner.execute("update job set run_at = now() - interval '7 h' where state = 'dead'")
             if time == 2:
-                workshop.endpoint.poisonous_word = "nothing"
+                workshop.endpoint.failing_word = "nothing"
             assert await queue.retry_failed_documents(limit=10) == (time < 3)
             if time == 2:
                 break

@@ -67,7 +67,7 @@ async def test_deliveries_have_places_of_their_own(workshop: Workshop) -> None:
     """Forty webhooks whose receiver never answers, of the tenant that uploads itself."""
     services = await workshop.new_tenant()
     with WebhookReceiver() as receiver:
-        receiver.silent = True
+        receiver.is_silent = True
         for _ in range(40):
             await services.webhooks.create(receiver.address, ["knowledge_base.created"], description=None, enabled=True)
         await services.knowledge_bases.create(NewKnowledgeBase("tells"))

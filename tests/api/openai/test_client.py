@@ -20,7 +20,7 @@ def test_the_client_is_content(tenant: Tenant, python: str) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "native"}).raise_for_status()
     tenant.add_text("The heron fishes.", kb="native", title="Herons")
     store = tenant.admin.get("/v1/knowledge-bases/native").json()["id"]
-    reader = tenant.client("reader").headers["authorization"].removeprefix("Bearer ")
+    reader = tenant.create_client("reader").headers["authorization"].removeprefix("Bearer ")
     done = subprocess.run(
         [python, SCRIPT, f"{tenant.service.url}/openai/v1", tenant.key, reader, store],
         capture_output=True,

@@ -124,7 +124,7 @@ def test_a_vector_store_says_how_its_files_are_cut(tenant: Tenant) -> None:
 
 def test_a_key_for_a_knowledge_base_sees_its_own_files_alone(tenant: Tenant) -> None:
     ours = keep(tenant.admin)
-    client = tenant.client("admin", knowledge_bases=["default"])
+    client = tenant.create_client("admin", knowledge_bases=["default"])
     failure(client.get(f"{FILES}/{ours}"), 404, "file_not_found")
     failure(client.post(f"{STORE}/files", json={"file_id": ours}), 404, "file_not_found")
     theirs = keep(client, "Another.")
@@ -135,8 +135,8 @@ def test_a_key_for_a_knowledge_base_sees_its_own_files_alone(tenant: Tenant) -> 
 
 
 def test_a_key_for_a_user_attaches_for_that_user(tenant: Tenant) -> None:
-    client = tenant.client("writer", user_id="u")
-    other = tenant.client("writer", user_id="v")
+    client = tenant.create_client("writer", user_id="u")
+    other = tenant.create_client("writer", user_id="v")
     file = keep(client)
     document = attach(client, file)["document"]
     scope = tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document}").json()["scope"]
@@ -150,11 +150,11 @@ def test_a_key_for_a_user_attaches_for_that_user(tenant: Tenant) -> None:
 
 
 def test_quotas_count_files(service: Service) -> None:
-    tenant = service.new_tenant("small")
+    tenant = service.create_tenant("small")
     service.operator.patch(
         f"/v1/tenants/{tenant.id}", json={"quotas": {"stored_bytes": 100, "upload_bytes": 80}}
     ).raise_for_status()
-    tenant = Tenant(service, tenant.id, tenant.key, service.client(tenant.key))
+    tenant = Tenant(service, tenant.id, tenant.key, service.create_client(tenant.key))
     file = keep(tenant.admin, "x" * 70)
     full = tenant.admin.post(FILES, files={"file": ("b.txt", b"y" * 40)}, data={"purpose": "assistants"})
     error = failure(full, 429, "quota_exceeded")
@@ -168,7 +168,7 @@ def test_quotas_count_files(service: Service) -> None:
 
 
 def test_what_is_deleted_is_gone_and_counted(service: Service) -> None:
-    tenant = service.new_tenant("brief")
+    tenant = service.create_tenant("brief")
     file, kept = keep(tenant.admin), keep(tenant.admin, "Kept.")
     attach(tenant.admin, file)
     key = f"{decode_id('ten', tenant.id)}/{decode_id('file', file)}"
@@ -184,7 +184,7 @@ def test_what_is_deleted_is_gone_and_counted(service: Service) -> None:
 
 
 def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: BreakableService) -> None:
-    tenant = fragile.service.new_tenant("batches")
+    tenant = fragile.service.create_tenant("batches")
     files = [keep(tenant.admin, f"Text {number}.") for number in range(3)]
     archive = keep(tenant.admin, "PK\x05\x06" + "\0" * 18, name="a.zip")
     body = {"files": [{"file_id": one, "attributes": {"n": 1}} for one in [*files, archive]]}
@@ -209,7 +209,7 @@ def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: BreakableS
 
 def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: BreakableService) -> None:
     """Nothing found in half a search says nothing of what is there."""
-    tenant = fragile.service.new_tenant("broken")
+    tenant = fragile.service.create_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")
     fragile.embedding.fail(503, times=None)
     try:
@@ -277,7 +277,7 @@ def test_a_threshold_of_nothing_leaves_nothing_out() -> None:
 
 
 def test_who_calls_a_document_after_a_file_is_not_in_its_way(tenant: Tenant) -> None:
-    owner, other = tenant.client("writer", user_id="v"), tenant.client("writer", user_id="u")
+    owner, other = tenant.create_client("writer", user_id="v"), tenant.create_client("writer", user_id="u")
     file = keep(owner)
     named = []
     for client, scope in ((other, {"user_id": "u"}), (tenant.admin, {})):
@@ -410,7 +410,7 @@ def test_errors_of_no_route_and_of_large_bodies(tenant: Tenant) -> None:
 
 
 def test_the_description_tells_this_doors_errors(service: Service) -> None:
-    paths = service.client().get("/openapi.json").json()["paths"]
+    paths = service.create_client().get("/openapi.json").json()["paths"]
     ours = {path: told for path, told in paths.items() if path.startswith("/openai/")}
     assert len(ours) >= 12
     for path, operations in ours.items():

@@ -108,7 +108,7 @@ async def test_one_that_does_not_answer_is_a_warning(server: EmbeddingServer, ca
         await made.check()
     await made.close()
     assert "embedding.unavailable_at_start" in caplog.text
-    assert server.requests == 1
+    assert server.request_count == 1
 
 
 async def test_one_with_other_vectors_stops_the_start(server: EmbeddingServer) -> None:

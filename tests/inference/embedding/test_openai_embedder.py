@@ -12,15 +12,15 @@ from app.inference.embedding import (
     EmbeddingRejected,
     EmbeddingUnavailable,
 )
-from harness.protocol_servers.embedding import EmbeddingServer, text_vector
-from harness.waiting import until
+from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
+from harness.waiting import wait_until
 from tests.inference.embedding.conftest import EmbedderOpener
 
 SOON = "0.01"
 
 
 def unit(text: str, dimensions: int = 64) -> np.ndarray:
-    vector = np.array(text_vector(text, dimensions))
+    vector = np.array(compute_text_vector(text, dimensions))
     return np.asarray(vector / np.linalg.norm(vector))
 
 
@@ -33,7 +33,7 @@ def numbered(count: int) -> list[str]:
 async def test_vectors_are_in_order_and_of_unit_length(
     server: EmbeddingServer, open_embedder: EmbedderOpener, ignores_base64: bool, shuffles: bool
 ) -> None:
-    server.ignores_base64, server.shuffles = ignores_base64, shuffles
+    server.ignores_base64, server.shuffles_results = ignores_base64, shuffles
     texts = numbered(150)
     vectors = (await open_embedder().embed_documents(texts)).vectors
     assert vectors.dtype == np.float32
@@ -45,7 +45,7 @@ async def test_vectors_are_in_order_and_of_unit_length(
 async def test_no_texts_are_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedded = await open_embedder().embed_documents([])
     assert (embedded.vectors.shape, embedded.tokens) == ((0, 64), 0)
-    assert server.requests == 0
+    assert server.request_count == 0
 
 
 async def test_prefixes_model_and_key_are_sent(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
@@ -126,14 +126,14 @@ async def test_batches_stay_within_a_number_of_tokens(server: EmbeddingServer, o
 async def test_documents_are_retried(server: EmbeddingServer, open_embedder: EmbedderOpener, status: int) -> None:
     server.fail(status, times=3, retry_after=SOON)
     assert (await open_embedder().embed_documents(["desk"])).vectors.shape == (1, 64)
-    assert server.requests == 4
+    assert server.request_count == 4
 
 
 async def test_documents_are_given_up_in_the_end(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.fail(503, times=None, retry_after=SOON)
     with pytest.raises(EmbeddingUnavailable, match="HTTP 503"):
         await open_embedder().embed_documents(["desk"])
-    assert server.requests == 5
+    assert server.request_count == 5
 
 
 @pytest.mark.parametrize("retry_after", ["3600", "Wed, 21 Oct 2099 07:28:00 GMT"])
@@ -143,7 +143,7 @@ async def test_a_long_wait_is_left_to_the_caller(
     server.fail(429, times=None, retry_after=retry_after)
     with pytest.raises(EmbeddingUnavailable, match="HTTP 429") as raised:
         await open_embedder().embed_documents(["desk"])
-    assert server.requests == 1
+    assert server.request_count == 1
     assert raised.value.retry_after >= 3599
 
 
@@ -159,18 +159,18 @@ async def test_a_query_is_retried_once(server: EmbeddingServer, open_embedder: E
     embedder = open_embedder()
     server.fail(500)
     assert (await embedder.embed_queries(["desk"])).shape == (1, 64)
-    assert server.requests == 2
+    assert server.request_count == 2
     server.fail(500, times=None)
     with pytest.raises(EmbeddingUnavailable):
         await embedder.embed_queries(["desk"])
-    assert server.requests == 4
+    assert server.request_count == 4
 
 
 async def test_a_query_does_not_wait_long(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.fail(429, times=None, retry_after="5")
     with pytest.raises(EmbeddingUnavailable) as raised:
         await open_embedder().embed_queries(["desk"])
-    assert server.requests == 1
+    assert server.request_count == 1
     assert raised.value.retry_after == 5.0
 
 
@@ -178,7 +178,7 @@ async def test_a_slow_endpoint_is_unavailable(server: EmbeddingServer, open_embe
     server.fail("slow", times=None)
     with pytest.raises(EmbeddingUnavailable, match="no answer in time"):
         await open_embedder(timeout_seconds=0.5).embed_queries(["desk"])
-    await until(lambda: server.requests == 2)  # a busy server may look at the second one later
+    await wait_until(lambda: server.request_count == 2)  # a busy server may look at the second one later
 
 
 async def test_a_closed_port_is_unavailable(open_embedder: EmbedderOpener) -> None:
@@ -190,12 +190,12 @@ async def test_cancelling_stops_further_requests(server: EmbeddingServer, open_e
     server.fail("slow", times=None)
     call = asyncio.create_task(open_embedder().embed_documents(numbered(200)))
     async with asyncio.timeout(30):
-        while not server.requests:
+        while not server.request_count:
             await asyncio.sleep(0.005)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert server.requests == 1
+    assert server.request_count == 1
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ async def test_another_dimension_is_a_mismatch_at_once(server: EmbeddingServer, 
     for call in (embedder.check(), embedder.embed_documents(["desk"])):
         with pytest.raises(EmbeddingMismatch, match="65 dimensions, CARREL_EMBEDDING_DIMENSIONS is 64"):
             await call
-    assert server.requests == 2
+    assert server.request_count == 2
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -237,7 +237,7 @@ async def test_a_refused_key_names_the_setting_and_not_the_key(
     server.fail(status, times=None)
     with pytest.raises(EmbeddingRejected, match="CARREL_EMBEDDING_API_KEY") as raised:
         await open_embedder().embed_documents(["a secret text", "another"])
-    assert server.requests == 1
+    assert server.request_count == 1
     assert "key-of-the-test" not in raised.value.message
     assert "key-of-the-test" not in caplog.text
     assert "a secret text" not in caplog.text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable, ImageFile
-from harness.protocol_servers.embedding import PICTURE_TOKENS, EmbeddingServer, text_vector
+from harness.protocol_servers.embedding import IMAGE_TOKENS, EmbeddingServer, compute_text_vector
 from tests.inference.embedding.conftest import EmbedderOpener
 from tests.ingestion.illustrated import square
 
@@ -16,7 +16,7 @@ def files(*colours: str) -> list[ImageFile]:
 
 
 def unit(text: str) -> np.ndarray:
-    vector = np.array(text_vector(text, 64))
+    vector = np.array(compute_text_vector(text, 64))
     return np.asarray(vector / np.linalg.norm(vector))
 
 
@@ -24,7 +24,7 @@ def unit(text: str) -> np.ndarray:
 async def test_a_picture_is_close_to_its_words(
     server: EmbeddingServer, open_embedder: EmbedderOpener, form: str, sizes: list[int]
 ) -> None:
-    server.picture_form = form  # type: ignore[assignment]  # a parameter cannot be a Literal
+    server.image_form = form  # type: ignore[assignment]  # a parameter cannot be a Literal
     embedder = open_embedder(image_format=form, document_prefix="passage: ")
     assert embedder.image_embedder is embedder
     colours = ["red", "green", "blue", "green", "red"] * 2
@@ -32,27 +32,27 @@ async def test_a_picture_is_close_to_its_words(
     made = await embedder.embed_images(pictures)
     assert made.vectors.dtype == np.float32
     assert np.allclose(made.vectors, [unit(colour) for colour in colours], atol=1e-6)
-    assert made.tokens == 10 * PICTURE_TOKENS
+    assert made.tokens == 10 * IMAGE_TOKENS
     assert server.batch_sizes == sizes
-    assert [data for request in server.received for data in request.pictures] == [one.data for one in pictures]
+    assert [data for request in server.received for data in request.images] == [one.data for one in pictures]
     assert {request.body["model"] for request in server.received} == {"a-model"}
     assert ("input" in server.received[0].body) == (form == "input")
 
 
 async def test_without_the_setting_there_is_nothing(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     assert open_embedder().image_embedder is None
-    assert server.requests == 0
+    assert server.request_count == 0
 
 
 async def test_no_pictures_are_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     made = await open_embedder(image_format="input").embed_images([])
-    assert (made.vectors.shape, made.tokens, server.requests) == ((0, 64), 0, 0)
+    assert (made.vectors.shape, made.tokens, server.request_count) == ((0, 64), 0, 0)
 
 
 async def test_batches_of_pictures_and_of_texts_are_learned_apart(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
-    server.picture_form, server.max_batch = "input", 2
+    server.image_form, server.max_batch = "input", 2
     embedder = open_embedder(image_format="input")
     await embedder.embed_images(files(*["red"] * 8))
     assert server.batch_sizes == [8, 4, 2, 2, 2, 2]
@@ -65,18 +65,18 @@ async def test_batches_of_pictures_and_of_texts_are_learned_apart(
 
 @pytest.mark.parametrize("form", ["input", "messages"])
 async def test_one_that_is_refused_is_named(server: EmbeddingServer, open_embedder: EmbedderOpener, form: str) -> None:
-    server.picture_form = form  # type: ignore[assignment]  # as above
+    server.image_form = form  # type: ignore[assignment]  # as above
     server.refused_word = "blue"
     with pytest.raises(EmbeddingRejected, match="does not take this input") as raised:
         await open_embedder(image_format=form).embed_images(files("red", "green", "blue", "red"))
-    assert raised.value.fields == {"index": 2, "tokens": 2 * PICTURE_TOKENS}
+    assert raised.value.fields == {"index": 2, "tokens": 2 * IMAGE_TOKENS}
 
 
 @pytest.mark.parametrize(("how", "retry_after"), [(429, SOON), (500, SOON), ("nan", None), ("zero", None)])
 async def test_what_may_pass_is_tried_again(
     server: EmbeddingServer, open_embedder: EmbedderOpener, how: int | str, retry_after: str | None
 ) -> None:
-    server.picture_form = "input"
+    server.image_form = "input"
     embedder = open_embedder(image_format="input")
     server.fail(how, retry_after=retry_after)  # type: ignore[arg-type]  # as above
     assert np.allclose((await embedder.embed_images(files("red"))).vectors, [unit("red")], atol=1e-6)
@@ -84,19 +84,19 @@ async def test_what_may_pass_is_tried_again(
     server.received.clear()
     with pytest.raises(EmbeddingUnavailable):
         await embedder.embed_images(files("red"), interactive=True)
-    assert server.requests == 2  # somebody waits for it
+    assert server.request_count == 2  # somebody waits for it
 
 
 async def test_another_dimension_is_a_mismatch(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
-    server.picture_form = "input"
+    server.image_form = "input"
     server.fail("dimension")
     with pytest.raises(EmbeddingMismatch, match="65 dimensions"):
         await open_embedder(image_format="input").embed_images(files("red"))
 
 
-@pytest.mark.parametrize(("told", "tokens"), [(True, PICTURE_TOKENS), (False, 56 * 56)])
+@pytest.mark.parametrize(("told", "tokens"), [(True, IMAGE_TOKENS), (False, 56 * 56)])
 async def test_costs_are_told_or_estimated(
     server: EmbeddingServer, open_embedder: EmbedderOpener, told: bool, tokens: int
 ) -> None:
-    server.picture_form, server.tells_usage = "input", told
+    server.image_form, server.reports_usage = "input", told
     assert (await open_embedder(image_format="input").embed_images(files("red"))).tokens == tokens

@@ -18,7 +18,7 @@ from app.inference.circuit_breaker import MAX_FAILURES
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.inference.embedding.openai_embedder import OpenAIEmbedder
 from app.inference.embedding.rate_limit import SharedRateLimiter
-from harness.protocol_servers.embedding import EmbeddingServer, text_tokens
+from harness.protocol_servers.embedding import EmbeddingServer, count_text_tokens
 from tests.inference.embedding.conftest import EmbedderOpener
 
 SOON = "0.01"
@@ -66,21 +66,21 @@ async def recovered(embedder: OpenAIEmbedder) -> None:
 async def test_an_endpoint_that_fails_is_left_alone(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     await break_down(server, embedder)
-    before = server.requests
+    before = server.request_count
     for call in (embedder.embed_queries, embedder.embed_documents):
         with pytest.raises(EmbeddingUnavailable, match="left alone") as raised:
             await call(["desk"])
         assert 0.0 < raised.value.retry_after <= 1.0
-    assert server.requests == before
+    assert server.request_count == before
     await recovered(embedder)
     assert (await embedder.embed_documents(["desk"])).vectors.shape == (1, 64)
-    assert server.requests == before + 2
+    assert server.request_count == before + 2
 
 
 async def test_one_call_finds_out_whether_it_is_back(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     await break_down(server, embedder)
-    before = server.requests
+    before = server.request_count
     server.latency_seconds = 0.3
     end = time.monotonic() + HANG_SECONDS
     answered = 0
@@ -89,20 +89,20 @@ async def test_one_call_finds_out_whether_it_is_back(server: EmbeddingServer, op
         answered = sum(isinstance(result, np.ndarray) for result in results)
         await asyncio.sleep(0.05)
     assert answered == 1
-    assert server.requests == before + 1
+    assert server.request_count == before + 1
 
 
 async def test_a_trial_that_fails_makes_it_longer(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     await break_down(server, embedder)
-    before = server.requests
+    before = server.request_count
     server.fail(500)
     end = time.monotonic() + HANG_SECONDS
-    while server.requests == before and time.monotonic() < end:
+    while server.request_count == before and time.monotonic() < end:
         with pytest.raises(EmbeddingUnavailable) as raised:
             await embedder.embed_queries(["desk"])
         await asyncio.sleep(0.02)
-    assert server.requests == before + 1  # no second attempt: it is open again
+    assert server.request_count == before + 1  # no second attempt: it is open again
     assert raised.value.retry_after > 0.5
 
 
@@ -113,7 +113,7 @@ async def test_a_refusal_is_an_answer(server: EmbeddingServer, open_embedder: Em
     for _ in range(MAX_FAILURES + 2):
         with pytest.raises((EmbeddingRejected, EmbeddingMismatch)):
             await embedder.embed_queries(["desk"])
-    assert server.requests == MAX_FAILURES + 2
+    assert server.request_count == MAX_FAILURES + 2
 
 
 async def test_searches_that_give_up_on_a_hanging_endpoint(
@@ -159,7 +159,7 @@ async def test_other_processes_pause_too(
         with pytest.raises(EmbeddingUnavailable, match="limit") as raised:
             await embedder.embed_queries(["desk"])
         assert 10.0 < raised.value.retry_after <= 30.1
-    assert server.requests == 2
+    assert server.request_count == 2
 
 
 async def test_documents_wait_for_a_short_pause(
@@ -169,7 +169,7 @@ async def test_documents_wait_for_a_short_pause(
     server.fail(429, retry_after="0.2")
     both = await asyncio.gather(first.embed_documents(["desk"]), second.embed_documents(["desk", "chair"]))
     assert [embedded.vectors.shape for embedded in both] == [(1, 64), (2, 64)]
-    assert server.requests == 3
+    assert server.request_count == 3
 
 
 async def test_processes_together_keep_the_limit(
@@ -180,11 +180,11 @@ async def test_processes_together_keep_the_limit(
     async with asyncio.timeout(HANG_SECONDS):
         while sum(task.done() for task in bulk) < 2:
             await asyncio.sleep(0.01)
-    assert server.requests == 2
+    assert server.request_count == 2
     await embedders[0].embed_queries(["a query passes them"])
-    assert server.requests == 3
+    assert server.request_count == 3
     await embedders[1].embed_documents(["and a note"], interactive=True)
-    assert server.requests == 4
+    assert server.request_count == 4
     for task in bulk:
         task.cancel()
     results = await asyncio.gather(*bulk, return_exceptions=True)
@@ -203,11 +203,11 @@ async def test_batches_stay_within_a_share_of_the_limit(
 async def test_tokens_are_told_as_the_endpoint_counts_them(
     server: EmbeddingServer, open_embedder: EmbedderOpener, tells_usage: bool
 ) -> None:
-    server.tells_usage, server.max_batch = tells_usage, 10
+    server.reports_usage, server.max_batch = tells_usage, 10
     texts = [f"text number {i}" for i in range(100)]
     embedder = open_embedder()
     embedded = await embedder.embed_documents(texts)
-    assert embedded.tokens == sum(map(text_tokens, texts) if tells_usage else embedder.count_tokens(texts))
+    assert embedded.tokens == sum(map(count_text_tokens, texts) if tells_usage else embedder.count_tokens(texts))
 
 
 async def test_a_refused_text_tells_what_the_others_cost(
@@ -217,4 +217,4 @@ async def test_a_refused_text_tells_what_the_others_cost(
     texts = [*(f"text number {i}" for i in range(3)), "poison"]
     with pytest.raises(EmbeddingRejected) as raised:
         await open_embedder().embed_documents(texts)
-    assert raised.value.fields == {"index": 3, "tokens": 3 * text_tokens("text number 0")}
+    assert raised.value.fields == {"index": 3, "tokens": 3 * count_text_tokens("text number 0")}

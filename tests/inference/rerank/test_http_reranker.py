@@ -14,7 +14,7 @@ from app.inference.rerank import RerankFailureReason, RerankUnavailable
 from app.inference.rerank.dialects import DIALECTS
 from app.inference.rerank.http_reranker import HANG_TIMEOUT_SECONDS, HttpReranker, RerankInputTooLarge
 from app.settings.rerank import RerankApi
-from harness.protocol_servers.rerank import Failing, RerankServer
+from harness.protocol_servers.rerank import RerankFailure, RerankServer
 
 STYLES: list[RerankApi] = ["tei", "cohere", "jina", "vllm"]
 QUERY = "red desk lamp"
@@ -90,7 +90,7 @@ async def test_blank_texts_are_left_out(server: RerankServer) -> None:
     async with opened(server, max_documents=2) as reranker:
         found = await reranker.rerank(QUERY, ["", *TEXTS[:2], "\t", *TEXTS[2:]], top_n=6, timeout_seconds=GUARD_SECONDS)
     assert found == {1: SCORES[0], 2: SCORES[1], 4: SCORES[2], 5: SCORES[3]}
-    assert server.sizes == [2, 2]
+    assert server.request_sizes == [2, 2]
 
 
 async def test_texts_and_query_are_cut(server: RerankServer) -> None:
@@ -103,14 +103,14 @@ async def test_texts_and_query_are_cut(server: RerankServer) -> None:
 
 @pytest.mark.parametrize("status", [413, 422])
 async def test_a_batch_that_is_too_large_is_halved_and_remembered(server: RerankServer, status: int) -> None:
-    server.max_documents, server.too_large = 3, status
+    server.max_documents, server.too_large_status = 3, status
     async with opened(server) as reranker:
         texts = [*TEXTS, "red"]
         found = await reranker.rerank(QUERY, texts, top_n=5, timeout_seconds=GUARD_SECONDS)
         assert found == {**SCORES, 4: 1 / 3}
-        assert server.sizes == [5, 3, 2]
+        assert server.request_sizes == [5, 3, 2]
         assert await reranker.rerank(QUERY, texts, top_n=5, timeout_seconds=GUARD_SECONDS) == found
-    assert server.sizes == [5, 3, 2, 3, 2]
+    assert server.request_sizes == [5, 3, 2, 3, 2]
 
 
 async def test_it_is_halved_once(server: RerankServer) -> None:
@@ -120,7 +120,7 @@ async def test_it_is_halved_once(server: RerankServer) -> None:
             with pytest.raises(RerankInputTooLarge, match="CARREL_RERANK_MAX_DOCUMENTS") as raised:
                 await reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=GUARD_SECONDS)
     assert raised.value.reason == "refused"
-    assert server.sizes == [4, 2, 4, 2]
+    assert server.request_sizes == [4, 2, 4, 2]
 
 
 async def test_one_bad_text_does_not_make_batches_smaller(server: RerankServer) -> None:
@@ -131,7 +131,7 @@ async def test_one_bad_text_does_not_make_batches_smaller(server: RerankServer) 
         with pytest.raises(RerankInputTooLarge):
             await reranker.rerank(QUERY, ["x" * 60], top_n=1, timeout_seconds=GUARD_SECONDS)
         assert await reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=GUARD_SECONDS) == SCORES
-    assert server.sizes == [5, 3, 2, 1, 4]
+    assert server.request_sizes == [5, 3, 2, 1, 4]
 
 
 async def test_batches_as_the_family_or_the_setting_has_them() -> None:
@@ -142,7 +142,7 @@ async def test_batches_as_the_family_or_the_setting_has_them() -> None:
                 found = await reranker.rerank("lamp 69", texts, top_n=3, timeout_seconds=GUARD_SECONDS)
             assert set(found) == set(range(70))
             assert max(found, key=lambda place: found[place]) == 69
-    assert server.sizes == [32, 32, 6, 50, 20]
+    assert server.request_sizes == [32, 32, 6, 50, 20]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ async def test_batches_as_the_family_or_the_setting_has_them() -> None:
         ("short", {2}),
     ],
 )
-async def test_what_has_no_usable_score_is_missing(server: RerankServer, how: Failing, left: set[int]) -> None:
+async def test_what_has_no_usable_score_is_missing(server: RerankServer, how: RerankFailure, left: set[int]) -> None:
     server.fail(how)
     assert await scores(server) == {place: SCORES[place] for place in left}
 
@@ -176,7 +176,7 @@ async def test_what_has_no_usable_score_is_missing(server: RerankServer, how: Fa
         ("huge", "too long"),
     ],
 )
-async def test_garbage(server: RerankServer, how: Failing, told: str) -> None:
+async def test_garbage(server: RerankServer, how: RerankFailure, told: str) -> None:
     server.fail(how)
     async with opened(server) as reranker:
         with pytest.raises(RerankUnavailable, match=told) as raised:
@@ -201,7 +201,7 @@ async def test_garbage(server: RerankServer, how: Failing, told: str) -> None:
 )
 async def test_refusals_and_failures(
     server: RerankServer,
-    how: Failing | int,
+    how: RerankFailure | int,
     retry_after: str | None,
     reason: RerankFailureReason,
     told: str,
@@ -243,13 +243,13 @@ async def arrived(event: threading.Event) -> bool:
 
 
 @pytest.mark.parametrize("how", ["never", "drip"])
-async def test_its_time_ends_it_and_the_connection(server: RerankServer, how: Failing) -> None:
+async def test_its_time_ends_it_and_the_connection(server: RerankServer, how: RerankFailure) -> None:
     server.fail(how)
     async with opened(server) as reranker:
         with pytest.raises(RerankUnavailable, match="in time") as raised:
             await reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=0.2)
         assert raised.value.reason == "timeout"
-        assert await arrived(server.left)
+        assert await arrived(server.client_left)
         assert await reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=GUARD_SECONDS) == SCORES
 
 
@@ -270,7 +270,7 @@ async def test_all_batches_share_the_time(server: RerankServer) -> None:
 
 
 @pytest.mark.parametrize("how", [503, 429, "not_json", "indexes", "disconnect", "never"])
-async def test_one_that_keeps_failing_is_left_alone(server: RerankServer, how: Failing | int) -> None:
+async def test_one_that_keeps_failing_is_left_alone(server: RerankServer, how: RerankFailure | int) -> None:
     server.fail(how, times=2 * MAX_FAILURES)
     seconds = HANG_TIMEOUT_SECONDS + 0.1 if how == "never" else GUARD_SECONDS
     async with opened(server) as reranker:
@@ -314,7 +314,7 @@ async def test_a_caller_that_gives_up_closes_the_connection(server: RerankServer
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await arrived(server.left)
+        assert await arrived(server.client_left)
 
 
 async def test_many_at_once(server: RerankServer) -> None:

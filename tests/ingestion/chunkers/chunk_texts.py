@@ -11,12 +11,12 @@ from app.inference.embedding import Vectors
 from app.ingestion.chunkers import CHUNKERS, ChunkerOutput, ChunkSizes, ChunkTools, TokenCounter
 from app.ingestion.tree import add_sentences
 from app.ingestion.types import ChunkDraft, DocumentTree
-from harness.protocol_servers.embedding import word_vector
+from harness.protocol_servers.embedding import compute_word_vector
 
 
 @cache
 def _direction(word: str) -> Vectors:
-    return np.array(word_vector(word, 32), np.float32)
+    return np.array(compute_word_vector(word, 32), np.float32)
 
 
 def embed(texts: Sequence[str]) -> Vectors:

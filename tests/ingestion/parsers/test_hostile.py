@@ -11,18 +11,18 @@ from app.documents.upload.media_type import detect_media_type
 from app.ingestion.parsers import PARSERS
 from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import IngestionError
-from harness.hostile import HostileFile, real_files
-from harness.hostile.false_types import lying_files
-from harness.hostile.images import png
-from harness.hostile.links import linking_files
-from harness.hostile.listener import listening
-from harness.hostile.mutations import mutations
-from harness.hostile.pdfs import pdf_lies, pdf_loops
-from harness.hostile.texts import billion_laughs
-from harness.hostile.uploads import BATCH_FILES, KNOWN, spread
+from harness.hostile import HostileFile, iter_sample_files
+from harness.hostile.false_types import generate_false_types
+from harness.hostile.images import build_png
+from harness.hostile.links import generate_linking_files
+from harness.hostile.listener import link_listener
+from harness.hostile.mutations import generate_mutations
+from harness.hostile.pdfs import generate_false_pdfs, generate_pdf_loops
+from harness.hostile.texts import build_billion_laughs
+from harness.hostile.uploads import BATCH_FILES, EXPECTED_CODES, group_into_batches
 
 COPIES, SEED = 100, 1
-PDFS = [*pdf_loops(), *pdf_lies()]
+PDFS = [*generate_pdf_loops(), *generate_false_pdfs()]
 TYPED = (EmptyUpload, EncryptedUpload, UnsupportedFileType)
 
 
@@ -31,7 +31,7 @@ async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
     path = folder / "upload"
     path.write_bytes(file.content)
     try:
-        received = ReceivedFile(path, file.name, file.declared, len(file.content), b"")
+        received = ReceivedFile(path, file.name, file.declared_type, len(file.content), b"")
         await pool.parse(path, detect_media_type(received, PARSERS.keys()))
     except TYPED:
         return "refused"
@@ -41,28 +41,33 @@ async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
 
 
 async def test_mutated_copies_end_as_a_document_may(pool: ParserPool, tmp_path: Path) -> None:
-    ends = [await end_of(file, pool, tmp_path) for file in mutations(list(real_files()), count=COPIES, seed=SEED)]
-    assert set(ends) <= KNOWN | {"ready", "refused"}
+    ends = [
+        await end_of(file, pool, tmp_path)
+        for file in generate_mutations(list(iter_sample_files()), count=COPIES, seed=SEED)
+    ]
+    assert set(ends) <= EXPECTED_CODES | {"ready", "refused"}
     assert ends.count("ready") > COPIES // 5
     assert ends.count("refused") < COPIES // 2
 
 
 def test_a_copy_is_made_again_from_its_number_and_the_seed() -> None:
-    sources = list(real_files())
-    assert list(mutations(sources, count=40, seed=SEED)) == list(mutations(sources, count=40, seed=SEED))
-    assert len({file.content for file in mutations(sources, count=40, seed=SEED)}) > 35
+    sources = list(iter_sample_files())
+    assert list(generate_mutations(sources, count=40, seed=SEED)) == list(
+        generate_mutations(sources, count=40, seed=SEED)
+    )
+    assert len({file.content for file in generate_mutations(sources, count=40, seed=SEED)}) > 35
 
 
 def test_a_mutated_archive_is_a_good_one() -> None:
-    sources = [(name, data) for name, data in real_files() if name.endswith("workbook.xlsx")]
-    repacked = [file for file in mutations(sources, count=20, seed=SEED) if ".xml" in file.label]
+    sources = [(name, data) for name, data in iter_sample_files() if name.endswith("workbook.xlsx")]
+    repacked = [file for file in generate_mutations(sources, count=20, seed=SEED) if ".xml" in file.label]
     assert repacked
     assert all(zipfile.ZipFile(BytesIO(file.content)).testzip() is None for file in repacked)
 
 
 async def test_links_are_never_followed(pool: ParserPool, tmp_path: Path) -> None:
-    with listening() as listener:
-        ends = {file.label: await end_of(file, pool, tmp_path) for file in linking_files(listener.url)}
+    with link_listener() as listener:
+        ends = {file.label: await end_of(file, pool, tmp_path) for file in generate_linking_files(listener.url)}
         assert listener.connections == 0
     ready = {label for label, end in ends.items() if end == "ready"}
     assert {"html", "css", "markdown", "rst", "mail", "docx", "pptx", "xlsx", "epub", "pdf URI"} <= ready
@@ -70,26 +75,29 @@ async def test_links_are_never_followed(pool: ParserPool, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("file", PDFS, ids=lambda file: file.label)
 async def test_a_pdf_that_loops_or_lies_comes_to_an_end(file: HostileFile, pool: ParserPool, tmp_path: Path) -> None:
-    assert await end_of(file, pool, tmp_path) in KNOWN | {"ready"}
+    assert await end_of(file, pool, tmp_path) in EXPECTED_CODES | {"ready"}
 
 
 @pytest.mark.parametrize("size", [(60_000, 60_000), (0x7FFFFFFF, 1), (0, 0)])
 async def test_a_picture_of_no_such_size(size: tuple[int, int], pool: ParserPool, tmp_path: Path) -> None:
-    file = HostileFile("picture", "", "a.png", png(*size))
+    file = HostileFile("picture", "", "a.png", build_png(*size))
     assert await end_of(file, pool, tmp_path) in {"too_large", "corrupt"}
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a.svg", "a.html"])
 async def test_entities_of_entities_do_not_unfold(name: str, pool: ParserPool, tmp_path: Path) -> None:
-    text = f"{billion_laughs('a')}<a>text &l9;</a>".encode()
-    assert await end_of(HostileFile("entities", name, name, text), pool, tmp_path) in KNOWN | {"ready", "refused"}
+    text = f"{build_billion_laughs('a')}<a>text &l9;</a>".encode()
+    assert await end_of(HostileFile("entities", name, name, text), pool, tmp_path) in EXPECTED_CODES | {
+        "ready",
+        "refused",
+    }
 
 
 def test_the_same_bytes_never_meet_in_a_knowledge_base() -> None:
     seen: set[tuple[str, bytes]] = set()
-    for kb, batch in spread(lying_files()):
+    for kb, batch in group_into_batches(generate_false_types()):
         assert 0 < len(batch) <= BATCH_FILES
         for file in batch:
             assert (kb, file.content) not in seen
             seen.add((kb, file.content))
-    assert len(seen) == len(list(lying_files()))
+    assert len(seen) == len(list(generate_false_types()))

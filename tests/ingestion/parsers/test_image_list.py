@@ -17,7 +17,7 @@ from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import MAX_SIDE_PIXELS, ImageList
 from app.ingestion.parsers.toolkit.image_transport import MAX_IMAGES, ImageAssembler, iter_image_pieces
 from app.ingestion.types import Block, BlockKind, EncodedImage, NoTextFound, ParsedDocument
-from harness.protocol_servers.chat import colour_of
+from harness.protocol_servers.chat import find_colour
 from tests.ingestion import illustrated
 
 PDF = "application/pdf"
@@ -39,7 +39,7 @@ def seen(document: ParsedDocument) -> list[str]:
         if block.kind is BlockKind.HEADING:
             found.append(block.text)
         if block.image_index is not None:
-            found.append(colour_of(Image.open(io.BytesIO(document.images[block.image_index].data))))
+            found.append(find_colour(Image.open(io.BytesIO(document.images[block.image_index].data))))
     return found
 
 

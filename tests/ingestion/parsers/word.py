@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from app.ingestion.types import ParsedDocument
-from harness.reproducible_files import zip_member
+from harness.reproducible_files import create_zip_member
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 STRICT_WORD = "http://purl.oclc.org/ooxml/wordprocessingml/main"
@@ -42,11 +42,11 @@ def write(path: Path, body: str, parts: dict[str, str] | None = None, *, extra_l
             ("d", "officeDocument", "word/document.xml"),
             ("c", "metadata/core-properties", "/docProps/core.xml"),
         ]
-        archive.writestr(zip_member("_rels/.rels"), links(package))
-        archive.writestr(zip_member("word/document.xml"), part("w:document", f"<w:body>{body}</w:body>"))
-        archive.writestr(zip_member("word/_rels/document.xml.rels"), links(targets, extra_links))
+        archive.writestr(create_zip_member("_rels/.rels"), links(package))
+        archive.writestr(create_zip_member("word/document.xml"), part("w:document", f"<w:body>{body}</w:body>"))
+        archive.writestr(create_zip_member("word/_rels/document.xml.rels"), links(targets, extra_links))
         for name, content in parts.items():
-            archive.writestr(zip_member(name if "/" in name else f"word/{name}.xml"), content)
+            archive.writestr(create_zip_member(name if "/" in name else f"word/{name}.xml"), content)
     return path
 
 

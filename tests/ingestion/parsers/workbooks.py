@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from harness.reproducible_files import zip_member
+from harness.reproducible_files import create_zip_member
 
 MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 LINKS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -28,13 +28,13 @@ def write(path: Path, sheets: Mapping[str, str], *, states: Mapping[str, str] | 
     )
     targets = [("worksheet", f"worksheets/sheet{number}.xml") for number in range(1, len(sheets) + 1)]
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(zip_member("_rels/.rels"), links([("officeDocument", "xl/workbook.xml")]))
-        archive.writestr(zip_member("xl/_rels/workbook.xml.rels"), links([*targets, ("styles", "styles.xml")]))
-        archive.writestr(zip_member("xl/styles.xml"), STYLES)
+        archive.writestr(create_zip_member("_rels/.rels"), links([("officeDocument", "xl/workbook.xml")]))
+        archive.writestr(create_zip_member("xl/_rels/workbook.xml.rels"), links([*targets, ("styles", "styles.xml")]))
+        archive.writestr(create_zip_member("xl/styles.xml"), STYLES)
         workbook = f'<workbook xmlns="{MAIN}" xmlns:r="{LINKS}"><sheets>{names}</sheets></workbook>'
-        archive.writestr(zip_member("xl/workbook.xml"), workbook)
+        archive.writestr(create_zip_member("xl/workbook.xml"), workbook)
         for (_, target), content in zip(targets, sheets.values(), strict=True):
-            archive.writestr(zip_member(f"xl/{target}"), content)
+            archive.writestr(create_zip_member(f"xl/{target}"), content)
     return path
 
 
