@@ -66,7 +66,7 @@ async def test_one_that_does_not_answer_is_not_waited_for(server: ChatServer) ->
 @pytest.mark.parametrize(
     ("how", "hint"),
     [
-        (400, "this picture"),
+        (400, "this image"),
         (401, "CARREL_CHAT_API_KEY"),
         (404, "CARREL_VISION_MODEL"),
         ("refusal", "does not describe"),
