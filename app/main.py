@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
 from app.api import api_docs, dify, health, mcp, openai, v1
@@ -63,6 +64,7 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
 
     app = FastAPI(
         title="Carrel",
+        generate_unique_id_function=get_operation_id,
         version=__version__,
         summary="Retrieval-augmented generation as a service for many tenants.",
         lifespan=lifespan,
@@ -94,6 +96,11 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
     app.include_router(dify.router)
     app.include_router(openai.router)
     return app
+
+
+def get_operation_id(route: APIRoute) -> str:
+    """Return the operation id of a route: the name of its handler, which is unique in the API."""
+    return route.name
 
 
 async def get_openapi_document(request: Request) -> JSONResponse:

@@ -39,11 +39,16 @@ CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
     "response_schema_conformance"
 )
-KEY_OPERATIONS = r"^(revoke|rotate)_api_key_"
-ENDING_OPERATIONS = rf"_delete$|{KEY_OPERATIONS}"
+KEY_OPERATIONS = r"^(revoke|rotate)_api_key$"
+DELETE_OPERATIONS = r"^(delete|revoke|unbind)_|^cancel_reindex$"
+ENDING_OPERATIONS = rf"{DELETE_OPERATIONS}|{KEY_OPERATIONS}"
 OPERATION_GROUPS = (
     ("reading and writing", 0.75, ("--exclude-operation-id-regex", ENDING_OPERATIONS)),
-    ("deleting", 0.18, ("--include-operation-id-regex", "_delete$", "--exclude-operation-id-regex", KEY_OPERATIONS)),
+    (
+        "deleting",
+        0.18,
+        ("--include-operation-id-regex", DELETE_OPERATIONS, "--exclude-operation-id-regex", KEY_OPERATIONS),
+    ),
     ("keys", 0.07, ("--include-operation-id-regex", KEY_OPERATIONS)),
 )
 # Of the values in a path, so many are real ones.

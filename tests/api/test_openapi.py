@@ -1,5 +1,6 @@
 """The description of the API: every operation told, every reference there, and replies that fit it."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,9 +44,7 @@ def resolved(description: dict[str, Any], reference: str) -> Any:
     return found
 
 
-def test_every_operation_has_a_summary_and_a_name_of_its_own(description: dict[str, Any]) -> None:
-    names = [operation["operationId"] for _, _, operation in operations(description)]
-    assert len(names) == len(set(names)) > 25
+def test_every_operation_has_a_summary_and_a_description(description: dict[str, Any]) -> None:
     for method, path, operation in operations(description):
         assert operation["summary"], (method, path)
         assert operation["description"], (method, path)
@@ -63,6 +62,23 @@ def test_every_list_of_warnings_has_objects_of_code_and_message(description: dic
         found = resolved(description, schema["items"]["$ref"])
         assert set(found["required"]) == {"code", "message"}, name
         assert all(part["description"] for part in found["properties"].values()), name
+
+
+def test_operation_ids_are_short_and_unique(description: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(description)]
+    assert len(names) == len(set(names)) > 25
+    assert "search_knowledge_base" in names
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+){1,6}", name) or "_v1_" in name] == []
+    assert max(map(len, names)) <= 40
+
+
+def test_schema_names_are_short_and_unique(description: dict[str, Any]) -> None:
+    names = list(description["components"]["schemas"])
+    assert len({name.lower() for name in names}) == len(names) > 100
+    # Module paths have underscores, the two forms of one model a suffix, and lists of a generic model both.
+    assert [name for name in names if not re.fullmatch(r"([A-Z][A-Za-z0-9]*)", name)] == []
+    assert [name for name in names if name.endswith(("Input", "Output"))] == []
+    assert max(map(len, names)) <= 40
 
 
 def test_every_operation_tells_its_errors_as_problems(description: dict[str, Any]) -> None:

@@ -54,6 +54,10 @@ class FileOut(BaseModel):
     status_details: None = None
 
 
+class FileList(OpenAiListResponse[FileOut]):
+    """A page of files."""
+
+
 def to_file_out(file: StoredFile) -> FileOut:
     """The wire form of a file."""
     return FileOut(
@@ -100,7 +104,7 @@ async def create_file(request: Request, tenant: CurrentWriter) -> FileOut:
     return to_file_out(await tenant.files.store(request.stream(), boundary, _parse_form))
 
 
-@router.get("", response_model=OpenAiListResponse[FileOut])
+@router.get("", response_model=FileList)
 async def list_files(
     tenant: CurrentReader,
     purpose: Annotated[Text | None, Query(max_length=100)] = None,

@@ -16,13 +16,13 @@ from app.api.openai.schemas import (
     CurrentListParams,
     FileCountsOut,
     ListParams,
-    OpenAiListResponse,
     OpenAiRequestModel,
     decode_path_id,
     to_unix_seconds,
 )
 from app.api.openai.vector_store_files import (
     VectorStoreFileCreate,
+    VectorStoreFileList,
     VectorStoreFileOut,
     VectorStoreFileStatus,
     flatten_attributes,
@@ -155,7 +155,7 @@ async def get_vector_store_file_batch(kb: str, batch: str, tenant: CurrentReader
     return _to_file_batch_out(batch_view)
 
 
-@router.get("/{batch}/files", response_model=OpenAiListResponse[VectorStoreFileOut])
+@router.get("/{batch}/files", response_model=VectorStoreFileList)
 async def list_vector_store_batch_files(
     kb: str,
     batch: str,

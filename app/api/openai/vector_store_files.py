@@ -91,6 +91,10 @@ class VectorStoreFileOut(BaseModel):
     document: str | None
 
 
+class VectorStoreFileList(OpenAiListResponse[VectorStoreFileOut]):
+    """A page of files of a vector store."""
+
+
 class TextContentOut(BaseModel):
     """A text."""
 
@@ -183,7 +187,7 @@ async def resolve_cursor(tenant: TenantServices, kb: str, params: ListParams) ->
         params.raise_invalid_cursor()
 
 
-@router.get("", response_model=OpenAiListResponse[VectorStoreFileOut])
+@router.get("", response_model=VectorStoreFileList)
 async def list_vector_store_files(
     kb: str,
     params: CurrentListParams,

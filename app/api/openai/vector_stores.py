@@ -77,6 +77,10 @@ class VectorStoreOut(BaseModel):
     knowledge_base: str
 
 
+class VectorStoreList(OpenAiListResponse[VectorStoreOut]):
+    """A page of vector stores."""
+
+
 def to_file_counts(states: Mapping[str, int]) -> FileCountsOut:
     """By the status of documents."""
     in_progress = sum(states.get(status, 0) for status in IN_PROGRESS_STATUSES)
@@ -156,7 +160,7 @@ async def create_vector_store(body: VectorStoreCreate, tenant: CurrentAdmin) -> 
     return _to_vector_store_out(store)
 
 
-@router.get("", response_model=OpenAiListResponse[VectorStoreOut])
+@router.get("", response_model=VectorStoreList)
 async def list_vector_stores(params: CurrentListParams, tenant: CurrentReader) -> dict[str, Any]:
     """Vector stores that the key may see, by default the newest first."""
     rows = await tenant.vector_stores.list_stores(

@@ -69,6 +69,10 @@ class ApiKeyOut(BaseModel):
     quotas: ApiKeyQuotas
 
 
+class ApiKeyList(ListResponse[ApiKeyOut]):
+    """A page of API keys."""
+
+
 class NewApiKeyOut(ApiKeyOut):
     """A key that was just made; ``key`` is shown this once."""
 
@@ -132,7 +136,7 @@ async def create_api_key(body: ApiKeyCreate, tenant: CurrentAdmin) -> dict[str, 
     return _to_new_api_key_out(issued)
 
 
-@router.get("", response_model=ListResponse[ApiKeyOut])
+@router.get("", response_model=ApiKeyList)
 async def list_api_keys(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Keys that are not revoked, newest first."""
     _require_unrestricted_key(tenant)

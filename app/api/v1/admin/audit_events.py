@@ -67,6 +67,10 @@ class AuditEventOut(BaseModel):
     address: str | None
 
 
+class AuditEventList(ListResponse[AuditEventOut]):
+    """A page of audit events."""
+
+
 def _to_event_out(recorded: RecordedEvent) -> AuditEventOut:
     event, actor = recorded.event, recorded.actor
     kind = event.action.object_type
@@ -126,7 +130,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/audit-events", response_model=ListResponse[AuditEventOut], responses=_RESPONSES)
+@router.get("/audit-events", response_model=AuditEventList, responses=_RESPONSES)
 async def list_audit_events(
     filters: CurrentEventFilters, page: CurrentPageParams, as_json_lines: AsJsonLines, tenant: CurrentAdmin
 ) -> Response:
@@ -136,7 +140,7 @@ async def list_audit_events(
     return await _respond(tenant.audit, filters, page, as_json_lines)
 
 
-@router.get("/tenants/{tenant}/audit-events", response_model=ListResponse[AuditEventOut], responses=_RESPONSES)
+@router.get("/tenants/{tenant}/audit-events", response_model=AuditEventList, responses=_RESPONSES)
 async def list_tenant_audit_events(
     tenant: str,
     filters: CurrentEventFilters,
@@ -169,7 +173,7 @@ async def _stream_lines(pages: AsyncIterator[Sequence[RecordedEvent]]) -> AsyncI
 
 
 def _format_page(events: Sequence[RecordedEvent], cursor: str | None) -> str:
-    return ListResponse(items=[_to_event_out(recorded) for recorded in events], next_cursor=cursor).model_dump_json()
+    return AuditEventList(items=[_to_event_out(recorded) for recorded in events], next_cursor=cursor).model_dump_json()
 
 
 def _format_lines(events: Sequence[RecordedEvent]) -> str:

@@ -81,6 +81,10 @@ class TenantOut(BaseModel):
     created_at: Time
 
 
+class TenantList(ListResponse[TenantOut]):
+    """A page of tenants."""
+
+
 class TenantDetailOut(TenantOut):
     """A tenant and what it may use."""
 
@@ -144,7 +148,7 @@ async def create_tenant(body: TenantCreate, resources: CurrentResources, operato
     return {**_to_tenant_detail_out(tenant), "api_key": key}
 
 
-@router.get("/tenants", response_model=ListResponse[TenantOut], tags=["tenants"])
+@router.get("/tenants", response_model=TenantList, tags=["tenants"])
 async def list_tenants(page: CurrentPageParams, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
     """Tenants, newest first."""
     rows = await resources.tenants.list_tenants(after=page.parse_cursor(), limit=page.limit + 1)

@@ -70,6 +70,10 @@ class WebhookOut(BaseModel):
     updated_at: Time
 
 
+class WebhookList(ListResponse[WebhookOut]):
+    """A page of webhooks."""
+
+
 class NewWebhookOut(WebhookOut):
     """With its secret, which is shown this once."""
 
@@ -91,6 +95,10 @@ class WebhookDeliveryOut(BaseModel):
     reason: str | None
     attempted_at: Time | None
     created_at: Time
+
+
+class WebhookDeliveryList(ListResponse[WebhookDeliveryOut]):
+    """A page of deliveries to a webhook."""
 
 
 def _to_webhook_out(webhook: Webhook) -> dict[str, Any]:
@@ -137,7 +145,7 @@ async def create_webhook(body: WebhookCreate, tenant: CurrentAdmin) -> dict[str,
     return {**_to_webhook_out(created), "secret": secret}
 
 
-@router.get("", response_model=ListResponse[WebhookOut])
+@router.get("", response_model=WebhookList)
 async def list_webhooks(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Newest first."""
     rows = await tenant.webhooks.list_webhooks(after=page.parse_cursor(), limit=page.limit + 1)
@@ -184,7 +192,7 @@ async def test_webhook(webhook: str, tenant: CurrentAdmin) -> dict[str, Any]:
     return _to_delivery_out(await tenant.webhooks.send_test(_decode_webhook_id(webhook)))
 
 
-@router.get("/{webhook}/deliveries", response_model=ListResponse[WebhookDeliveryOut])
+@router.get("/{webhook}/deliveries", response_model=WebhookDeliveryList)
 async def list_webhook_deliveries(
     webhook: str, page: CurrentPageParams, tenant: CurrentAdmin, status: DeliveryStatus | None = None
 ) -> dict[str, Any]:

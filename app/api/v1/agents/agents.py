@@ -115,6 +115,10 @@ class AgentBindingOut(BaseModel):
     updated_at: Time
 
 
+class AgentBindingList(ListResponse[AgentBindingOut]):
+    """A page of agent bindings."""
+
+
 def _to_agent_binding_out(binding: BoundAgent) -> dict[str, Any]:
     return {
         **asdict(binding.settings),
@@ -147,7 +151,7 @@ async def bind_agent(
     return _to_agent_binding_out(binding)
 
 
-@router.get("", response_model=ListResponse[AgentBindingOut])
+@router.get("", response_model=AgentBindingList)
 async def list_agents(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Agents that are bound, newest first."""
     bindings = await tenant.agents.list_bindings(after=page.parse_cursor(), limit=page.limit + 1)

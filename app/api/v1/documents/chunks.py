@@ -48,6 +48,10 @@ class ChunkOut(BaseModel):
     metadata: dict[str, Any]
 
 
+class ChunkList(ListResponse[ChunkOut]):
+    """A page of chunks."""
+
+
 class ChunkDetailOut(ChunkOut, LineBoxesOut):
     """A chunk, where its text stands, and its neighbours; those are null at either end of the document."""
 
@@ -105,7 +109,7 @@ def find_neighbour_id(chunk: ChunkRow, document: DocumentRow, *, step: int) -> s
     return encode_id("chk", types.build_chunk_id(document.id, chunk.version, ordinal))
 
 
-@router.get("/chunks", response_model=ListResponse[ChunkOut])
+@router.get("/chunks", response_model=ChunkList)
 async def list_chunks(
     kb: str,
     document: str,
@@ -113,7 +117,7 @@ async def list_chunks(
     tenant: CurrentReader,
     node: Annotated[str | None, Query(description="Only chunks with text of this node, be it a part of it")] = None,
     offsets: OffsetUnit = None,
-) -> ListResponse[ChunkOut]:
+) -> ChunkList:
     """The live version's chunks in order; with `node` those whose text lies at least partly in that node."""
     below = None if node is None else decode_node_id(node)
     view = await tenant.content.list_chunks(
@@ -127,7 +131,7 @@ async def list_chunks(
     chunks = view.chunks[: page.limit]
     items = [ChunkOut(**to_chunk_fields(chunk, view.document, view.offsets)) for chunk in chunks]
     has_more = len(view.chunks) > page.limit
-    return ListResponse(items=items, next_cursor=encode_cursor(chunks[-1].ordinal) if has_more else None)
+    return ChunkList(items=items, next_cursor=encode_cursor(chunks[-1].ordinal) if has_more else None)
 
 
 @router.get("/chunks/{chunk}", response_model=ChunkDetailOut)

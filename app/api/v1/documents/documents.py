@@ -86,6 +86,10 @@ class DocumentOut(BaseModel):
     updated_at: Time
 
 
+class DocumentList(ListResponse[DocumentOut]):
+    """A page of documents."""
+
+
 def to_document_out(document: DocumentRow, knowledge_base: str) -> DocumentOut:
     """The wire form of a document."""
     fields = {
@@ -117,7 +121,7 @@ def decode_document_id(text: str) -> UUID:
     return decoded
 
 
-@router.get("", response_model=ListResponse[DocumentOut])
+@router.get("", response_model=DocumentList)
 async def list_documents(
     kb: str,
     page: CurrentPageParams,

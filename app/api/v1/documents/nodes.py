@@ -55,6 +55,10 @@ class NodeSummaryOut(BaseModel):
     block: str | None
 
 
+class NodeSummaryList(ListResponse[NodeSummaryOut]):
+    """A page of nodes."""
+
+
 class TreeNodeOut(NodeSummaryOut):
     """A node of the whole tree: a leaf has its text, others their children as far as ``depth`` asks for them."""
 
@@ -240,10 +244,10 @@ async def get_node(kb: str, document: str, node: str, tenant: CurrentReader, off
     return NodeOut(**fields, **to_line_box_fields(view.line_boxes), text=view.text, children=children)
 
 
-@router.get("/nodes/{node}/ancestors", response_model=ListResponse[NodeSummaryOut])
+@router.get("/nodes/{node}/ancestors", response_model=NodeSummaryList)
 async def list_node_ancestors(
     kb: str, document: str, node: str, tenant: CurrentReader, offsets: OffsetUnit = None
-) -> ListResponse[NodeSummaryOut]:
+) -> NodeSummaryList:
     """The nodes above a node, from the root to its parent, all of them on one page."""
     utf16 = offsets == "utf16"
     ancestors, node_offsets = await tenant.content.list_ancestors(
@@ -253,4 +257,4 @@ async def list_node_ancestors(
         NodeSummaryOut(**to_node_fields(node_row, depth=depth, offsets=node_offsets))
         for depth, node_row in enumerate(ancestors)
     ]
-    return ListResponse(items=items)
+    return NodeSummaryList(items=items)

@@ -159,6 +159,10 @@ class KnowledgeBaseOut(BaseModel):
     updated_at: Time
 
 
+class KnowledgeBaseList(ListResponse[KnowledgeBaseOut]):
+    """A page of knowledge bases."""
+
+
 def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict[str, Any]:
     """The body that every route answers with."""
     row, identity = view.row, view.index.identity
@@ -215,7 +219,7 @@ async def create_knowledge_base(
     return to_knowledge_base_out(await tenant.knowledge_bases.create(new), resources)
 
 
-@router.get("", response_model=ListResponse[KnowledgeBaseOut])
+@router.get("", response_model=KnowledgeBaseList)
 async def list_knowledge_bases(
     page: CurrentPageParams, tenant: CurrentReader, resources: CurrentResources
 ) -> dict[str, Any]:

@@ -30,6 +30,10 @@ class PromptVersionOut(BaseModel):
     key: str | None = Field(description="The id of an API key")
 
 
+class PromptVersionList(ListResponse[PromptVersionOut]):
+    """A page of prompt versions."""
+
+
 def _to_version_out(version: PromptVersionInfo, *, in_use: bool) -> dict[str, Any]:
     return {
         "prompt": version.name,
@@ -47,7 +51,7 @@ def _to_list_response(versions: Sequence[PromptVersionInfo], page: PageParams) -
     return {"items": [_to_version_out(version, in_use=version.in_use) for version in items], "next_cursor": cursor}
 
 
-@router.get("/knowledge-bases/{kb}/prompts", response_model=ListResponse[PromptVersionOut])
+@router.get("/knowledge-bases/{kb}/prompts", response_model=PromptVersionList)
 async def list_knowledge_base_prompts(
     kb: str, page: CurrentPageParams, tenant: CurrentAdmin, prompt: PromptFilter = None
 ) -> dict[str, Any]:
@@ -69,7 +73,7 @@ async def pin_knowledge_base_prompt(
     return _to_version_out(await tenant.prompts.pin_version(kb, prompt, number), in_use=True)
 
 
-@router.get("/agents/{agent_id}/prompts", response_model=ListResponse[PromptVersionOut])
+@router.get("/agents/{agent_id}/prompts", response_model=PromptVersionList)
 async def list_agent_prompts(
     agent_id: ScopeId, page: CurrentPageParams, tenant: CurrentAdmin, prompt: PromptFilter = None
 ) -> dict[str, Any]:
