@@ -1,0 +1,260 @@
+"""``make bench NAME=parser-libraries``: mammoth for DOCX and trafilatura for HTML beside the project's parsers.
+
+Compares their texts on the torture set and the cases of ``CARREL_EVAL_DATA``, on the samples, and on every file of
+these formats below each ``--folder``. The libraries are no dependency of the project. Install them in a folder of their
+own and name it: ``pip install --target FOLDER mammoth trafilatura lxml_html_clean``, then ``--libraries FOLDER``.
+
+Prints a table for each format and folder: how many files hold what their manifest wants (``manifest.json``, or the
+``evaldata.json`` of trafilatura's own evaluation), the share of the file's words that comes out, by kind of content,
+and CPU time. Added words are those that the text holds more often than the file. ``--list`` names each failure.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import re
+import sys
+import time
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats import html
+from app.ingestion.parsers.formats.docx import docx_parser
+from app.ingestion.parsers.toolkit.blocks import BlockList
+from benchmarks.parser_references import Words, count_words, read_docx_words, read_html_words
+
+ROOT = Path(__file__).resolve().parents[1]
+ROUNDS = 3
+SLOW_SECONDS = 0.5
+OPTIONS = ParseOptions(encoding=None, max_pages=10_000, max_characters=50_000_000)
+INSTALL = "pip install --target FOLDER mammoth trafilatura lxml_html_clean"
+SUFFIXES = {"DOCX": (".docx",), "HTML": (".html", ".htm", ".xhtml")}
+REFERENCES = {"DOCX": read_docx_words, "HTML": read_html_words}
+
+Read = Callable[[Path], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What one file's text must hold and must not hold; ``fails`` if the file must be refused."""
+
+    path: Path
+    has: Sequence[str] = ()
+    has_any: Sequence[str] = ()
+    has_not: Sequence[str] = ()
+    fails: bool = False
+
+    def find_faults(self, text: str | None) -> list[str]:
+        """Return what is wrong with a text; None stands for a file that was refused."""
+        if text is None or self.fails:
+            return [] if (text is None) == self.fails else ["refused" if text is None else "not refused"]
+        folded = fold(text)
+        faults = [f"lacks {part!r}" for part in self.has if fold(part) not in folded]
+        if self.has_any and not any(fold(part) in folded for part in self.has_any):
+            faults.append(f"lacks all of {list(self.has_any)}")
+        return faults + [f"has {part!r}" for part in self.has_not if fold(part) in folded]
+
+
+@dataclass(slots=True)
+class Score:
+    """The figures of one parser over many files."""
+
+    right: int = 0
+    lacks: int = 0
+    unwanted: int = 0
+    refused: int = 0
+    added: int = 0
+    seconds: float = 0.0
+    words: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    faults: list[str] = field(default_factory=list)
+
+
+def fold(text: str) -> str:
+    """Fold what counts for no difference: white space, soft hyphens and the rulers of Markdown tables."""
+    text = re.sub(r"\s*\|[ |]*", " | ", unicodedata.normalize("NFC", text).replace("\u00ad", ""))
+    return " ".join(text.split())
+
+
+def read_with_own(parse: Callable[..., Any], path: Path) -> str:
+    return "\n".join(block.text for block in parse(path, OPTIONS).blocks)
+
+
+def read_with_mammoth(mammoth: Any, path: Path) -> str:
+    """Convert a DOCX to HTML with mammoth, comments included, and read that with the project's HTML parser."""
+    with path.open("rb") as file:
+        images = mammoth.images.img_element(lambda image: {"alt": image.alt_text or ""})
+        markup = mammoth.convert_to_html(file, convert_image=images, style_map="comment-reference => sup").value
+    blocks = BlockList(OPTIONS)
+    html.add_fragment(markup, blocks)
+    alternatives = re.findall(r'<img[^>]*alt="([^"]*)"', markup)
+    return "\n".join([*(block.text for block in blocks.blocks), *alternatives])
+
+
+def read_with_trafilatura(trafilatura: Any, path: Path, *, favor_recall: bool) -> str:
+    """Extract the text of a page. Raises ValueError if trafilatura finds none."""
+    options = {"include_comments": True, "include_tables": True, "include_images": True, "favor_recall": favor_recall}
+    text: str | None = trafilatura.extract(path.read_bytes(), **options)
+    if text is None:
+        raise ValueError("no text")
+    return text
+
+
+def load_libraries(folder: str | None) -> dict[str, dict[str, Read]] | None:
+    """Return the parsers by format and name, None if a library is missing; prints what the imports cost."""
+    if folder:
+        sys.path.append(folder)
+    modules = {}
+    for name in ("mammoth", "trafilatura"):
+        started = time.perf_counter()
+        try:
+            modules[name] = importlib.import_module(name)
+        except ImportError as exc:
+            sys.stderr.write(f"{name} cannot be imported ({exc}).\n{INSTALL}\nthen --libraries FOLDER\n")
+            return None
+        version = importlib.import_module("importlib.metadata").version(name)
+        print(f"{name} {version}: import {(time.perf_counter() - started) * 1000:.0f} ms")
+    trafilatura = modules["trafilatura"]
+    return {
+        "DOCX": {
+            "own": partial(read_with_own, docx_parser.parse),
+            "mammoth": partial(read_with_mammoth, modules["mammoth"]),
+        },
+        "HTML": {
+            "own": partial(read_with_own, html.parse),
+            "trafilatura": partial(read_with_trafilatura, trafilatura, favor_recall=False),
+            "trafilatura, favor_recall": partial(read_with_trafilatura, trafilatura, favor_recall=True),
+        },
+    }
+
+
+def list_expectations(folder: Path) -> list[Expectation]:
+    """Return what the manifests below a folder say; a file without one only has a path."""
+    listed: dict[Path, Expectation] = {}
+    for manifest in sorted(folder.rglob("manifest.json")):
+        for entry in json.loads(manifest.read_text("utf-8")):
+            path = manifest.parent / entry["file"]
+            fails = bool(entry.get("fail")) or entry.get("status") == "failed"
+            has = [*entry.get("has", ()), *entry.get("order", ())]
+            listed[path] = Expectation(path, has, entry.get("any_of", ()), entry.get("hasnot", ()), fails)
+    for manifest in sorted(folder.rglob("evaldata.json")):
+        for entry in json.loads(manifest.read_text("utf-8")).values():
+            found = [path for part in ("cache", "eval") if (path := manifest.parent / part / entry["file"]).exists()]
+            if found:
+                listed[found[0]] = Expectation(found[0], has=entry["with"], has_not=entry["without"])
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path not in listed:
+            listed[path] = Expectation(path)
+    return list(listed.values())
+
+
+def measure(read: Read, path: Path) -> tuple[str | None, float]:
+    """Return the text of a file, None if it is refused, and CPU seconds: the least of some rounds, one of a slow file."""
+    text, best = None, float("inf")
+    for _ in range(ROUNDS):
+        started = time.process_time()
+        try:
+            text = read(path)
+        except Exception:  # a library raises what it likes
+            text = None
+        best = min(best, time.process_time() - started)
+        if best > SLOW_SECONDS:
+            break
+    return text, best
+
+
+def add_file(score: Score, expected: Expectation, reference: Mapping[str, Words], read: Read) -> None:
+    """Read one file with one parser and add it to the figures."""
+    text, seconds = measure(read, expected.path)
+    score.seconds += seconds
+    score.refused += text is None
+    faults = expected.find_faults(text)
+    score.right += not faults
+    lacks = sum(fault.startswith("lacks ") for fault in faults)
+    score.lacks += lacks if text is not None else len(expected.has)
+    score.unwanted += sum(fault.startswith("has ") for fault in faults)
+    score.faults += [f"{expected.path.name}: {fault}" for fault in faults]
+    output, whole = count_words(text or ""), sum(reference.values(), Counter[str]())
+    for kind, words in reference.items():
+        score.words[kind] += (words & output).total()
+    score.added += (output - whole).total()
+
+
+def compare(name: str, readers: Mapping[str, Read], expectations: Sequence[Expectation], *, lists: bool) -> None:
+    """Print the tables of one format and folder."""
+    totals, scores = Counter[str](), {parser: Score() for parser in readers}
+    files = len(expectations)
+    judged = [one for one in expectations if one.has or one.has_any or one.has_not or one.fails]
+    for expected in expectations:
+        try:
+            reference = REFERENCES[name](expected.path)
+        except Exception as exc:  # damaged, encrypted or no such file: refusing it is all that can be compared
+            reference = {}
+            print(f"  {expected.path.name}: words cannot be counted ({type(exc).__name__})")
+        totals.update({kind: words.total() for kind, words in reference.items()})
+        for parser, read in readers.items():
+            add_file(scores[parser], expected, reference, read)
+    _print_row(f"{files} files", scores)
+    _print_row("---", ["---"] * len(scores))
+    for label, values in _build_rows(list(scores.values()), judged, files, totals):
+        _print_row(label, values)
+    for parser, score in scores.items():
+        if lists and score.faults:
+            print(f"\n{parser}:\n" + "\n".join(f"  {fault}" for fault in score.faults))
+
+
+def _print_row(label: str, values: Iterable[str]) -> None:
+    print(f"| {' | '.join([label, *values])} |", flush=True)
+
+
+def _build_rows(
+    scores: Sequence[Score], judged: Sequence[Expectation], files: int, totals: Words
+) -> Iterator[tuple[str, list[str]]]:
+    if judged:
+        yield f"files as expected, of {len(judged)}", [str(one.right - (files - len(judged))) for one in scores]
+        wanted = sum(len(one.has) + bool(one.has_any) for one in judged)
+        yield f"expected texts that are missing, of {wanted}", [str(one.lacks) for one in scores]
+        unwanted = sum(len(one.has_not) for one in judged)
+        yield f"unwanted texts that are there, of {unwanted}", [str(one.unwanted) for one in scores]
+    yield "files refused", [str(one.refused) for one in scores]
+    for kind, count in totals.most_common():
+        if count:
+            shares = [f"{100 * one.words[kind] / count:.1f} %" for one in scores]
+            yield f"words of {kind}, of {count:,}", shares
+    yield "added words", [f"{one.added:,}" for one in scores]
+    yield "CPU seconds", [f"{one.seconds:.2f}" for one in scores]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--libraries", help="the folder where the libraries are installed")
+    parser.add_argument("--folder", action="append", default=[], help="more files to compare, with or without manifest")
+    parser.add_argument("--list", action="store_true", help="name each text that is missing or unwanted")
+    arguments = parser.parse_args()
+    data = os.environ.get("CARREL_EVAL_DATA")
+    if not data:
+        sys.stderr.write("CARREL_EVAL_DATA does not name the directory of evaluation sets\n")
+        return 2
+    readers = load_libraries(arguments.libraries)
+    if readers is None:
+        return 2
+    sets = {name: list_expectations(Path(data) / name) for name in ("torture", "cases")}
+    sets["samples"] = [*list_expectations(ROOT / "samples"), *list_expectations(ROOT / "tests" / "samples")]
+    sets |= {folder: list_expectations(Path(folder)) for folder in arguments.folder}
+    for name, suffixes in SUFFIXES.items():
+        for folder, expectations in sets.items():
+            chosen = [one for one in expectations if one.path.suffix.lower() in suffixes]
+            if chosen:
+                print(f"\n{name}, {folder}")
+                compare(name, readers[name], chosen, lists=arguments.list)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
