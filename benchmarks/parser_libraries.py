@@ -155,7 +155,7 @@ def list_expectations(folder: Path) -> list[Expectation]:
 
 
 def measure(read: Read, path: Path) -> tuple[str | None, float]:
-    """Return the text of a file, None if it is refused, and CPU seconds: the least of some rounds, one of a slow file."""
+    """Return the text of a file, None if it is refused, and the CPU seconds of the fastest round."""
     text, best = None, float("inf")
     for _ in range(ROUNDS):
         started = time.process_time()
