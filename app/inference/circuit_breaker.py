@@ -61,12 +61,12 @@ def compute_remaining_seconds(state: CircuitState, now: float) -> float:
 
 
 def start_call(state: CircuitState) -> CircuitState:
-    """A call begins; the first one of an open circuit is the trial."""
+    """Start a call; the first one after the pause of an open circuit is the trial."""
     return replace(state, is_in_trial=not state.is_closed)
 
 
 def record_failure(state: CircuitState, now: float, *, is_trial: bool, jitter: float) -> CircuitState:
-    """A call failed; ``jitter``, from 0 to 1, keeps many processes from coming back at once.
+    """Return the state after a failure; ``jitter``, from 0 to 1, spreads the next calls of many processes.
 
     A circuit that is open already takes no notice of those that had begun before: they would only prolong it.
     """

@@ -19,7 +19,7 @@ MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
 def create_openai_client(base_url: str, api_key: str | None, *, timeout_seconds: float | None) -> AsyncOpenAI:
-    """A client that tries everything once; None leaves it to its caller how long that may take."""
+    """Create a client without retries; with None the caller limits the time."""
     connect_timeout_seconds = (
         CONNECT_TIMEOUT_SECONDS if timeout_seconds is None else min(CONNECT_TIMEOUT_SECONDS, timeout_seconds)
     )
@@ -42,7 +42,7 @@ def build_headers(api_key: str | None) -> dict[str, Omit]:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the endpoint understood the request and will not serve it, now or later."""
+    """Return whether the endpoint understood the request and will never serve it."""
     return (
         isinstance(error, APIStatusError)
         and error.status_code < 500
@@ -51,7 +51,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def to_endpoint_failure(error: APIError) -> EndpointFailed:
-    """Anything else."""
+    """Return the failure of an error that is no refusal."""
     reason, kind = _classify_error(error)
     return EndpointFailed(reason, _parse_retry_after(error), kind=kind)
 
@@ -67,7 +67,7 @@ def _classify_error(error: APIError) -> tuple[str, FailureKind]:
 
 
 def _parse_retry_after(error: APIError) -> float | None:
-    """Seconds that the server asks for, from a number or a date; None where it says nothing readable."""
+    """Return the seconds of a Retry-After, a number or a date, or None if it is unreadable."""
     value = error.response.headers.get("retry-after", "") if isinstance(error, APIStatusError) else ""
     if NUMBER_PATTERN.fullmatch(value):
         return min(MAX_RETRY_AFTER_SECONDS, float(value))

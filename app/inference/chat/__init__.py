@@ -83,7 +83,7 @@ class ChatModel(Protocol):
         """The model's name."""
 
     async def complete(self, messages: Sequence[ChatMessage], *, max_tokens: int, timeout_seconds: float) -> Completion:
-        """A whole text, never an empty one. Raises ChatUnavailable."""
+        """Return a whole text, never an empty one. Raises ChatUnavailable."""
 
     async def complete_structured(
         self, messages: Sequence[ChatMessage], shape: type[Shape], *, max_tokens: int, timeout_seconds: float
@@ -98,10 +98,10 @@ class ChatModel(Protocol):
         timeout_seconds: float,
         first_piece_timeout_seconds: float | None = None,
     ) -> AbstractAsyncContextManager[ChatStream]:
-        """A text piece by piece, the first within ``first_piece_timeout_seconds``.
+        """Stream a text piece by piece, the first within ``first_piece_timeout_seconds``.
 
         Reading the pieces raises ChatUnavailable, also after some of them.
         """
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

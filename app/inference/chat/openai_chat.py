@@ -68,7 +68,7 @@ class ChatCall:
     has_begun: bool = False
 
     def create_parser(self, content_type: str) -> ResponseParser:
-        """For what comes, whether it was asked for or not."""
+        """Create a parser for the form of the reply, whichever form was requested."""
         is_event_stream = content_type.startswith("text/event-stream")
         if self.request.is_streamed:
             is_event_stream = not content_type.startswith("application/json")
@@ -95,7 +95,7 @@ class OpenAIChat:
         first_delay_seconds: float = FIRST_DELAY_SECONDS,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """``clock`` is the circuit breaker's."""
+        """Create a model at an endpoint; ``clock`` is the circuit breaker's."""
         self._headers = build_headers(api_key)
         self._client = create_openai_client(base_url, api_key, timeout_seconds=None)
         # Looked up here, before the first call, because this imports half of the package.
@@ -117,7 +117,7 @@ class OpenAIChat:
         return self._model
 
     async def complete(self, messages: Sequence[ChatMessage], *, max_tokens: int, timeout_seconds: float) -> Completion:
-        """A whole text, never an empty one. Raises ChatUnavailable."""
+        """Return a whole text, never an empty one. Raises ChatUnavailable."""
         text, parser = await self._complete_with_retries(ChatRequest(messages, max_tokens), timeout_seconds)
         return Completion(text, parser.tokens, parser.is_truncated)
 
@@ -141,7 +141,7 @@ class OpenAIChat:
         timeout_seconds: float,
         first_piece_timeout_seconds: float | None = None,
     ) -> AsyncIterator[ChatStream]:
-        """A text piece by piece. Reading the pieces raises ChatUnavailable, also after some of them."""
+        """Stream a text piece by piece. Reading the pieces raises ChatUnavailable, also after some of them."""
         chat_stream = ChatStream()
         call = self._start_call(
             ChatRequest(messages, max_tokens, is_streamed=True),
@@ -180,7 +180,7 @@ class OpenAIChat:
                 return text, parser
 
     async def _send_request(self, call: ChatCall) -> tuple[str, ResponseParser]:
-        """One request. Raises EndpointFailed, and APIStatusError for a refusal."""
+        """Send one request. Raises EndpointFailed, and APIStatusError for a refusal."""
         hang_timeout_seconds = max(GRACE_SECONDS, HANG_SHARE * call.timeout_seconds)
         with (
             self._breaker.call(hang_timeout_seconds=hang_timeout_seconds, grace_seconds=GRACE_SECONDS),
@@ -211,7 +211,7 @@ class OpenAIChat:
             await asyncio.sleep(pause)
 
     async def _stream_request(self, call: ChatCall, chat_stream: ChatStream) -> AsyncGenerator[str]:
-        """One request's text as it comes. Raises as ``_send_request``, and ChatUnavailable."""
+        """Stream the text of one request. Raises as ``_send_request``, and ChatUnavailable."""
         # A caller that disconnects during an answer says nothing about the endpoint.
         with self._breaker.call(hang_timeout_seconds=math.inf), _translate_errors():
             async with AsyncExitStack() as stack:
@@ -243,7 +243,10 @@ class OpenAIChat:
         return self._create(model=self._model, messages=[], extra_headers=self._headers, extra_body=body)
 
     def _plan_retry(self, call: ChatCall, error: EndpointFailed | APIStatusError) -> float:
-        """Seconds before the next request, which may be another one. Raises ChatUnavailable where there is none."""
+        """Return the seconds before the next request, maybe in another dialect.
+
+        Raises ChatUnavailable if there is none.
+        """
         if isinstance(error, APIStatusError):
             fallback = call.request.find_fallback(call.dialect, error.param) if _is_dialect_error(error) else None
             if fallback is None:
@@ -270,7 +273,7 @@ class OpenAIChat:
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Around a request. Raises EndpointFailed, and APIStatusError for a refusal."""
+    """Translate the errors of a request. Raises EndpointFailed, and APIStatusError for a refusal."""
     try:
         yield
     except TimeoutError as exc:

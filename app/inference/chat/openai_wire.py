@@ -36,7 +36,7 @@ class ChatRequest:
     is_streamed: bool = False
 
     def build_body(self, dialect: ChatDialect) -> dict[str, Any]:
-        """The request, without the model's name."""
+        """Return the body of the request without the model's name."""
         messages = self.messages
         body: dict[str, Any] = {dialect.limit_field: self.max_tokens}
         if self.shape is not None:
@@ -85,7 +85,7 @@ class ResponseParser:
         self._is_finished = False
 
     def feed(self, piece: bytes) -> Iterator[str]:
-        """The text that this piece completes. Raises EndpointFailed."""
+        """Return the text that this piece completes. Raises EndpointFailed."""
         self._remaining_bytes -= len(piece)
         if self._remaining_bytes < 0:
             raise EndpointFailed("it is too long")
@@ -98,7 +98,7 @@ class ResponseParser:
                 yield from self._apply(_parse_chunk(_decode_json(data), "delta"))
 
     def finish(self) -> Iterator[str]:
-        """The rest, when there is no more. Raises EndpointFailed."""
+        """Return the rest of the text at the end. Raises EndpointFailed."""
         if self._events is None:
             payload = _decode_json(self._buffer)
             if not _get_choices(payload):
@@ -130,7 +130,7 @@ def _build_response_format(shape: type[BaseModel], dialect: ChatDialect) -> dict
 
 
 def _add_instruction(messages: Sequence[ChatMessage], text: str) -> Sequence[ChatMessage]:
-    """In the first message: some chat templates know a system message nowhere else, and only one."""
+    """Add an instruction to the first message: some chat templates know only one system message, at the start."""
     first = messages[0] if messages else None
     if first is not None and first.role == "system":
         return [ChatMessage("system", f"{first.content}\n\n{text}"), *messages[1:]]

@@ -27,7 +27,7 @@ class UnparseableOutput(Exception):
 
 
 def parse_structured_output(text: str, shape: type[Shape]) -> Shape:
-    """The last object in it that has this shape: models correct themselves. Raises UnparseableOutput."""
+    """Return the last object of this shape in a text: models correct themselves. Raises UnparseableOutput."""
     if len(text) > MAX_CHARACTERS:
         raise UnparseableOutput("it is too long")
     result: Shape | None = None
@@ -44,7 +44,7 @@ def parse_structured_output(text: str, shape: type[Shape]) -> Shape:
 
 @lru_cache(maxsize=100)
 def build_strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
-    """Its JSON Schema as OpenAI's strict mode wants it: every object closed, every property required, no defaults.
+    """Return the JSON Schema for OpenAI's strict mode: objects closed, all properties required, no defaults.
 
     Cached, because it takes longer than the rest of a request; callers must not change it.
     """
@@ -71,7 +71,7 @@ def _iterate_objects(text: str) -> Iterator[str]:
 
 
 def _extract_object(text: str, start: int) -> tuple[str, int]:
-    """The object that begins there, without trailing commas, and where it ends. Raises UnparseableOutput."""
+    """Return the object that begins at a position, without trailing commas, and its end. Raises UnparseableOutput."""
     parts: list[str] = []
     expected: list[str] = []
     copied, comma = start, None
@@ -106,7 +106,7 @@ def _parse_object(candidate: str, shape: type[Shape]) -> Shape:
 
 
 def _reject_constant(_: str) -> Any:
-    """NaN and the infinities are no JSON."""
+    """Refuse NaN and the infinities, which are no JSON."""
     raise ValueError
 
 

@@ -53,7 +53,7 @@ def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_lim
 
 
 def create_embedder(settings: EmbeddingSettings, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedder:
-    """The default one: the plugin's, else the configured endpoint, else the embedded model; blocking.
+    """Create the default model: the plugin's, else the endpoint's, else the embedded one; blocking.
 
     Raises EmbedderMissing, EmbedderRefused, EmbeddedModelMissing, WeightsMissing.
     """
@@ -103,7 +103,7 @@ def _create_own_embedder(
 def _create_rate_limiter(
     settings: EmbeddingSettings | AdditionalEmbeddingModel, base_url: str, rate_limit_store: RateLimitStore
 ) -> RateLimiter:
-    """Limits are shared by all processes; without any there is nothing to ask the database."""
+    """Create the rate limiter that all processes share; without limits it does not use the database."""
     if settings.requests_per_minute is None and settings.tokens_per_minute is None:
         return UnlimitedRateLimiter()
     return SharedRateLimiter(

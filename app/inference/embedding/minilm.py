@@ -121,11 +121,11 @@ class MiniLMEmbedder:
         return await self._embed_all(pool, concurrency, self._identity.document_prefix, texts)
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Interactive work on its own thread; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
+        """Embed queries on a separate thread; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
         return (await self._embed_all(self._query_pool, 1, self._identity.query_prefix, texts)).vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The exact number of the model's tokens in each text, special tokens left out. Blocking, CPU only.
+        """Count the tokens of each text exactly, without special tokens. Blocking, CPU only.
 
         The memory that it takes does not grow with the texts: they are counted some at a time, and a long one in parts.
         """
@@ -144,7 +144,7 @@ class MiniLMEmbedder:
             raise EmbeddingMismatch
 
     async def close(self) -> None:
-        """Finish the texts at work and end the threads."""
+        """Close the model: finish the current texts and end the threads."""
         for pool in (self._query_pool, self._bulk_pool):
             await asyncio.to_thread(pool.shutdown)
 
@@ -174,7 +174,7 @@ class MiniLMEmbedder:
             raise EmbeddingUnavailable("The embedding model has been closed.") from exc
 
     def _embed(self, text: str) -> tuple[npt.NDArray[np.float32], int]:
-        """The vector, and how many tokens the model has read."""
+        """Return the vector of a text, and the number of tokens that the model has read."""
         ids = self._tokenizer.encode(_replace_surrogates(text[:MAX_CHARACTERS])).ids
         if len(ids) > MAX_TOKENS:
             ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # the mark of the end stays
@@ -189,7 +189,7 @@ class MiniLMEmbedder:
 
 
 def _create_session(tensors: Tensors, precision: Precision) -> onnxruntime.InferenceSession:
-    """One session for all threads: with a single intra-op thread each ``run`` stays on its caller's thread."""
+    """Create one session for all threads: with one intra-op thread each ``run`` stays on its caller's thread."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -250,7 +250,7 @@ def _split_text(text: str) -> Iterator[str]:
 
 
 def _replace_surrogates(text: str) -> str:
-    """The text without lone surrogates, which JSON can carry and no encoder takes."""
+    """Replace lone surrogates, which JSON can carry and no encoder takes."""
     return text.encode("utf-8", "replace").decode()
 
 

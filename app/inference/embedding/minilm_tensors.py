@@ -38,7 +38,7 @@ class Linear:
 
 
 def list_linear_layers(layer: int) -> list[Linear]:
-    """The linear layers of one encoder layer (counted from 0), in the order in which they run."""
+    """Return the linear layers of one encoder layer (counted from 0), in the order of execution."""
     prefix = f"encoder.layer.{layer}."
     attention = [
         Linear(f"{prefix}attention.{part}", HIDDEN, HIDDEN)
@@ -52,7 +52,7 @@ def list_linear_layers(layer: int) -> list[Linear]:
 
 
 def list_tensor_shapes() -> dict[str, tuple[int, ...]]:
-    """Name and shape of every checkpoint tensor that the model reads, all float32."""
+    """Return name and shape of every checkpoint tensor that the model reads, all float32."""
     shapes_by_name: dict[str, tuple[int, ...]] = {
         WORD_EMBEDDINGS: (VOCABULARY, HIDDEN),
         "embeddings.position_embeddings.weight": (POSITIONS, HIDDEN),
@@ -79,7 +79,7 @@ def map_file(path: Path) -> mmap.mmap:
 
 
 def read_checkpoint(mapping: mmap.mmap) -> Tensors:
-    """Views into the mapping of a safetensors file, of exactly the names and shapes that ``list_tensor_shapes`` gives.
+    """Return views into the mapping of a safetensors file, with the names and shapes of ``list_tensor_shapes``.
 
     The format: eight bytes of header length, a JSON header of dtype, shape and offsets a tensor, then the data.
     Raises WeightsDamaged.
@@ -110,7 +110,7 @@ def _view_tensor(
 
 
 def prepare_tensors(checkpoint: Tensors, precision: Precision) -> Tensors:
-    """The tensors that the graph of this precision declares: views for fp32, new small ones for int8.
+    """Return the tensors that the graph of this precision declares: views for fp32, new small ones for int8.
 
     The word embeddings are not among them: the graph takes a text's rows of them as its input.
     Quantisation is symmetric with one scale per output, and the matrix is laid out (inputs, outputs).

@@ -17,7 +17,7 @@ logger = get_logger(__name__)
 
 @lru_cache(maxsize=100)
 def compute_model_key(identity: EmbeddingIdentity) -> UUID:
-    """A short name of what must be equal for two vectors to be comparable."""
+    """Return a key of an embedding identity: vectors are comparable if it is equal."""
     return derive_id("embedding model", *astuple(identity))
 
 
@@ -39,7 +39,7 @@ class Embedders:
         return [embedder.identity for embedder in self.all]
 
     def find_by_identity(self, identity: Mapping[str, Any]) -> Embedder | None:
-        """The one that makes vectors of a stored index's identity, None when no configured model does."""
+        """Return the model of a stored index's identity, or None if no configured model has it."""
         expected = EmbeddingIdentity.from_index_identity(identity)
         return next((embedder for embedder in self.all if embedder.identity == expected), None)
 
@@ -48,7 +48,7 @@ class Embedders:
         return next((embedder for embedder in self.all if compute_model_key(embedder.identity) == key), None)
 
     def get_by_name(self, model: str | None, dimensions: int | None) -> Embedder:
-        """The model of that name and size: without a name the default's, without a size the first of the name.
+        """Return the model of a name and a size: without a name the default, without a size the first of the name.
 
         Raises InvalidInputError naming those that are there.
         """
@@ -64,11 +64,14 @@ class Embedders:
         raise InvalidInputError(f"{name} has {sizes} dimensions.", loc=("body", "embedding", "dimensions"))
 
     async def check(self) -> None:
-        """Try each; one that does not answer now is a warning. Raises EmbeddingMismatch, EmbeddingRejected."""
+        """Check each model; a model that does not answer now is a warning.
+
+        Raises EmbeddingMismatch, EmbeddingRejected.
+        """
         await asyncio.gather(*(_check(embedder) for embedder in self.all))
 
     async def close(self) -> None:
-        """Let go of all of them."""
+        """Close all models."""
         for embedder in self.all:
             await embedder.close()
 

@@ -103,7 +103,7 @@ class OpenAIEmbedder:
         image_format: ImageInputFormat | None = None,
         rate_limiter: RateLimiter | None = None,
     ) -> None:
-        """``send_dimensions`` asks a Matryoshka model for that many; ``max_tokens`` is the longest text it reads.
+        """Create an embedder; ``send_dimensions`` requests shortened vectors, ``max_tokens`` is the maximum input.
 
         ``format_setting_name`` says what the setting of a field is called. ``image_format`` is how the endpoint takes
         them, if it does. Without ``rate_limiter`` calls are limited by nothing but the endpoint's own word.
@@ -146,7 +146,7 @@ class OpenAIEmbedder:
         return self if self._image_format else None
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
-        """In batches, with patience, also ``interactive`` ones; tokens as the endpoint counts them, else estimated.
+        """Embed texts in batches with many retries, also ``interactive`` ones; tokens are the endpoint's or estimates.
 
         Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected; the last has ``fields["index"]``, a position
         in ``texts``, where one text was refused by itself.
@@ -156,7 +156,7 @@ class OpenAIEmbedder:
         )
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Interactive work: one quick retry at most. Shape (len(texts), dimensions), errors as ``embed_documents``."""
+        """Embed queries with one quick retry at most. Shape (len(texts), dimensions), errors as ``embed_documents``."""
         return (await self._embed_texts(texts, self._identity.query_prefix, QUERY_RETRY_POLICY)).vectors
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
@@ -167,7 +167,7 @@ class OpenAIEmbedder:
         )
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """An upper estimate from the length in UTF-8."""
+        """Estimate the tokens upwards from the length in UTF-8."""
         return [estimate_tokens(text) for text in texts]
 
     async def check(self) -> None:
@@ -227,7 +227,10 @@ class OpenAIEmbedder:
         task.batch_size.max_inputs = min(task.batch_size.max_inputs, half)
 
     async def _request_with_retries(self, task: EmbeddingTask, start: int, end: int) -> None:
-        """One batch, with retries. Raises EmbeddingUnavailable, EmbeddingMismatch, and APIStatusError for a refusal."""
+        """Request one batch, with retries.
+
+        Raises EmbeddingUnavailable, EmbeddingMismatch, and APIStatusError for a refusal.
+        """
         retry_policy = task.retry_policy
         for attempt in range(1, retry_policy.max_attempts + 1):
             try:
@@ -242,7 +245,7 @@ class OpenAIEmbedder:
             await asyncio.sleep(delay)
 
     async def _send_request(self, task: EmbeddingTask, start: int, end: int) -> None:
-        """One request, when it is its turn.
+        """Send one request after its turn in the rate limit.
 
         Raises EndpointFailed where another may do, else as ``_request_with_retries``.
         """
@@ -263,7 +266,7 @@ class OpenAIEmbedder:
         task.tokens += expected if used is None else used
 
     async def _wait_for_rate_limit(self, tokens: int, retry_policy: RetryPolicy) -> None:
-        """Wait for it, but not for longer than there is patience. Raises EmbeddingUnavailable."""
+        """Wait for the rate limit, at most for the longest delay of the policy. Raises EmbeddingUnavailable."""
         while delay := await self._rate_limiter.acquire(tokens, interactive=retry_policy.is_interactive):
             if delay > retry_policy.max_delay_seconds:
                 raise EmbeddingUnavailable(
@@ -272,7 +275,7 @@ class OpenAIEmbedder:
             await asyncio.sleep(_add_jitter(delay))
 
     async def _post(self, body: dict[str, Any]) -> Any:
-        """The decoded reply. Raises EndpointFailed, and APIStatusError for a refusal."""
+        """Return the decoded reply. Raises EndpointFailed, and APIStatusError for a refusal."""
         try:
             # The raw reply: the package turns base64 into lists of Python floats, and checks nothing.
             reply = await self._client.embeddings.with_raw_response.create(
@@ -300,7 +303,7 @@ class OpenAIEmbedder:
 
 
 def _compute_delay(retry_policy: RetryPolicy, attempt: int, requested: float | None) -> float:
-    """Seconds before the next attempt: somewhat more than asked, else backing off; spread, for callers are many."""
+    """Return the seconds before the next attempt: somewhat more than requested, else exponential, with jitter."""
     if requested is not None:
         return _add_jitter(requested)
     backoff = min(retry_policy.max_delay_seconds, retry_policy.first_delay_seconds * 2.0 ** (attempt - 1))

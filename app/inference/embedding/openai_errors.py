@@ -13,7 +13,7 @@ CODE_PATTERN = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 def create_rejection(
     error: APIStatusError, format_setting_name: Callable[[str], str], **fields: int
 ) -> EmbeddingRejected:
-    """A refusal, with the setting to look at, by its name."""
+    """Create the error of a refusal, with the name of the setting to check."""
     code = f", {error.code}" if error.code and CODE_PATTERN.fullmatch(error.code) else ""
     hint = {
         401: f"check {format_setting_name('api_key')}",

@@ -24,13 +24,13 @@ class EmbeddingInputs(Protocol):
     """The inputs of one call."""
 
     def estimate_token_counts(self) -> list[int]:
-        """Tokens of each, an upper estimate."""
+        """Return an upper estimate of the tokens of each input."""
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:
-        """The part of the request that holds a span of them, as arguments of the package's method."""
+        """Return the request's arguments that hold a span of the inputs."""
 
     def compute_max_tokens(self, start: int, end: int) -> int:
-        """More than a span can have cost."""
+        """Return an upper bound of a span's cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TextInputs:
     texts: Sequence[str]
 
     def estimate_token_counts(self) -> list[int]:
-        """By their bytes."""
+        """Estimate tokens from bytes."""
         return [estimate_tokens(text) for text in self.texts]
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class TextInputs:
         return {"input": list(self.texts[start:end])}
 
     def compute_max_tokens(self, start: int, end: int) -> int:
-        """No tokenizer makes more than a token a byte, and a few marks around each text."""
+        """Return an upper bound: a token a byte, and a few special tokens a text."""
         return sum(len(text.encode()) + MARK_TOKENS for text in self.texts[start:end])
 
 
@@ -64,7 +64,7 @@ class ImageInputs:
         return [IMAGE_TOKENS] * len(self.images)
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:
-        """Encoded when it is sent: not all of a call's images are in memory twice."""
+        """Encode images when they are sent, so that not all of a call's images are in memory twice."""
         encoded = [base64.b64encode(image.data).decode("ascii") for image in self.images[start:end]]
         if self.image_format == "input":
             return {"input": [{"image": data} for data in encoded]}
@@ -73,5 +73,5 @@ class ImageInputs:
         return {"input": omit, "extra_body": {"messages": [message]}}
 
     def compute_max_tokens(self, start: int, end: int) -> int:
-        """Far above what any model counts."""
+        """Return an upper bound far above the count of any model."""
         return MAX_IMAGE_TOKENS * (end - start)

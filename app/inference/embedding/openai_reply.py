@@ -15,7 +15,7 @@ class UnusableReply(Exception):
 
 
 def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Vectors:
-    """The unit-length vectors of a decoded JSON reply, shape (count, dimensions), in the order of the request.
+    """Return the unit-length vectors of a decoded JSON reply, shape (count, dimensions), in the order of the request.
 
     ``setting`` is the name of the setting of the dimensions, for messages.
 

@@ -108,7 +108,7 @@ class PluginEmbedder:
         return self._normalize_vectors(await self._call_plugin(self.inner.embed_queries, texts), len(texts))
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
-        """Only where ``images`` is not None. Raises as ``embed_documents``."""
+        """Embed images; needs an ``image_embedder``. Raises as ``embed_documents``."""
         if (inner := self._inner_image_embedder) is None:
             raise EmbeddingRejected(f"The embedder {self.name!r} takes no images.")
         embed = partial(inner.embed_images, interactive=interactive)
@@ -131,7 +131,7 @@ class PluginEmbedder:
         await self.embed_queries(["word"])
 
     async def close(self) -> None:
-        """The plugin's own end."""
+        """Close the plugin's embedder."""
         await self.inner.close()
 
     @property

@@ -19,10 +19,10 @@ class RateLimiter(Protocol):
         """The maximum number of tokens of one call; None for no limit."""
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:
-        """Seconds after which to ask again; 0: call now, it has been counted."""
+        """Return 0 if the call is counted and may start, else the seconds before the next try."""
 
     async def pause(self, seconds: float) -> None:
-        """The endpoint wants no call for so long."""
+        """Pause calls as the endpoint has requested."""
 
     def adjust(self, tokens: int) -> None:
         """Correct the count by ``tokens``, positive or negative, after the cost of a call is known."""
@@ -34,14 +34,14 @@ class UnlimitedRateLimiter:
     max_tokens = None
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:  # noqa: ARG002  nothing is counted
-        """Always now."""
+        """Return 0: there is no limit."""
         return 0.0
 
     async def pause(self, seconds: float) -> None:
         """Do nothing: each call waits for itself, and the circuit breaker limits failures."""
 
     def adjust(self, tokens: int) -> None:
-        """Nothing was counted."""
+        """Do nothing: nothing is counted."""
 
 
 class RateLimitStore(Protocol):
@@ -56,7 +56,7 @@ class RateLimitStore(Protocol):
         tokens: int,
         interactive: bool,
     ) -> int:
-        """Milliseconds after which to ask again; 0: counted."""
+        """Return 0 if the call is counted, else the milliseconds before the next try."""
 
     async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
         """Pause all calls to a provider."""
@@ -81,7 +81,7 @@ class SharedRateLimiter:
         return None if limit is None else max(1, limit // SHARES_PER_MINUTE)
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:
-        """Seconds after which to ask again; 0: counted. Raises DatabaseUnavailable."""
+        """Return 0 if the call is counted, else the seconds before the next try. Raises DatabaseUnavailable."""
         # The correction of earlier calls is sent along, which saves a statement.
         correction, self._correction = self._correction, 0
         milliseconds = await self._store.acquire_rate_slot(
@@ -96,16 +96,16 @@ class SharedRateLimiter:
         return milliseconds / 1000
 
     async def pause(self, seconds: float) -> None:
-        """For every process. Raises DatabaseUnavailable."""
+        """Pause calls of every process. Raises DatabaseUnavailable."""
         await self._store.pause_provider(
             self._provider, milliseconds=min(int(seconds * 1000) + 1, int(MAX_PAUSE_SECONDS * 1000))
         )
 
     def adjust(self, tokens: int) -> None:
-        """Counted with the next call."""
+        """Add the correction to the count of the next call."""
         self._correction += tokens
 
 
 def compute_provider_key(base_url: str, model: str) -> UUID:
-    """Whose limits they are: those of a model at an endpoint."""
+    """Return the key of the limits: those of a model at an endpoint."""
     return uuid5(_PROVIDER_NAMESPACE, f"{base_url}\n{model}")

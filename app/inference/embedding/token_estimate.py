@@ -6,7 +6,7 @@ ASCII_OR_TWO_BYTES = bytes(range(0xE0))
 
 
 def estimate_tokens(text: str) -> int:
-    """A token a three bytes, a token a two bytes above U+07FF.
+    """Estimate one token for three bytes, and for two bytes above U+07FF.
 
     English runs at four to five bytes a token in every common tokenizer, other alphabets at three to five, Chinese,
     Japanese and Korean at two to three, emoji at one to two. Counting bytes keeps the order right for all of them

@@ -54,7 +54,7 @@ def get_cached_weights_dir(cache_dir: Path) -> Path:
 
 
 def find_weights(configured: Path | None, cache_dir: Path) -> Path:
-    """The directory that holds the weights: the one given, else a source checkout's, else the user's cache.
+    """Return the directory of the weights: the configured one, else a source checkout's, else the user's cache.
 
     A directory that is given is the only one looked at. Contents are not read here: ``pull_weights`` has checked them.
     Raises WeightsMissing.
@@ -74,7 +74,7 @@ def find_weights(configured: Path | None, cache_dir: Path) -> Path:
 
 
 def pull_weights(target: Path) -> None:
-    """Make ``target`` hold the weights, tokenizer, configuration and licence, every byte checked; blocking.
+    """Download weights, tokenizer, configuration and licence into ``target``, with checksums; blocking.
 
     Does nothing where they are already there and whole; replaces what is damaged and leaves other files alone. A file
     appears under its name only when it is complete. Raises WeightsDownloadFailed.
@@ -135,14 +135,14 @@ def _compute_sha256(path: Path) -> str:
 
 
 def _extract_reason(output: str) -> str:
-    """The first line that pip calls an error, without its retries' warnings; at most 200 characters."""
+    """Return the first line that pip reports as an error, at most 200 characters."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return (errors or lines or ["no reason given"])[0 if errors else -1][:200]
 
 
 def main(arguments: list[str]) -> int:
-    """Pull into the one directory named; 0, or 1 with one line on standard error."""
+    """Download into the given directory; return 0, or 1 with one line on standard error."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m app.inference.embedding.weights TARGET\n")
         return 2

@@ -7,7 +7,10 @@ from app.settings.rerank import RerankSettings
 
 
 def create_reranker(settings: RerankSettings) -> Reranker | None:
-    """The plugin's where one is named, else the endpoint's; blocking. Raises RerankerMissing, RerankerRefused."""
+    """Create the plugin's reranker if one is named, else the endpoint's; blocking.
+
+    Raises RerankerMissing, RerankerRefused.
+    """
     if settings.provider is not None:
         from app.inference.rerank.plugin_reranker import create_plugin_reranker
 

@@ -46,7 +46,10 @@ class HttpReranker:
         max_documents: int | None,
         max_characters: int,
     ) -> None:
-        """Texts are cut to ``max_characters``; without ``max_documents`` the wire's own limit holds."""
+        """Create a reranker.
+
+        Texts are cut to ``max_characters``; without ``max_documents`` the dialect's limit holds.
+        """
         # Not compressed: a small answer must not become a large one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
         if api_key:
@@ -73,7 +76,7 @@ class HttpReranker:
     async def rerank(
         self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float
     ) -> Mapping[int, float]:
-        """Scores by position; blank texts get none. Raises RerankUnavailable."""
+        """Return scores by position; blank texts get none. Raises RerankUnavailable."""
         truncated_query = self._truncate(query)
         positions = [position for position, text in enumerate(texts) if text.strip()]
         if not truncated_query or not positions:
@@ -92,11 +95,11 @@ class HttpReranker:
         await self._client.aclose()
 
     def _truncate(self, text: str) -> str:
-        """Beginning with what is in it; no endpoint can encode a lone surrogate."""
+        """Truncate a text without leading white space; lone surrogates are replaced: no endpoint encodes them."""
         return text.lstrip()[: self._max_characters].encode("utf-8", "replace").decode()
 
     async def _score_all(self, query: str, texts: Sequence[str], top_n: int) -> dict[int, float]:
-        """One batch after the other: they share one model, and a search that fills its queue delays all others."""
+        """Score one batch after the other: a search that fills the queue of the model delays all others."""
         scores: dict[int, float] = {}
         start = 0
         while start < len(texts):
@@ -120,7 +123,7 @@ class HttpReranker:
         return first | {half + index: score for index, score in second.items()}
 
     async def _request_scores(self, query: str, texts: Sequence[str], top_n: int) -> dict[int, float]:
-        """One request and its answer: the one place where the endpoint is called. Raises RerankUnavailable."""
+        """Request the scores of one batch: the only place that calls the endpoint. Raises RerankUnavailable."""
         request = RerankRequest(self._model, query, texts, min(top_n, len(texts)))
         body = json.dumps(self._dialect.build_body(request), ensure_ascii=False).encode()
         try:
@@ -133,7 +136,7 @@ class HttpReranker:
             raise RerankUnavailable(f"The reranker failed: {exc}.", reason=exc.kind, retry_after=retry_after) from exc
 
     async def _request_json(self, body: bytes) -> Any:
-        """Decoded. Raises EndpointFailed, and RerankUnavailable for a refusal."""
+        """Return the decoded answer. Raises EndpointFailed, and RerankUnavailable for a refusal."""
         try:
             try:
                 answer = await self._post(body)
@@ -177,6 +180,6 @@ def _create_failure(reply: httpx2.Response) -> EndpointFailed | RerankUnavailabl
 
 
 def _parse_retry_after(reply: httpx2.Response) -> float | None:
-    """Seconds that the server asks for, where it says a number of them."""
+    """Return the seconds of a Retry-After, or None if it is no number."""
     value = reply.headers.get("retry-after", "")
     return float(value) if NUMBER_PATTERN.fullmatch(value) else None

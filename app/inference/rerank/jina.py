@@ -9,7 +9,7 @@ from app.inference.rerank.dialect import RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:
-    """Only what is wanted comes back."""
+    """Build a body that requests scores without documents."""
     return {**cohere.build_body(request), "return_documents": False}
 
 

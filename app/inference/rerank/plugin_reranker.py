@@ -72,5 +72,5 @@ class PluginReranker:
             raise RerankUnavailable(f"The reranker {self.name!r} failed.", reason="failed") from exc
 
     async def close(self) -> None:
-        """The plugin's own end."""
+        """Close the plugin's reranker."""
         await self.inner.close()

@@ -10,7 +10,7 @@ from app.inference.rerank.dialect import RerankDialect
 
 
 def parse_scores(payload: Any, dialect: RerankDialect, count: int) -> dict[int, float]:
-    """The scores of a decoded JSON answer, by position among ``count`` texts. Raises as ``check_scores``."""
+    """Return the scores of a decoded JSON answer, by position among ``count`` texts. Raises as ``check_scores``."""
     entries = payload.get(dialect.results_field) if dialect.results_field and isinstance(payload, dict) else payload
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise EndpointFailed("it is no list of results")
@@ -18,7 +18,7 @@ def parse_scores(payload: Any, dialect: RerankDialect, count: int) -> dict[int, 
 
 
 def check_scores(pairs: Iterable[tuple[Any, Any]], count: int) -> dict[int, float]:
-    """By position; without what is null or not finite, which is how models say that they could not score a text.
+    """Return the scores by position, without those that are null or not finite: the model could not score these texts.
 
     Raises EndpointFailed for a position that was not asked for or comes twice, since then none can be relied on, for
     a score that is no number, and where nothing is left.
@@ -41,7 +41,7 @@ def check_scores(pairs: Iterable[tuple[Any, Any]], count: int) -> dict[int, floa
 
 
 def _parse_position(position: Any) -> int:
-    """-1 for what is none; numpy's numbers are not int."""
+    """Return a position, or -1 if the value is none; numpy's numbers are not int."""
     return -1 if isinstance(position, bool) or not isinstance(position, Integral) else int(position)
 
 

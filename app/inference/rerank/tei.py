@@ -7,7 +7,7 @@ from app.inference.rerank.dialect import RerankDialect, RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:
-    """Without ``truncate`` one text that is too long for the model would have all of them refused."""
+    """Build the body with ``truncate``: otherwise one text that is too long makes TEI refuse all texts."""
     return {"query": request.query, "texts": request.texts, "truncate": True, "raw_scores": False, "return_text": False}
 
 

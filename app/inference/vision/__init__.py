@@ -44,4 +44,4 @@ class VisionModel(Protocol):
         """Describe an image file in this language. Raises VisionUnavailable, VisionRejected."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""

@@ -42,7 +42,7 @@ class OpenAIVision:
         return self._model
 
     async def describe(self, data: bytes, media_type: str, *, language: str) -> ImageDescription:
-        """With a few attempts. Raises VisionUnavailable, VisionRejected."""
+        """Describe an image, with a few attempts. Raises VisionUnavailable, VisionRejected."""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 return _parse_response(await self._send_request(data, media_type, language))
@@ -59,7 +59,7 @@ class OpenAIVision:
         await self._client.close()
 
     async def _send_request(self, data: bytes, media_type: str, language: str) -> Any:
-        """The decoded reply. Raises EndpointFailed, VisionRejected."""
+        """Return the decoded reply. Raises EndpointFailed, VisionRejected."""
         image_url = f"data:{media_type};base64,{base64.b64encode(data).decode('ascii')}"
         try:
             reply = await self._client.chat.completions.with_raw_response.create(
@@ -95,7 +95,7 @@ def _create_rejection(error: APIError) -> VisionRejected:
 
 
 def _parse_response(payload: Any) -> ImageDescription:
-    """Nothing in a reply is believed before it has been checked. Raises EndpointFailed, VisionRejected."""
+    """Parse and check a reply. Raises EndpointFailed, VisionRejected."""
     try:
         message = payload["choices"][0]["message"]
         text, refusal = message.get("content"), message.get("refusal")
