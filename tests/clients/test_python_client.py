@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from carrel_client import (
     AsyncClient,
-    BadReply,
     CarrelError,
     Client,
     Conflict,
@@ -21,6 +20,7 @@ from carrel_client import (
     RateLimited,
     ServiceUnavailable,
     Unauthorized,
+    UnexpectedReply,
     UnsupportedMediaType,
 )
 from carrel_client.types import SearchOptions
@@ -71,7 +71,10 @@ def test_upload_search_and_delete(client: Client, tmp_path: Path) -> None:
 def test_what_can_be_uploaded(client: Client) -> None:
     with client:
         one = client.documents.upload("default", b"The tern.", filename="one.txt")
-        assert client.documents.wait("default", one["id"], seconds=60, poll=0.02)["status"] == "ready"
+        assert (
+            client.documents.wait("default", one["id"], timeout_seconds=60, poll_interval_seconds=0.02)["status"]
+            == "ready"
+        )
         two = client.documents.upload("default", io.BytesIO(b"The heron."), filename="dir/two.txt", wait=60)
         assert two["source"] == "two.txt"
         three = client.documents.add_text("default", "The ibis.", title="Third", wait=60)
@@ -81,7 +84,7 @@ def test_what_can_be_uploaded(client: Client) -> None:
             client.documents.upload("default", b"nameless")
         bad = client.documents.upload("default", b"%PDF-1.4 broken", filename="bad.pdf")
         with pytest.raises(IngestionFailed) as failed:
-            client.documents.wait("default", bad["id"], seconds=60, poll=0.02)
+            client.documents.wait("default", bad["id"], timeout_seconds=60, poll_interval_seconds=0.02)
         assert failed.value.code == "corrupt"
         gone = client.documents.delete_many("default", ids=[one["id"], two["id"]])
         assert gone["deleted"] == 2
@@ -156,7 +159,9 @@ def test_refusals_say_what_is_wrong(client: Client) -> None:
 async def test_the_asynchronous_client(tenant: Tenant) -> None:
     async with AsyncClient(tenant.service.url, tenant.key) as client:
         document = await client.documents.upload("default", HANDBOOK)
-        assert (await client.documents.wait("default", document["id"], seconds=60, poll=0.02))["status"] == "ready"
+        assert (await client.documents.wait("default", document["id"], timeout_seconds=60, poll_interval_seconds=0.02))[
+            "status"
+        ] == "ready"
         assert (await client.search("parental leave"))["results"]
         assert [item["id"] async for item in client.documents.list("default")] == [document["id"]]
         with pytest.raises(NotFound):
@@ -201,8 +206,8 @@ def test_a_stream_is_sent_once() -> None:
         (BUSY, ServiceUnavailable, 3),
         (ScriptedReply(0), ConnectionFailed, 3),
         (ScriptedReply(500, b'{"detail": "Broken."}'), CarrelError, 1),
-        (ScriptedReply(200, b"<html>"), BadReply, 1),
-        (ScriptedReply(404, b"not found"), BadReply, 1),
+        (ScriptedReply(200, b"<html>"), UnexpectedReply, 1),
+        (ScriptedReply(404, b"not found"), UnexpectedReply, 1),
     ],
 )
 def test_what_stays_is_an_error(reply: ScriptedReply, error: type[Exception], attempts: int) -> None:

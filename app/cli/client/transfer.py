@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from carrel_client import Client, NotFound
-from carrel_client.requesting import Request, path_of
+from carrel_client.http_requests import Request, build_path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -45,7 +45,7 @@ def export(
         if target.exists() and not force:
             raise FileAlreadyExists
         unfinished = target.with_name(f"{target.name}.part")
-        request = Request("GET", path_of("knowledge-bases", name, "export"))
+        request = Request("GET", build_path("knowledge-bases", name, "export"))
         with _create_progress(console) as progress:
             task = progress.add_task("exporting", total=None)
             with client.stream(request) as response, unfinished.open("wb") as file:

@@ -3,7 +3,6 @@
 from carrel_client.async_client import AsyncClient
 from carrel_client.errors import (
     ApiError,
-    BadReply,
     CarrelError,
     Conflict,
     ConnectionFailed,
@@ -15,6 +14,7 @@ from carrel_client.errors import (
     ServiceUnavailable,
     TooLarge,
     Unauthorized,
+    UnexpectedReply,
     UnsupportedMediaType,
     WaitTimeout,
 )
@@ -23,7 +23,6 @@ from carrel_client.sync_client import Client
 __all__ = [
     "ApiError",
     "AsyncClient",
-    "BadReply",
     "CarrelError",
     "Client",
     "Conflict",
@@ -36,6 +35,7 @@ __all__ = [
     "ServiceUnavailable",
     "TooLarge",
     "Unauthorized",
+    "UnexpectedReply",
     "UnsupportedMediaType",
     "WaitTimeout",
 ]

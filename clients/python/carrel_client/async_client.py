@@ -9,9 +9,9 @@ from typing import Any, Self, Unpack, cast
 
 import httpx2
 
-from carrel_client import requesting
-from carrel_client.errors import BadReply, ConnectionFailed, IngestionFailed, WaitTimeout
-from carrel_client.requesting import Request, Source, path_of
+from carrel_client import http_requests
+from carrel_client.errors import ConnectionFailed, IngestionFailed, UnexpectedReply, WaitTimeout
+from carrel_client.http_requests import Request, Source, build_path
 from carrel_client.types import (
     FINAL,
     ApiKey,
@@ -20,8 +20,7 @@ from carrel_client.types import (
     Document,
     DocumentFilters,
     DocumentOptions,
-    Found,
-    Imported,
+    ImportCounts,
     KnowledgeBase,
     Me,
     Message,
@@ -31,6 +30,7 @@ from carrel_client.types import (
     Receipt,
     Role,
     SearchOptions,
+    SearchReply,
     SqlView,
     Tenant,
     TextOptions,
@@ -44,7 +44,7 @@ class AsyncClient:
 
     Requests that the service could not take for a moment (429, 502, 503, 504, no connection) are sent again, up to
     ``retries`` times, after the pause that it asks for. Every method raises ApiError (one class for each status),
-    ConnectionFailed or BadReply.
+    ConnectionFailed or UnexpectedReply.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class AsyncClient:
         url: str,
         key: str,
         *,
-        timeout: float = requesting.TIMEOUT_SECONDS,
-        retries: int = requesting.RETRIES,
+        timeout: float = http_requests.DEFAULT_TIMEOUT_SECONDS,
+        retries: int = http_requests.DEFAULT_RETRIES,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._http = httpx2.AsyncClient(
@@ -98,14 +98,14 @@ class AsyncClient:
         knowledge_base: str | None = None,
         knowledge_bases: Sequence[str] | None = None,
         **options: Unpack[SearchOptions],
-    ) -> Found:
+    ) -> SearchReply:
         """The best passages of one knowledge base, of several, or of all that the key may read."""
-        body = requesting.search_body(query, options)
+        body = http_requests.build_search_body(query, options)
         if knowledge_base is not None:
-            return cast(Found, await self.post("knowledge-bases", knowledge_base, "search", body=body))
+            return cast(SearchReply, await self.post("knowledge-bases", knowledge_base, "search", body=body))
         if knowledge_bases is not None:
             body["knowledge_bases"] = list(knowledge_bases)
-        return cast(Found, await self.post("search", body=body))
+        return cast(SearchReply, await self.post("search", body=body))
 
     async def agent_search(
         self,
@@ -117,7 +117,7 @@ class AsyncClient:
     ) -> list[str]:
         """The texts that a conversation needs, as an agent platform gets them."""
         body = {"messages": list(messages), "agent_id": agent_id, "session_id": session_id, "top_k": top_k}
-        return cast(list[str], await self.post("agent-search", body=requesting.compact(body)))
+        return cast(list[str], await self.post("agent-search", body=http_requests.to_query_params(body)))
 
     async def receipt(self, deletion: str) -> Receipt:
         """What a deletion removed and what is left of it."""
@@ -129,19 +129,21 @@ class AsyncClient:
 
     async def get(self, *parts: str, params: Mapping[str, Any] | None = None) -> Any:
         """The JSON of a GET below ``/v1``; the parts of its path are quoted."""
-        return await self.send(Request("GET", path_of(*parts), requesting.compact(params or {})))
+        return await self.send(Request("GET", build_path(*parts), http_requests.to_query_params(params or {})))
 
     async def post(self, *parts: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
         """The JSON of a POST below ``/v1``."""
-        return await self.send(Request("POST", path_of(*parts), requesting.compact(params or {}), body=body))
+        return await self.send(
+            Request("POST", build_path(*parts), http_requests.to_query_params(params or {}), body=body)
+        )
 
     async def put(self, *parts: str, body: Any) -> Any:
         """The JSON of a PUT below ``/v1``."""
-        return await self.send(Request("PUT", path_of(*parts), body=body))
+        return await self.send(Request("PUT", build_path(*parts), body=body))
 
     async def patch(self, *parts: str, body: Any) -> Any:
         """The JSON of a PATCH below ``/v1``."""
-        return await self.send(Request("PATCH", path_of(*parts), body=body))
+        return await self.send(Request("PATCH", build_path(*parts), body=body))
 
     async def pages(self, *parts: str, params: Mapping[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
         """Every item of a list, page after page."""
@@ -156,26 +158,28 @@ class AsyncClient:
 
     async def send(self, request: Request) -> Any:
         """The JSON of a request."""
-        return requesting.answer(await self.reply(request))
+        return http_requests.read_reply(await self.reply(request))
 
     async def reply(self, request: Request) -> httpx2.Response:
         """What the service answers, whatever its status, after all attempts. Raises ConnectionFailed."""
-        request = requesting.keyed(request)
+        request = http_requests.with_idempotency_key(request)
         for attempt in range(1, self._retries + 2):
-            last = attempt > self._retries or not request.repeatable
-            found: httpx2.Response | None = None
+            is_last = attempt > self._retries or not request.is_repeatable
+            reply: httpx2.Response | None = None
             try:
-                with requesting.opened(request) as file:
-                    found = await self._http.request(
-                        request.method, request.path, **requesting.arguments(request, file)
+                with http_requests.open_source(request) as file:
+                    reply = await self._http.request(
+                        request.method, request.path, **http_requests.to_httpx_arguments(request, file)
                     )
             except (httpx2.TransportError, httpx2.InvalidURL) as exc:
-                if last or isinstance(exc, (httpx2.InvalidURL, httpx2.UnsupportedProtocol)):
+                if is_last or isinstance(exc, (httpx2.InvalidURL, httpx2.UnsupportedProtocol)):
                     raise ConnectionFailed(f"{self._http.base_url} does not answer: {exc}") from exc
-            pause = requesting.pause(attempt, found)
-            if found is not None and (last or pause is None or found.status_code not in requesting.PASSING):
-                return found
-            await asyncio.sleep(pause or 0.0)
+            delay = http_requests.compute_retry_delay(attempt, reply)
+            if reply is not None and (
+                is_last or delay is None or reply.status_code not in http_requests.RETRYABLE_STATUSES
+            ):
+                return reply
+            await asyncio.sleep(delay or 0.0)
         raise AssertionError  # the last attempt returns or raises
 
     @asynccontextmanager
@@ -183,12 +187,12 @@ class AsyncClient:
         """An answer that is read piece by piece; not tried again. Raises ApiError before the first piece."""
         try:
             async with self._http.stream(
-                request.method, request.path, **requesting.arguments(request, None), follow_redirects=False
-            ) as found:
-                if not found.is_success and not found.is_redirect:
-                    await found.aread()
-                    requesting.answer(found)
-                yield found
+                request.method, request.path, **http_requests.to_httpx_arguments(request, None), follow_redirects=False
+            ) as reply:
+                if not reply.is_success and not reply.is_redirect:
+                    await reply.aread()
+                    http_requests.read_reply(reply)
+                yield reply
         except httpx2.TransportError as exc:
             raise ConnectionFailed(f"{self._http.base_url} broke off: {exc}") from exc
 
@@ -222,15 +226,15 @@ class AsyncKnowledgeBases:
 
     async def delete(self, knowledge_base: str) -> str:
         """Out of reach at once; the id of the deletion, whose receipt tells when nothing is left."""
-        found = await self._client.reply(Request("DELETE", path_of("knowledge-bases", knowledge_base)))
-        requesting.answer(found)
-        return found.headers["Carrel-Deletion-Id"]
+        reply = await self._client.reply(Request("DELETE", build_path("knowledge-bases", knowledge_base)))
+        http_requests.read_reply(reply)
+        return reply.headers["Carrel-Deletion-Id"]
 
     async def create_sql_view(
         self, knowledge_base: str, *, collection: str | None = None, content_key: str | None = None
     ) -> NewSqlView:
         """Create a view and a database role for a platform that reads a pgvector table itself."""
-        body = requesting.compact({"collection": collection, "content_key": content_key})
+        body = http_requests.to_query_params({"collection": collection, "content_key": content_key})
         view = await self._client.post("knowledge-bases", knowledge_base, "sql-view", body=body)
         return cast(NewSqlView, view)
 
@@ -240,17 +244,19 @@ class AsyncKnowledgeBases:
 
     async def delete_sql_view(self, knowledge_base: str) -> None:
         """Delete the SQL view and its role, if there is one. The view is empty immediately."""
-        await self._client.send(Request("DELETE", path_of("knowledge-bases", knowledge_base, "sql-view")))
+        await self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
     async def export(self, knowledge_base: str, target: Path | str) -> int:
         """Write all of it to a file, as an archive; returns how many bytes."""
-        async with self._client.stream(Request("GET", path_of("knowledge-bases", knowledge_base, "export"))) as found:
-            return await _write(found, target)
+        async with self._client.stream(
+            Request("GET", build_path("knowledge-bases", knowledge_base, "export"))
+        ) as reply:
+            return await _write(reply, target)
 
-    async def import_archive(self, knowledge_base: str, archive: bytes) -> Imported:
+    async def import_archive(self, knowledge_base: str, archive: bytes) -> ImportCounts:
         """Take in an archive, or its manifest and some of its documents; what is there already is passed over."""
-        path = path_of("knowledge-bases", knowledge_base, "import")
-        return cast(Imported, await self._client.send(Request("POST", path, archive=archive)))
+        path = build_path("knowledge-bases", knowledge_base, "import")
+        return cast(ImportCounts, await self._client.send(Request("POST", path, archive=archive)))
 
 
 class AsyncDocuments:
@@ -272,21 +278,23 @@ class AsyncDocuments:
 
         Waits up to ``wait`` seconds (60 at most) for it to be ready. Raises OSError where the file cannot be read.
         """
-        path = path_of("knowledge-bases", knowledge_base, "documents")
-        return cast(Document, await self._client.send(requesting.upload(path, source, filename, options, wait)))
+        path = build_path("knowledge-bases", knowledge_base, "documents")
+        return cast(
+            Document, await self._client.send(http_requests.build_upload(path, source, filename, options, wait))
+        )
 
     async def add_text(
         self, knowledge_base: str, text: str, *, wait: float = 0, **options: Unpack[TextOptions]
     ) -> Document:
         """Upload a text."""
-        found = await self._client.post(
+        reply = await self._client.post(
             "knowledge-bases",
             knowledge_base,
             "documents",
             body={"text": text, **options},
             params={"wait": wait or None},
         )
-        return cast(Document, found)
+        return cast(Document, reply)
 
     async def list(self, knowledge_base: str, **filters: Unpack[DocumentFilters]) -> AsyncIterator[Document]:
         """All that match, newest first."""
@@ -299,31 +307,33 @@ class AsyncDocuments:
 
     async def update(self, knowledge_base: str, document: str, **changes: Any) -> Document:
         """Change metadata, title, source or scope."""
-        found = await self._client.patch("knowledge-bases", knowledge_base, "documents", document, body=changes)
-        return cast(Document, found)
+        reply = await self._client.patch("knowledge-bases", knowledge_base, "documents", document, body=changes)
+        return cast(Document, reply)
 
     async def reindex(self, knowledge_base: str, document: str) -> Document:
         """Ingest it again: brings back one that failed."""
-        found = await self._client.post("knowledge-bases", knowledge_base, "documents", document, "reindex")
-        return cast(Document, found)
+        reply = await self._client.post("knowledge-bases", knowledge_base, "documents", document, "reindex")
+        return cast(Document, reply)
 
-    async def wait(self, knowledge_base: str, document: str, *, seconds: float = 600, poll: float = 0.5) -> Document:
+    async def wait(
+        self, knowledge_base: str, document: str, *, timeout_seconds: float = 600, poll_interval_seconds: float = 0.5
+    ) -> Document:
         """The document when it is ready. Raises IngestionFailed, WaitTimeout."""
-        deadline = time.monotonic() + seconds
-        while (found := await self.get(knowledge_base, document))["status"] not in FINAL:
+        deadline = time.monotonic() + timeout_seconds
+        while (current := await self.get(knowledge_base, document))["status"] not in FINAL:
             if time.monotonic() >= deadline:
-                raise WaitTimeout(f"{found['source']} is {found['status']} after {seconds:g} seconds")
-            await asyncio.sleep(poll)
-        if found["status"] == "failed":
-            raise IngestionFailed(found)
-        return found
+                raise WaitTimeout(f"{current['source']} is {current['status']} after {timeout_seconds:g} seconds")
+            await asyncio.sleep(poll_interval_seconds)
+        if current["status"] == "failed":
+            raise IngestionFailed(current)
+        return current
 
     async def delete(self, knowledge_base: str, document: str) -> str:
         """Out of every search at once; the id of the deletion."""
-        path = path_of("knowledge-bases", knowledge_base, "documents", document)
-        found = await self._client.reply(Request("DELETE", path))
-        requesting.answer(found)
-        return found.headers["Carrel-Deletion-Id"]
+        path = build_path("knowledge-bases", knowledge_base, "documents", document)
+        reply = await self._client.reply(Request("DELETE", path))
+        http_requests.read_reply(reply)
+        return reply.headers["Carrel-Deletion-Id"]
 
     async def delete_many(
         self,
@@ -335,9 +345,9 @@ class AsyncDocuments:
         confirm: str | None = None,
     ) -> Deletion:
         """Delete those of some ids, of an external id, or of a filter; ``{}`` needs the name as ``confirm``."""
-        params = {"ids": requesting.document_ids(ids), "external_id": external_id, "filter": filter, "confirm": confirm}
-        path = path_of("knowledge-bases", knowledge_base, "documents")
-        return cast(Deletion, await self._client.send(Request("DELETE", path, requesting.compact(params))))
+        params = {"ids": http_requests.join_ids(ids), "external_id": external_id, "filter": filter, "confirm": confirm}
+        path = build_path("knowledge-bases", knowledge_base, "documents")
+        return cast(Deletion, await self._client.send(Request("DELETE", path, http_requests.to_query_params(params))))
 
     async def chunks(self, knowledge_base: str, document: str) -> AsyncIterator[Chunk]:
         """Its passages, in their order."""
@@ -346,24 +356,27 @@ class AsyncDocuments:
 
     async def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
         """Write the original to a file; returns how many bytes. An S3 store is read by its presigned link."""
-        request = Request("GET", path_of("knowledge-bases", knowledge_base, "documents", document, "content"))
-        async with self._client.stream(request) as found:
-            if not found.is_redirect:
-                return await _write(found, target)
-            link = found.headers["Location"]
+        request = Request("GET", build_path("knowledge-bases", knowledge_base, "documents", document, "content"))
+        async with self._client.stream(request) as reply:
+            if not reply.is_redirect:
+                return await _write(reply, target)
+            link = reply.headers["Location"]
         # The link carries its own right: the key is not shown to the store.
-        async with httpx2.AsyncClient(timeout=requesting.TIMEOUT_SECONDS) as store, store.stream("GET", link) as found:
-            if not found.is_success:
-                raise BadReply(f"the object store answers {found.status_code}")
-            return await _write(found, target)
+        async with (
+            httpx2.AsyncClient(timeout=http_requests.DEFAULT_TIMEOUT_SECONDS) as store,
+            store.stream("GET", link) as reply,
+        ):
+            if not reply.is_success:
+                raise UnexpectedReply(f"the object store answers {reply.status_code}")
+            return await _write(reply, target)
 
 
-async def _write(found: httpx2.Response, target: Path | str) -> int:
-    written = 0
+async def _write(reply: httpx2.Response, target: Path | str) -> int:
+    size_bytes = 0
     with Path(target).open("wb") as file:
-        async for piece in found.aiter_bytes():
-            written += file.write(piece)
-    return written
+        async for piece in reply.aiter_bytes():
+            size_bytes += file.write(piece)
+    return size_bytes
 
 
 class AsyncApiKeys:
@@ -383,12 +396,12 @@ class AsyncApiKeys:
 
     async def rotate(self, api_key: str, *, overlap_seconds: int | None = None) -> NewApiKey:
         """Make another in its place; the old one goes on for the overlap."""
-        body = requesting.compact({"overlap_seconds": overlap_seconds})
+        body = http_requests.to_query_params({"overlap_seconds": overlap_seconds})
         return cast(NewApiKey, await self._client.post("api-keys", api_key, "rotate", body=body))
 
     async def revoke(self, api_key: str) -> None:
         """It is refused from now on, on every replica."""
-        await self._client.send(Request("DELETE", path_of("api-keys", api_key)))
+        await self._client.send(Request("DELETE", build_path("api-keys", api_key)))
 
 
 class AsyncTenants:
@@ -417,9 +430,9 @@ class AsyncTenants:
 
     async def delete(self, tenant: str) -> str:
         """Shut its keys out at once and remove what it has; the id of the deletion."""
-        found = await self._client.reply(Request("DELETE", path_of("tenants", tenant)))
-        requesting.answer(found)
-        return found.headers["Carrel-Deletion-Id"]
+        reply = await self._client.reply(Request("DELETE", build_path("tenants", tenant)))
+        http_requests.read_reply(reply)
+        return reply.headers["Carrel-Deletion-Id"]
 
 
 class AsyncAgents:
@@ -443,4 +456,4 @@ class AsyncAgents:
 
     async def unbind(self, agent_id: str) -> None:
         """From now on it is an agent without a binding."""
-        await self._client.send(Request("DELETE", path_of("agents", agent_id)))
+        await self._client.send(Request("DELETE", build_path("agents", agent_id)))

@@ -1,4 +1,4 @@
-"""What can go wrong, each with what the service said."""
+"""Errors of the client, with the details of the service."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,8 +12,8 @@ class ConnectionFailed(CarrelError):
     """The service does not answer, or broke off."""
 
 
-class BadReply(CarrelError):
-    """Something answered, but not Carrel."""
+class UnexpectedReply(CarrelError):
+    """The reply is not one of Carrel: no JSON, or another content type."""
 
 
 class IngestionFailed(CarrelError):
@@ -44,14 +44,16 @@ class ApiError(CarrelError):
         self.request_id = problem.get("request_id")
         self.errors: Sequence[Mapping[str, Any]] = problem.get("errors") or []
         self.retry_after = retry_after
-        super().__init__("; ".join([f"{status} {self.detail}", *filter(None, map(self._more, self.errors))]))
+        super().__init__(
+            "; ".join([f"{status} {self.detail}", *filter(None, map(self._format_field_error, self.errors))])
+        )
 
-    def _more(self, error: Mapping[str, Any]) -> str | None:
-        """What the detail leaves open of a field: it has the first in the same words, a lone one without its place."""
-        place, told = ".".join(map(str, error.get("loc", ()))), str(error.get("msg"))
-        if f"{place}: {told}" in self.detail:
+    def _format_field_error(self, error: Mapping[str, Any]) -> str | None:
+        """Return what the detail does not say of a field error; None if the detail holds location and message."""
+        location, message = ".".join(map(str, error.get("loc", ()))), str(error.get("msg"))
+        if f"{location}: {message}" in self.detail:
             return None
-        return f"at {place}" if told == self.detail else f"{place}: {told}"
+        return f"at {location}" if message == self.detail else f"{location}: {message}"
 
 
 class Unauthorized(ApiError):

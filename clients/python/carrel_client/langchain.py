@@ -9,7 +9,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
 from carrel_client.async_client import AsyncClient
-from carrel_client.retrieving import facts
+from carrel_client.result_metadata import build_metadata
 from carrel_client.sync_client import Client
 from carrel_client.types import Result
 
@@ -27,8 +27,8 @@ class CarrelRetriever(BaseRetriever):
     options: Mapping[str, Any] = Field(default_factory=dict)
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found = self.client.search(query, knowledge_bases=self.knowledge_bases, **self.options)  # type: ignore[misc]
-        return [_document(result) for result in found["results"]]
+        reply = self.client.search(query, knowledge_bases=self.knowledge_bases, **self.options)  # type: ignore[misc]
+        return [_to_document(result) for result in reply["results"]]
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
@@ -36,9 +36,9 @@ class CarrelRetriever(BaseRetriever):
         if self.async_client is None:
             in_thread: list[Document] = await super()._aget_relevant_documents(query, run_manager=run_manager)
             return in_thread
-        found = await self.async_client.search(query, knowledge_bases=self.knowledge_bases, **self.options)  # type: ignore[misc]
-        return [_document(result) for result in found["results"]]
+        reply = await self.async_client.search(query, knowledge_bases=self.knowledge_bases, **self.options)  # type: ignore[misc]
+        return [_to_document(result) for result in reply["results"]]
 
 
-def _document(result: Result) -> Document:
-    return Document(id=result["chunk_id"], page_content=result["text"], metadata=facts(result))
+def _to_document(result: Result) -> Document:
+    return Document(id=result["chunk_id"], page_content=result["text"], metadata=build_metadata(result))

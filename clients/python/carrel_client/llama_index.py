@@ -7,7 +7,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from carrel_client.async_client import AsyncClient
-from carrel_client.retrieving import facts
+from carrel_client.result_metadata import build_metadata
 from carrel_client.sync_client import Client
 from carrel_client.types import Result, SearchOptions
 
@@ -32,28 +32,28 @@ class CarrelRetriever(BaseRetriever):
         self._knowledge_bases, self._options = knowledge_bases, options
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._client.search(query_bundle.query_str, knowledge_bases=self._knowledge_bases, **self._options)
-        return [_node(result) for result in found["results"]]
+        reply = self._client.search(query_bundle.query_str, knowledge_bases=self._knowledge_bases, **self._options)
+        return [_to_node(result) for result in reply["results"]]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         if self._async_client is None:
             return self._retrieve(query_bundle)
-        found = await self._async_client.search(
+        reply = await self._async_client.search(
             query_bundle.query_str, knowledge_bases=self._knowledge_bases, **self._options
         )
-        return [_node(result) for result in found["results"]]
+        return [_to_node(result) for result in reply["results"]]
 
 
-def _node(result: Result) -> NodeWithScore:
-    told = facts(result)
-    unseen = [name for name in told if name != "citation"]
-    # What an HTTP source has found has no id here: the node makes one.
-    known = {} if result["chunk_id"] is None else {"id_": result["chunk_id"]}
+def _to_node(result: Result) -> NodeWithScore:
+    metadata = build_metadata(result)
+    hidden_keys = [name for name in metadata if name != "citation"]
+    # What an HTTP source has reply has no id here: the node makes one.
+    node_id = {} if result["chunk_id"] is None else {"id_": result["chunk_id"]}
     node = TextNode(
-        **known,
+        **node_id,
         text=result["text"],
-        metadata=told,
-        excluded_llm_metadata_keys=unseen,
-        excluded_embed_metadata_keys=list(told),
+        metadata=metadata,
+        excluded_llm_metadata_keys=hidden_keys,
+        excluded_embed_metadata_keys=list(metadata),
     )
     return NodeWithScore(node=node, score=result["score"])

@@ -8,9 +8,9 @@ from typing import Any, Self, Unpack, cast
 
 import httpx2
 
-from carrel_client import requesting
-from carrel_client.errors import BadReply, ConnectionFailed, IngestionFailed, WaitTimeout
-from carrel_client.requesting import Request, Source, path_of
+from carrel_client import http_requests
+from carrel_client.errors import ConnectionFailed, IngestionFailed, UnexpectedReply, WaitTimeout
+from carrel_client.http_requests import Request, Source, build_path
 from carrel_client.types import (
     FINAL,
     ApiKey,
@@ -19,8 +19,7 @@ from carrel_client.types import (
     Document,
     DocumentFilters,
     DocumentOptions,
-    Found,
-    Imported,
+    ImportCounts,
     KnowledgeBase,
     Me,
     Message,
@@ -30,6 +29,7 @@ from carrel_client.types import (
     Receipt,
     Role,
     SearchOptions,
+    SearchReply,
     SqlView,
     Tenant,
     TextOptions,
@@ -43,7 +43,7 @@ class Client:
 
     Requests that the service could not take for a moment (429, 502, 503, 504, no connection) are sent again, up to
     ``retries`` times, after the pause that it asks for. Every method raises ApiError (one class for each status),
-    ConnectionFailed or BadReply.
+    ConnectionFailed or UnexpectedReply.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Client:
         url: str,
         key: str,
         *,
-        timeout: float = requesting.TIMEOUT_SECONDS,
-        retries: int = requesting.RETRIES,
+        timeout: float = http_requests.DEFAULT_TIMEOUT_SECONDS,
+        retries: int = http_requests.DEFAULT_RETRIES,
         transport: httpx2.BaseTransport | None = None,
     ) -> None:
         self._http = httpx2.Client(
@@ -97,14 +97,14 @@ class Client:
         knowledge_base: str | None = None,
         knowledge_bases: Sequence[str] | None = None,
         **options: Unpack[SearchOptions],
-    ) -> Found:
+    ) -> SearchReply:
         """The best passages of one knowledge base, of several, or of all that the key may read."""
-        body = requesting.search_body(query, options)
+        body = http_requests.build_search_body(query, options)
         if knowledge_base is not None:
-            return cast(Found, self.post("knowledge-bases", knowledge_base, "search", body=body))
+            return cast(SearchReply, self.post("knowledge-bases", knowledge_base, "search", body=body))
         if knowledge_bases is not None:
             body["knowledge_bases"] = list(knowledge_bases)
-        return cast(Found, self.post("search", body=body))
+        return cast(SearchReply, self.post("search", body=body))
 
     def agent_search(
         self,
@@ -116,7 +116,7 @@ class Client:
     ) -> list[str]:
         """The texts that a conversation needs, as an agent platform gets them."""
         body = {"messages": list(messages), "agent_id": agent_id, "session_id": session_id, "top_k": top_k}
-        return cast(list[str], self.post("agent-search", body=requesting.compact(body)))
+        return cast(list[str], self.post("agent-search", body=http_requests.to_query_params(body)))
 
     def receipt(self, deletion: str) -> Receipt:
         """What a deletion removed and what is left of it."""
@@ -128,19 +128,19 @@ class Client:
 
     def get(self, *parts: str, params: Mapping[str, Any] | None = None) -> Any:
         """The JSON of a GET below ``/v1``; the parts of its path are quoted."""
-        return self.send(Request("GET", path_of(*parts), requesting.compact(params or {})))
+        return self.send(Request("GET", build_path(*parts), http_requests.to_query_params(params or {})))
 
     def post(self, *parts: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
         """The JSON of a POST below ``/v1``."""
-        return self.send(Request("POST", path_of(*parts), requesting.compact(params or {}), body=body))
+        return self.send(Request("POST", build_path(*parts), http_requests.to_query_params(params or {}), body=body))
 
     def put(self, *parts: str, body: Any) -> Any:
         """The JSON of a PUT below ``/v1``."""
-        return self.send(Request("PUT", path_of(*parts), body=body))
+        return self.send(Request("PUT", build_path(*parts), body=body))
 
     def patch(self, *parts: str, body: Any) -> Any:
         """The JSON of a PATCH below ``/v1``."""
-        return self.send(Request("PATCH", path_of(*parts), body=body))
+        return self.send(Request("PATCH", build_path(*parts), body=body))
 
     def pages(self, *parts: str, params: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         """Every item of a list, page after page."""
@@ -155,24 +155,28 @@ class Client:
 
     def send(self, request: Request) -> Any:
         """The JSON of a request."""
-        return requesting.answer(self.reply(request))
+        return http_requests.read_reply(self.reply(request))
 
     def reply(self, request: Request) -> httpx2.Response:
         """What the service answers, whatever its status, after all attempts. Raises ConnectionFailed."""
-        request = requesting.keyed(request)
+        request = http_requests.with_idempotency_key(request)
         for attempt in range(1, self._retries + 2):
-            last = attempt > self._retries or not request.repeatable
-            found: httpx2.Response | None = None
+            is_last = attempt > self._retries or not request.is_repeatable
+            reply: httpx2.Response | None = None
             try:
-                with requesting.opened(request) as file:
-                    found = self._http.request(request.method, request.path, **requesting.arguments(request, file))
+                with http_requests.open_source(request) as file:
+                    reply = self._http.request(
+                        request.method, request.path, **http_requests.to_httpx_arguments(request, file)
+                    )
             except (httpx2.TransportError, httpx2.InvalidURL) as exc:
-                if last or isinstance(exc, (httpx2.InvalidURL, httpx2.UnsupportedProtocol)):
+                if is_last or isinstance(exc, (httpx2.InvalidURL, httpx2.UnsupportedProtocol)):
                     raise ConnectionFailed(f"{self._http.base_url} does not answer: {exc}") from exc
-            pause = requesting.pause(attempt, found)
-            if found is not None and (last or pause is None or found.status_code not in requesting.PASSING):
-                return found
-            time.sleep(pause or 0.0)
+            delay = http_requests.compute_retry_delay(attempt, reply)
+            if reply is not None and (
+                is_last or delay is None or reply.status_code not in http_requests.RETRYABLE_STATUSES
+            ):
+                return reply
+            time.sleep(delay or 0.0)
         raise AssertionError  # the last attempt returns or raises
 
     @contextmanager
@@ -180,12 +184,12 @@ class Client:
         """An answer that is read piece by piece; not tried again. Raises ApiError before the first piece."""
         try:
             with self._http.stream(
-                request.method, request.path, **requesting.arguments(request, None), follow_redirects=False
-            ) as found:
-                if not found.is_success and not found.is_redirect:
-                    found.read()
-                    requesting.answer(found)
-                yield found
+                request.method, request.path, **http_requests.to_httpx_arguments(request, None), follow_redirects=False
+            ) as reply:
+                if not reply.is_success and not reply.is_redirect:
+                    reply.read()
+                    http_requests.read_reply(reply)
+                yield reply
         except httpx2.TransportError as exc:
             raise ConnectionFailed(f"{self._http.base_url} broke off: {exc}") from exc
 
@@ -219,15 +223,15 @@ class KnowledgeBases:
 
     def delete(self, knowledge_base: str) -> str:
         """Out of reach at once; the id of the deletion, whose receipt tells when nothing is left."""
-        found = self._client.reply(Request("DELETE", path_of("knowledge-bases", knowledge_base)))
-        requesting.answer(found)
-        return found.headers["Carrel-Deletion-Id"]
+        reply = self._client.reply(Request("DELETE", build_path("knowledge-bases", knowledge_base)))
+        http_requests.read_reply(reply)
+        return reply.headers["Carrel-Deletion-Id"]
 
     def create_sql_view(
         self, knowledge_base: str, *, collection: str | None = None, content_key: str | None = None
     ) -> NewSqlView:
         """Create a view and a database role for a platform that reads a pgvector table itself."""
-        body = requesting.compact({"collection": collection, "content_key": content_key})
+        body = http_requests.to_query_params({"collection": collection, "content_key": content_key})
         view = self._client.post("knowledge-bases", knowledge_base, "sql-view", body=body)
         return cast(NewSqlView, view)
 
@@ -237,17 +241,17 @@ class KnowledgeBases:
 
     def delete_sql_view(self, knowledge_base: str) -> None:
         """Delete the SQL view and its role, if there is one. The view is empty immediately."""
-        self._client.send(Request("DELETE", path_of("knowledge-bases", knowledge_base, "sql-view")))
+        self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
     def export(self, knowledge_base: str, target: Path | str) -> int:
         """Write all of it to a file, as an archive; returns how many bytes."""
-        with self._client.stream(Request("GET", path_of("knowledge-bases", knowledge_base, "export"))) as found:
-            return _write(found, target)
+        with self._client.stream(Request("GET", build_path("knowledge-bases", knowledge_base, "export"))) as reply:
+            return _write(reply, target)
 
-    def import_archive(self, knowledge_base: str, archive: bytes) -> Imported:
+    def import_archive(self, knowledge_base: str, archive: bytes) -> ImportCounts:
         """Take in an archive, or its manifest and some of its documents; what is there already is passed over."""
-        path = path_of("knowledge-bases", knowledge_base, "import")
-        return cast(Imported, self._client.send(Request("POST", path, archive=archive)))
+        path = build_path("knowledge-bases", knowledge_base, "import")
+        return cast(ImportCounts, self._client.send(Request("POST", path, archive=archive)))
 
 
 class Documents:
@@ -269,19 +273,19 @@ class Documents:
 
         Waits up to ``wait`` seconds (60 at most) for it to be ready. Raises OSError where the file cannot be read.
         """
-        path = path_of("knowledge-bases", knowledge_base, "documents")
-        return cast(Document, self._client.send(requesting.upload(path, source, filename, options, wait)))
+        path = build_path("knowledge-bases", knowledge_base, "documents")
+        return cast(Document, self._client.send(http_requests.build_upload(path, source, filename, options, wait)))
 
     def add_text(self, knowledge_base: str, text: str, *, wait: float = 0, **options: Unpack[TextOptions]) -> Document:
         """Upload a text."""
-        found = self._client.post(
+        reply = self._client.post(
             "knowledge-bases",
             knowledge_base,
             "documents",
             body={"text": text, **options},
             params={"wait": wait or None},
         )
-        return cast(Document, found)
+        return cast(Document, reply)
 
     def list(self, knowledge_base: str, **filters: Unpack[DocumentFilters]) -> Iterator[Document]:
         """All that match, newest first."""
@@ -294,31 +298,33 @@ class Documents:
 
     def update(self, knowledge_base: str, document: str, **changes: Any) -> Document:
         """Change metadata, title, source or scope."""
-        found = self._client.patch("knowledge-bases", knowledge_base, "documents", document, body=changes)
-        return cast(Document, found)
+        reply = self._client.patch("knowledge-bases", knowledge_base, "documents", document, body=changes)
+        return cast(Document, reply)
 
     def reindex(self, knowledge_base: str, document: str) -> Document:
         """Ingest it again: brings back one that failed."""
-        found = self._client.post("knowledge-bases", knowledge_base, "documents", document, "reindex")
-        return cast(Document, found)
+        reply = self._client.post("knowledge-bases", knowledge_base, "documents", document, "reindex")
+        return cast(Document, reply)
 
-    def wait(self, knowledge_base: str, document: str, *, seconds: float = 600, poll: float = 0.5) -> Document:
+    def wait(
+        self, knowledge_base: str, document: str, *, timeout_seconds: float = 600, poll_interval_seconds: float = 0.5
+    ) -> Document:
         """The document when it is ready. Raises IngestionFailed, WaitTimeout."""
-        deadline = time.monotonic() + seconds
-        while (found := self.get(knowledge_base, document))["status"] not in FINAL:
+        deadline = time.monotonic() + timeout_seconds
+        while (current := self.get(knowledge_base, document))["status"] not in FINAL:
             if time.monotonic() >= deadline:
-                raise WaitTimeout(f"{found['source']} is {found['status']} after {seconds:g} seconds")
-            time.sleep(poll)
-        if found["status"] == "failed":
-            raise IngestionFailed(found)
-        return found
+                raise WaitTimeout(f"{current['source']} is {current['status']} after {timeout_seconds:g} seconds")
+            time.sleep(poll_interval_seconds)
+        if current["status"] == "failed":
+            raise IngestionFailed(current)
+        return current
 
     def delete(self, knowledge_base: str, document: str) -> str:
         """Out of every search at once; the id of the deletion."""
-        path = path_of("knowledge-bases", knowledge_base, "documents", document)
-        found = self._client.reply(Request("DELETE", path))
-        requesting.answer(found)
-        return found.headers["Carrel-Deletion-Id"]
+        path = build_path("knowledge-bases", knowledge_base, "documents", document)
+        reply = self._client.reply(Request("DELETE", path))
+        http_requests.read_reply(reply)
+        return reply.headers["Carrel-Deletion-Id"]
 
     def delete_many(
         self,
@@ -330,9 +336,9 @@ class Documents:
         confirm: str | None = None,
     ) -> Deletion:
         """Delete those of some ids, of an external id, or of a filter; ``{}`` needs the name as ``confirm``."""
-        params = {"ids": requesting.document_ids(ids), "external_id": external_id, "filter": filter, "confirm": confirm}
-        path = path_of("knowledge-bases", knowledge_base, "documents")
-        return cast(Deletion, self._client.send(Request("DELETE", path, requesting.compact(params))))
+        params = {"ids": http_requests.join_ids(ids), "external_id": external_id, "filter": filter, "confirm": confirm}
+        path = build_path("knowledge-bases", knowledge_base, "documents")
+        return cast(Deletion, self._client.send(Request("DELETE", path, http_requests.to_query_params(params))))
 
     def chunks(self, knowledge_base: str, document: str) -> Iterator[Chunk]:
         """Its passages, in their order."""
@@ -341,24 +347,27 @@ class Documents:
 
     def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
         """Write the original to a file; returns how many bytes. An S3 store is read by its presigned link."""
-        request = Request("GET", path_of("knowledge-bases", knowledge_base, "documents", document, "content"))
-        with self._client.stream(request) as found:
-            if not found.is_redirect:
-                return _write(found, target)
-            link = found.headers["Location"]
+        request = Request("GET", build_path("knowledge-bases", knowledge_base, "documents", document, "content"))
+        with self._client.stream(request) as reply:
+            if not reply.is_redirect:
+                return _write(reply, target)
+            link = reply.headers["Location"]
         # The link carries its own right: the key is not shown to the store.
-        with httpx2.Client(timeout=requesting.TIMEOUT_SECONDS) as store, store.stream("GET", link) as found:
-            if not found.is_success:
-                raise BadReply(f"the object store answers {found.status_code}")
-            return _write(found, target)
+        with (
+            httpx2.Client(timeout=http_requests.DEFAULT_TIMEOUT_SECONDS) as store,
+            store.stream("GET", link) as reply,
+        ):
+            if not reply.is_success:
+                raise UnexpectedReply(f"the object store answers {reply.status_code}")
+            return _write(reply, target)
 
 
-def _write(found: httpx2.Response, target: Path | str) -> int:
-    written = 0
+def _write(reply: httpx2.Response, target: Path | str) -> int:
+    size_bytes = 0
     with Path(target).open("wb") as file:
-        for piece in found.iter_bytes():
-            written += file.write(piece)
-    return written
+        for piece in reply.iter_bytes():
+            size_bytes += file.write(piece)
+    return size_bytes
 
 
 class ApiKeys:
@@ -378,12 +387,12 @@ class ApiKeys:
 
     def rotate(self, api_key: str, *, overlap_seconds: int | None = None) -> NewApiKey:
         """Make another in its place; the old one goes on for the overlap."""
-        body = requesting.compact({"overlap_seconds": overlap_seconds})
+        body = http_requests.to_query_params({"overlap_seconds": overlap_seconds})
         return cast(NewApiKey, self._client.post("api-keys", api_key, "rotate", body=body))
 
     def revoke(self, api_key: str) -> None:
         """It is refused from now on, on every replica."""
-        self._client.send(Request("DELETE", path_of("api-keys", api_key)))
+        self._client.send(Request("DELETE", build_path("api-keys", api_key)))
 
 
 class Tenants:
@@ -412,9 +421,9 @@ class Tenants:
 
     def delete(self, tenant: str) -> str:
         """Shut its keys out at once and remove what it has; the id of the deletion."""
-        found = self._client.reply(Request("DELETE", path_of("tenants", tenant)))
-        requesting.answer(found)
-        return found.headers["Carrel-Deletion-Id"]
+        reply = self._client.reply(Request("DELETE", build_path("tenants", tenant)))
+        http_requests.read_reply(reply)
+        return reply.headers["Carrel-Deletion-Id"]
 
 
 class Agents:
@@ -438,4 +447,4 @@ class Agents:
 
     def unbind(self, agent_id: str) -> None:
         """From now on it is an agent without a binding."""
-        self._client.send(Request("DELETE", path_of("agents", agent_id)))
+        self._client.send(Request("DELETE", build_path("agents", agent_id)))

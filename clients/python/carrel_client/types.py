@@ -45,7 +45,7 @@ class SearchOptions(TypedDict, total=False):
     routing: Mapping[str, int] | Literal[False]  # where knowledge bases are to be chosen
 
 
-class FoundDocument(TypedDict):
+class ResultDocument(TypedDict):
     """The document of a result; one from an HTTP source has no id."""
 
     id: str | None
@@ -65,16 +65,19 @@ class Result(TypedDict):
     text: str
     start: int
     end: int
+    chunk_start: int
+    chunk_end: int
     chunk_id: str | None
     chunk_index: int
     total_chunks: int
-    document: FoundDocument
+    document: ResultDocument
     knowledge_base: str
     page: int | None
     page_end: int | None
     slide: int | None
     section_titles: list[str]
     node_path: list[str]
+    image: dict[str, str] | None
     metadata: dict[str, Any]
     flags: list[str]
     citation: str
@@ -87,7 +90,7 @@ class CarrelWarning(TypedDict):
     message: str
 
 
-class Found(TypedDict):
+class SearchReply(TypedDict):
     """Results best first, and how they came about; ``warnings`` say what was left out."""
 
     results: list[Result]
@@ -208,7 +211,7 @@ class Receipt(TypedDict):
     remaining: dict[str, int] | None
 
 
-class Imported(TypedDict):
+class ImportCounts(TypedDict):
     """What an import took in, what was there already, and what is there with another original."""
 
     documents: int

@@ -1,12 +1,12 @@
-"""What frameworks are told of a passage beside its text."""
+"""Metadata of a search result for frameworks."""
 
 from typing import Any
 
 from carrel_client.types import Result
 
 
-def facts(result: Result) -> dict[str, Any]:
-    """The passage's own metadata, and above it what Carrel says."""
+def build_metadata(result: Result) -> dict[str, Any]:
+    """Return the metadata of a result; fields of Carrel win over equal keys of the chunk\'s own metadata."""
     document = result["document"]
     return {
         **result["metadata"],
