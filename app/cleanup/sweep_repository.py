@@ -67,5 +67,5 @@ class SweepRepository:
 
 _EXISTING_KEYS = """
 select key from document_object where tenant_id = :tenant and document_id = any(:documents)
-union all select key from document_media where tenant_id = :tenant and document_id = any(:documents)
-union all select key from openai_file where tenant_id = :tenant and id = any(:documents)"""
+union all select key from document_image where tenant_id = :tenant and document_id = any(:documents)
+union all select key from stored_file where tenant_id = :tenant and id = any(:documents)"""

@@ -30,7 +30,7 @@ from app.db.statements import parse_statement
 _AUTHENTICATE = parse_statement("""
 select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_id,
        coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left,
-       quotas, key_quotas, quota_key_id as line_id
+       quotas, key_quotas, key_lineage_id
   from find_key(:hash)""")
 _FIND_REJECTED_KEY = parse_statement("select tenant_id, key_id, key_name from find_rejected_key(:hash)")
 _REMOVE_OLD_EVENTS = parse_statement("select remove_old_audit_events(:retention, :limit) removed")

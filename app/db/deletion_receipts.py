@@ -14,13 +14,13 @@ DeletionKind = Literal["document", "documents", "knowledge_base", "tenant"]
 class DeletedCounts:
     """The contents of a deleted object: documents, chunks that searches saw, bytes of originals.
 
-    ``kept_files`` counts its documents that were made of a file which is not deleted.
+    ``retained_files`` counts its documents that were made of a file which is not deleted.
     """
 
     documents: int = 0
     chunks: int = 0
     bytes: int = 0
-    kept_files: int = 0
+    retained_files: int = 0
 
 
 async def open_receipt(
@@ -48,18 +48,18 @@ async def open_receipt(
         "documents": counts.documents,
         "chunks": counts.chunks,
         "bytes": counts.bytes,
-        "kept_files": counts.kept_files,
+        "retained_files": counts.retained_files,
         "user": user_key,
     }
     await session.fetch_rows(_ADD if add_to_existing else _OPEN, values)
 
 
 _INSERT = """
-insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes, kept_files, user_key)
-values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes, :kept_files, :user)
+insert into deletion (tenant_id, id, kind, object_id, kb_id, documents, chunks, bytes, retained_files, user_key)
+values (:tenant, :id, :kind, :object, :kb, :documents, :chunks, :bytes, :retained_files, :user)
 on conflict (tenant_id, id)"""
 _OPEN = parse_statement(f"{_INSERT} do nothing")
 _ADD = parse_statement(f"""{_INSERT} do update
    set documents = deletion.documents + excluded.documents, chunks = deletion.chunks + excluded.chunks,
-       bytes = deletion.bytes + excluded.bytes, kept_files = deletion.kept_files + excluded.kept_files,
+       bytes = deletion.bytes + excluded.bytes, retained_files = deletion.retained_files + excluded.retained_files,
        finished_at = null  -- the originals of the batches before may be gone already""")  # noqa: S608

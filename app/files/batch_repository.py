@@ -136,19 +136,19 @@ class FileBatchRepository:
 
 
 _ADD_FILES = parse_statement("""
-insert into openai_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id, attributes)
+insert into file_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id, attributes)
 select :t::uuid, :batch::uuid, f.ordinal, f.file_id, :kb::uuid, f.attributes
   from unnest(:ordinals::integer[], :files::uuid[], :attributes::jsonb[]) f(ordinal, file_id, attributes)""")
 _COUNT_WITHOUT_DOCUMENT = parse_statement("""
 select count(*) filter (where error is null) as waiting, count(*) filter (where error is not null) as refused
-  from openai_batch_file where tenant_id = :t and batch_id = :batch and document_id is null""")
+  from file_batch_file where tenant_id = :t and batch_id = :batch and document_id is null""")
 _GET_JOB = parse_statement("select state, error from job where tenant_id = :t and id = :id")
 _LOCK_DOCUMENT = parse_statement("select 1 from document where tenant_id = :t and id = :id for key share")
 _IS_WAITING = "tenant_id = :t and batch_id = :batch and document_id is null and error is null"
 _ATTACH = parse_statement(f"""
-update openai_batch_file set document_id = :document, attributes = null where {_IS_WAITING} and ordinal = :ordinal
+update file_batch_file set document_id = :document, attributes = null where {_IS_WAITING} and ordinal = :ordinal
 returning 1""")  # noqa: S608  (a constant)
 _REJECT = parse_statement(f"""
-update openai_batch_file set error = :error::jsonb, attributes = null
+update file_batch_file set error = :error::jsonb, attributes = null
  where {_IS_WAITING} and ordinal = :ordinal""")  # noqa: S608  (a constant)
-_CANCEL_WAITING = parse_statement(f"delete from openai_batch_file where {_IS_WAITING} returning 1")  # noqa: S608  (a constant)
+_CANCEL_WAITING = parse_statement(f"delete from file_batch_file where {_IS_WAITING} returning 1")  # noqa: S608  (a constant)

@@ -88,7 +88,7 @@ class FileBatchService:
                 tenant_id=self.db.tenant_id,
                 id=generate_id(),
                 kb_id=kb.row.id,
-                key_id=self.knowledge_bases.principal.key_lineage_id,
+                key_lineage_id=self.knowledge_bases.principal.key_lineage_id,
                 cancelled=0,
                 created_at=datetime.now(UTC),
             )
@@ -150,7 +150,7 @@ class FileBatchService:
         principal = self.knowledge_bases.principal
         if batch is None or batch.kb_id != kb.row.id:
             raise FileBatchNotFound
-        if principal.user_id is not None and batch.key_id != principal.key_lineage_id:
+        if principal.user_id is not None and batch.key_lineage_id != principal.key_lineage_id:
             raise FileBatchNotFound
         return batch
 

@@ -27,7 +27,7 @@ class FileRepository:
         self._visibility_conditions = [
             StoredFile.tenant_id == principal.tenant_id,
             or_(StoredFile.expires_at.is_(None), StoredFile.expires_at > func.now()),
-            *([StoredFile.key_id == principal.key_lineage_id] if is_restricted else []),
+            *([StoredFile.key_lineage_id == principal.key_lineage_id] if is_restricted else []),
         ]
 
     async def add(self, file: StoredFile) -> None:

@@ -62,7 +62,7 @@ class FileService:
             file = StoredFile(
                 tenant_id=self.db.tenant_id,
                 id=file_id,
-                key_id=principal.key_lineage_id,
+                key_lineage_id=principal.key_lineage_id,
                 quota_key_id=principal.storage_quota_key_id,
                 filename=received.filename,
                 media_type=received.declared_type,

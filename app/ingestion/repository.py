@@ -346,6 +346,6 @@ _INSERT_OPEN_CHUNKS, _INSERT_PRIVATE_CHUNKS = (
     parse_statement(_INSERT_CHUNKS.replace("{private}", more)) for more in ("", _INSERT_PRIVATE_FREQUENCIES)
 )
 _SET_IMAGES = parse_statement("""
-update chunk set media_ordinal = u.number, media_type = u.type
+update chunk set image_ordinal = u.number, media_type = u.type
   from unnest(:ids::uuid[], :numbers::int[], :types::text[]) u(id, number, type)
  where tenant_id = :t and index_id = :i and chunk.id = any(:ids::uuid[]) and chunk.id = u.id""")

@@ -89,7 +89,7 @@ class VersionRepository:
             "language": language,
             "pages": page_count,
             "warnings": json.dumps([warning.to_json() for warning in warnings]),
-            "pictures": list(image_hashes),
+            "image_hashes": list(image_hashes),
         }
         row = await self.session.fetch_row(_FINISH, values)
         assert row is not None
@@ -119,9 +119,9 @@ with finished as (
 ), vectors as (
   delete from embedding_checkpoint where tenant_id = :t and document_id = :d
 ), descriptions as (
-  delete from picture_description where tenant_id = :t and document_id = :d and sha256 <> all(:pictures::bytea[])
+  delete from image_caption where tenant_id = :t and document_id = :d and sha256 <> all(:image_hashes::bytea[])
 ), media as (
-  delete from document_media where tenant_id = :t and document_id = :d returning key
+  delete from document_image where tenant_id = :t and document_id = :d returning key
 ), originals as (
   delete from document_object where tenant_id = :t and document_id = :d and version < :v returning key
 )

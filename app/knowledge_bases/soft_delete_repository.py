@@ -72,7 +72,7 @@ _RELEASE_AGENTS = parse_statement("""
 update agent_binding set knowledge_base_ids = array_remove(knowledge_base_ids, :kb::uuid), updated_at = now()
  where tenant_id = :tenant and :kb::uuid = any(knowledge_base_ids)""")
 _DELETE_PROMPTS = parse_statement("delete from prompt_version where tenant_id = :tenant and kb_id = :kb")
-_DELETE_LABELS = parse_statement("delete from openai_store where tenant_id = :tenant and kb_id = :kb")
+_DELETE_LABELS = parse_statement("delete from vector_store_labels where tenant_id = :tenant and kb_id = :kb")
 # Its view shows nothing from now on; the job that removes the knowledge base takes it away first.
 _REVOKE_SQL_VIEW = parse_statement("""
 update publication set removed_at = now(), updated_at = now()

@@ -72,8 +72,8 @@ class VectorStoreRepository:
 
 
 _COUNT_WAITING_FILES = parse_statement("""
-select b.kb_id, count(*) as files from openai_file_batch b
- cross join lateral (select from openai_batch_file f
+select b.kb_id, count(*) as files from file_batch b
+ cross join lateral (select from file_batch_file f
                       where f.tenant_id = b.tenant_id and f.batch_id = b.id
                         and f.document_id is null and f.error is null offset 0) f
  where b.tenant_id = :t and b.kb_id = any(:kbs::uuid[]) and b.job_id is not null
@@ -81,6 +81,6 @@ select b.kb_id, count(*) as files from openai_file_batch b
    and exists (select from job j where j.tenant_id = b.tenant_id and j.id = b.job_id and j.state <> 'dead')
  group by b.kb_id""")
 _SET_LABELS = parse_statement("""
-insert into openai_store as s (tenant_id, kb_id, metadata) values (:t, :kb, :labels::jsonb)
+insert into vector_store_labels as s (tenant_id, kb_id, metadata) values (:t, :kb, :labels::jsonb)
 on conflict (tenant_id, kb_id) do update set metadata = excluded.metadata where s.metadata <> excluded.metadata
 returning 1""")

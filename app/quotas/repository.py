@@ -118,7 +118,7 @@ def _to_usage(row: Record) -> Usage:
 # The triggers that count share the tenant's row. An exclusive lock of the row means that no writer is active.
 _LOCK = parse_statement("select 1 from tenant where id = :t for update")
 # Files that are no documents yet.
-_FILE_BYTES = "(select coalesce(sum(f.bytes), 0) from openai_file f where f.tenant_id = :t)"
+_FILE_BYTES = "(select coalesce(sum(f.bytes), 0) from stored_file f where f.tenant_id = :t)"
 _BEGIN = parse_statement(f"""
 insert into tenant_usage (tenant_id, documents, stored_bytes, chunks)
 select :t::uuid, count(*), coalesce(sum(bytes), 0) + {_FILE_BYTES}, coalesce(sum(chunk_count), 0)
@@ -145,18 +145,18 @@ values (:t, :bucket, :burst::float8 - :asked::float8, :asked::float8, clock_time
 on conflict (tenant_id, bucket) do update
    set tokens = {_REFILLED} - {_GRANTED}, granted = {_GRANTED}, filled_at = greatest(clock_timestamp(), b.filled_at)
 returning granted, tokens""")  # noqa: S608  (constants)
-# The line is walked, a look-up a key: a join with the day's keys would read all of them, and they may be thousands.
+# One look-up for each key of the lineage: a join would read all keys of the day, and there may be thousands.
 _TOKENS = parse_statement("""
-with recursive line(id) as (
-  select coalesce(k.quota_key_id, k.id) from api_key k where k.tenant_id = :t and k.id = :key
+with recursive lineage(id) as (
+  select coalesce(k.key_lineage_id, k.id) from api_key k where k.tenant_id = :t and k.id = :key
   union
-  select following.id from line l cross join lateral (
+  select following.id from lineage l cross join lateral (
     select k.replaced_by id from api_key k
      where k.tenant_id = :t and k.id = l.id and k.replaced_by is not null offset 0) following
 )
 select now() now, coalesce(sum(embedding_tokens + query_tokens), 0)::bigint of_tenant,
-       coalesce(sum(embedding_tokens + query_tokens) filter (where key_id = any(array(select id from line))), 0)::bigint
-         of_key,
+       coalesce(sum(embedding_tokens + query_tokens)
+                  filter (where key_id = any(array(select id from lineage))), 0)::bigint of_key,
        (select t.quotas from tenant t where t.id = :t) quotas,
        (select k.quotas from api_key k where k.tenant_id = :t and k.id = :key) key_quotas
   from usage_day where tenant_id = :t and day = (now() at time zone 'utc')::date""")

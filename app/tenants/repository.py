@@ -21,7 +21,7 @@ select k.tenant_id, k.id, used.at
  on conflict (tenant_id, key_id) do update set last_used_at = greatest(u.last_used_at, excluded.last_used_at)""")
 
 # The most recently ended keys stay, so that usage by key shows their names. A key stays too while it counts what is
-# stored, or while a later key of its line is valid.
+# stored, or while a later key of its lineage is valid.
 _REMOVE_ENDED = parse_statement("""
 delete from api_key k using (
   select e.id from api_key e
@@ -29,7 +29,7 @@ delete from api_key k using (
    order by coalesce(e.revoked_at, e.expires_at) desc offset :kept) ended
  where k.tenant_id = :tenant and k.id = ended.id
    and not exists (select from key_usage u where u.tenant_id = k.tenant_id and u.key_id = k.id)
-   and not exists (select from api_key l where l.tenant_id = k.tenant_id and l.quota_key_id = k.id and l.id <> k.id
+   and not exists (select from api_key l where l.tenant_id = k.tenant_id and l.key_lineage_id = k.id and l.id <> k.id
                       and l.revoked_at is null and (l.expires_at is null or l.expires_at > now()))""")
 ENDED_KEYS = 1000
 

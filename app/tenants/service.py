@@ -218,7 +218,7 @@ class KeyService:
                 user_id=old.user_id,
                 expires_at=old.expires_at,
                 quotas=Quotas.from_json(old.quotas),
-                key_lineage_id=old.line_id or old.id,
+                key_lineage_id=old.key_lineage_id or old.id,
             )
             await repository.add_key(issued.row)
             await self._record(session, AuditAction.KEY_ROTATE, key_id, issued.row.id)
@@ -262,6 +262,6 @@ def _create_key(
         user_id=user_id,
         expires_at=expires_at,
         quotas=quotas.to_json(),
-        line_id=key_lineage_id or key_id,
+        key_lineage_id=key_lineage_id or key_id,
     )
     return IssuedKey(row, secret)

@@ -223,7 +223,7 @@ def _encode_chunk(row: Record) -> bytes:
         page_end=row["page_end"],
         slide=row["slide"],
         metadata=row["metadata"],
-        image=row["media_ordinal"],
+        image=row["image_ordinal"],
         embedded=row["embedding"] is not None,
     ).to_json_line()
 

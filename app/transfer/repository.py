@@ -128,14 +128,14 @@ select page, width, height, starts, ends, boxes from document_page
  where tenant_id = :t and document_id = :d and page > :after order by page limit :most""")
 _CHUNKS = parse_statement("""
 select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_end, c.slide, c.section_titles,
-       c.node_path, c.metadata, c.media_ordinal, e.embedding
+       c.node_path, c.metadata, c.image_ordinal, e.embedding
   from (select * from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and version = :v
            and index_id = :i and id = any(:ids::uuid[])) c
   left join lateral (select e.embedding from chunk_embedding e
                       where e.tenant_id = :t and e.index_id = :i and e.chunk_id = c.id offset 0) e on true
  order by c.ordinal""")
 _IMAGES = parse_statement("""
-select ordinal, key, media_type, bytes, width, height, sha256 from document_media
+select ordinal, key, media_type, bytes, width, height, sha256 from document_image
  where tenant_id = :t and document_id = :d and version = :v order by ordinal""")
 _HAS_CHUNKS = parse_statement("select 1 from chunk where tenant_id = :t and index_id = :i limit 1")
 # Whoever adds a chunk holds the row by a lock that this one waits for.

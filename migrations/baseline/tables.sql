@@ -15,7 +15,8 @@ create table tenant (
 );
 insert into tenant (id, name) values ('00000000-0000-0000-0000-000000000001', 'system');
 
--- A credential. Only the SHA-256 of the key is stored; hint is its beginning, for people.
+-- A credential. Only the SHA-256 of the key is stored; hint is its beginning, for people. key_lineage_id is the first key of a
+-- chain of rotations, replaced_by the next one.
 create table api_key (
   tenant_id uuid not null,
   id uuid not null,
@@ -30,7 +31,7 @@ create table api_key (
   user_id text,
   replaced_by uuid,
   quotas jsonb not null default '{}',
-  quota_key_id uuid,
+  key_lineage_id uuid,
   constraint api_key_pkey primary key (tenant_id, id),
   constraint api_key_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade,
   constraint api_key_role_check check (role in ('admin', 'writer', 'reader'))
@@ -207,7 +208,7 @@ create table document_page (
 );
 
 -- An image of the live version and the key of its stored bytes.
-create table document_media (
+create table document_image (
   tenant_id uuid not null,
   document_id uuid not null,
   version int not null,
@@ -218,24 +219,24 @@ create table document_media (
   width int not null,
   height int not null,
   sha256 bytea not null,
-  constraint document_media_pkey primary key (tenant_id, document_id, version, ordinal),
-  constraint document_media_tenant_id_document_id_fkey foreign key (tenant_id, document_id)
+  constraint document_image_pkey primary key (tenant_id, document_id, version, ordinal),
+  constraint document_image_tenant_id_document_id_fkey foreign key (tenant_id, document_id)
     references document (tenant_id, id) on delete cascade
 );
 
--- A model's description of an image, by the hash of its bytes, so that it is paid for once.
-create table picture_description (
+-- A model's description of an image, by the hash of the image's bytes, so that it is paid for once.
+create table image_caption (
   tenant_id uuid not null,
   identity uuid not null,
   sha256 bytea not null,
   document_id uuid not null,
   content text not null,
   created_at timestamptz not null default now(),
-  constraint picture_description_pkey primary key (tenant_id, identity, sha256, document_id),
-  constraint picture_description_tenant_id_document_id_fkey foreign key (tenant_id, document_id)
+  constraint image_caption_pkey primary key (tenant_id, identity, sha256, document_id),
+  constraint image_caption_tenant_id_document_id_fkey foreign key (tenant_id, document_id)
     references document (tenant_id, id) on delete cascade
 );
-create index picture_description_document_idx on picture_description (tenant_id, document_id);
+create index image_caption_document_idx on image_caption (tenant_id, document_id);
 
 -- An element of the document tree. ordinal counts in reading order; the root is 0.
 create table node (
@@ -384,7 +385,7 @@ create table chunk (
   section_titles jsonb not null default '[]',
   node_path int[] not null,
   metadata jsonb not null default '{}',
-  media_ordinal int,
+  image_ordinal int,
   media_type text,
   constraint chunk_pkey primary key (tenant_id, index_id, id),
   constraint chunk_tenant_id_kb_id_document_id_fkey foreign key (tenant_id, kb_id, document_id)
@@ -581,21 +582,22 @@ create index idempotency_subject_answer_idx on idempotency_subject (tenant_id, a
 
 -- Files and vector stores of the OpenAI API
 
--- A caller's name and metadata for a knowledge base.
-create table openai_store (
+-- A caller's metadata of a vector store, which is a knowledge base.
+create table vector_store_labels (
   tenant_id uuid not null,
   kb_id uuid not null,
   metadata jsonb not null default '{}',
-  constraint openai_store_pkey primary key (tenant_id, kb_id),
-  constraint openai_store_tenant_id_kb_id_fkey foreign key (tenant_id, kb_id)
+  constraint vector_store_labels_pkey primary key (tenant_id, kb_id),
+  constraint vector_store_labels_tenant_id_kb_id_fkey foreign key (tenant_id, kb_id)
     references knowledge_base (tenant_id, id) on delete cascade
 );
 
--- An uploaded file. key names its stored bytes.
-create table openai_file (
+-- A file that is stored for itself. key names its bytes in the object store. key_lineage_id names the uploader's API key,
+-- quota_key_id the API key whose quota counts the bytes.
+create table stored_file (
   tenant_id uuid not null,
   id uuid not null,
-  key_id uuid,
+  key_lineage_id uuid,
   quota_key_id uuid,
   filename text not null,
   media_type text,
@@ -605,30 +607,30 @@ create table openai_file (
   purpose text not null,
   expires_at timestamptz,
   created_at timestamptz not null default now(),
-  constraint openai_file_pkey primary key (tenant_id, id),
-  constraint openai_file_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
+  constraint stored_file_pkey primary key (tenant_id, id),
+  constraint stored_file_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 );
 
--- Files that the job job_id attaches together.
-create table openai_file_batch (
+-- Files that the job job_id attaches to a knowledge base together.
+create table file_batch (
   tenant_id uuid not null,
   id uuid not null,
   kb_id uuid not null,
-  key_id uuid,
+  key_lineage_id uuid,
   cancelled int not null default 0,
   cancelled_at timestamptz,
   created_at timestamptz not null default now(),
   job_id uuid,
-  constraint openai_file_batch_pkey primary key (tenant_id, id),
-  constraint openai_file_batch_tenant_id_kb_id_fkey foreign key (tenant_id, kb_id)
+  constraint file_batch_pkey primary key (tenant_id, id),
+  constraint file_batch_tenant_id_kb_id_fkey foreign key (tenant_id, kb_id)
     references knowledge_base (tenant_id, id) on delete cascade
 );
-create index openai_file_batch_job_idx on openai_file_batch (tenant_id, kb_id)
+create index file_batch_job_idx on file_batch (tenant_id, kb_id)
   where job_id is not null;
-create index openai_file_batch_kb_idx on openai_file_batch (tenant_id, kb_id);
+create index file_batch_kb_idx on file_batch (tenant_id, kb_id);
 
 -- A file of a batch, with its document or its error.
-create table openai_batch_file (
+create table file_batch_file (
   tenant_id uuid not null,
   batch_id uuid not null,
   ordinal int not null,
@@ -637,13 +639,13 @@ create table openai_batch_file (
   document_id uuid,
   error jsonb,
   attributes jsonb,
-  constraint openai_batch_file_pkey primary key (tenant_id, batch_id, ordinal),
-  constraint openai_batch_file_tenant_id_batch_id_fkey foreign key (tenant_id, batch_id)
-    references openai_file_batch (tenant_id, id) on delete cascade,
-  constraint openai_batch_file_tenant_id_document_id_fkey foreign key (tenant_id, document_id)
+  constraint file_batch_file_pkey primary key (tenant_id, batch_id, ordinal),
+  constraint file_batch_file_tenant_id_batch_id_fkey foreign key (tenant_id, batch_id)
+    references file_batch (tenant_id, id) on delete cascade,
+  constraint file_batch_file_tenant_id_document_id_fkey foreign key (tenant_id, document_id)
     references document (tenant_id, id) on delete cascade
 );
-create index openai_batch_file_document_idx on openai_batch_file (tenant_id, document_id);
+create index file_batch_file_document_idx on file_batch_file (tenant_id, document_id);
 
 -- Webhooks
 
@@ -825,7 +827,7 @@ create table deletion (
   object_id uuid,
   bytes bigint not null default 0,
   remaining jsonb,
-  kept_files int not null default 0,
+  retained_files int not null default 0,
   user_key uuid,
   publications uuid[] not null default '{}',
   constraint deletion_pkey primary key (tenant_id, id),

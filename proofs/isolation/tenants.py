@@ -168,7 +168,7 @@ async def add_image(tenant: Tenant, document: str) -> None:
     (tenant.service.settings.server.data_dir / "objects" / key).write_bytes(b"picture")
     connection = await asyncpg.connect(tenant.service.urls.owner)
     await connection.execute(
-        "insert into document_media values ($1, $2, 1, $3, $4, 'image/png', 7, 64, 64, '\\x00')",
+        "insert into document_image values ($1, $2, 1, $3, $4, 'image/png', 7, 64, 64, '\\x00')",
         owner, of, int(IMAGE_NUMBER), key,
     )  # fmt: skip
     await connection.close()

@@ -47,7 +47,7 @@ with vectors as (
   insert into embedding_checkpoint (tenant_id, identity, content_hash, document_id, embedding)
   select tenant_id, $2::uuid, '\\x00', id, '[1]' from document where kb_id = $1
 ), words as (
-  insert into picture_description (tenant_id, identity, sha256, document_id, content)
+  insert into image_caption (tenant_id, identity, sha256, document_id, content)
   select tenant_id, $3::uuid, '\\x00', id, 'A heron.' from document where kb_id = $1
 ), totals as (
   insert into index_totals (tenant_id, index_id, chunks, tokens)
@@ -374,5 +374,5 @@ async def test_what_people_have_said_of_a_knowledge_base_goes_at_once(
     await services.knowledge_bases.delete(made.row.name)
     row = await workshop.owner.fetchval("select to_jsonb(k)::text from knowledge_base k where id = $1", made.row.id)
     assert "heron" not in row.lower()
-    for table in ("openai_store", "prompt_version"):
+    for table in ("vector_store_labels", "prompt_version"):
         assert await workshop.owner.fetchval(f"select count(*) from {table} where kb_id = $1", made.row.id) == 0

@@ -34,6 +34,27 @@ NAMES: Mapping[str, str] = {
     "p_narrowed": "p_user_restricted",
     "p_others": "p_other_queries",
     "p_seen": "p_visible_chunks",
+    # Images and stored files
+    "document_media": "document_image",
+    "media_ordinal": "image_ordinal",
+    "picture_description": "image_caption",
+    "picture_description_document_idx": "image_caption_document_idx",
+    "openai_batch_file": "file_batch_file",
+    "openai_batch_file_document_idx": "file_batch_file_document_idx",
+    "openai_batch_file_quota": "file_batch_file_quota",
+    "openai_file": "stored_file",
+    "openai_file_batch": "file_batch",
+    "openai_file_batch_job_idx": "file_batch_job_idx",
+    "openai_file_batch_kb_idx": "file_batch_kb_idx",
+    "openai_file_batch_quota": "file_batch_quota",
+    "openai_file_counted": "stored_file_counted",
+    "openai_file_quota": "stored_file_quota",
+    "openai_store": "vector_store_labels",
+    "check_openai_batch_file_quota": "check_file_batch_file_quota",
+    "check_openai_file_batch_quota": "check_file_batch_quota",
+    "check_openai_file_quota": "check_stored_file_quota",
+    "count_kept_file": "count_stored_file",
+    "kept_files": "retained_files",
     # Functions that look at all tenants
     "changed_indexes": "find_changed_indexes",
     "claim_pace": "acquire_rate_slot",
@@ -50,16 +71,20 @@ NAMES: Mapping[str, str] = {
 }
 # Former names inside one object, by the object's former name: parameters and local names of a function.
 NAMES_WITHIN: Mapping[str, Mapping[str, str]] = {
+    "api_key": {"quota_key_id": "key_lineage_id"},
     "claim_delivery": {"lane": "candidate"},
     "claim_pace": {"pace": "bucket", "most_requests": "max_requests", "most_tokens": "max_tokens"},
     "claim_work": {"lane": "candidate", "lanes": "candidates"},
     "dense_lane": {"way": "method"},
     "expired_indexes": {"p_undo": "p_rollback_period"},
+    "find_key": {"quota_key_id": "key_lineage_id"},
     "hybrid_search": {"lane": "retriever", "p_least": "p_min_similarity", "seen": "visible_chunks"},
     "lex_df": {"top": "max_weight"},
     "lex_df_key": {"top": "max_weight"},
     "lexical_lane": {"top": "max_weight", "most": "max_score", "least": "min_score", "arms": "branches"},
     "lexical_near": {"p_least": "p_min_similarity"},
+    "openai_file": {"key_id": "key_lineage_id"},
+    "openai_file_batch": {"key_id": "key_lineage_id"},
     "reap_jobs": {"held": "locked_ids", "put_back": "requeued"},
     "remove_old_audit_events": {"p_keep": "p_retention", "gone": "removed"},
     "remove_old_deletions": {"p_keep": "p_retention", "gone": "removed"},
@@ -76,7 +101,7 @@ NAMES_WITHIN: Mapping[str, Mapping[str, str]] = {
 }
 _WORD = re.compile(r"\w+")
 # Names that the database makes of a table's name.
-_TABLE_SUFFIX = re.compile(r"(\w+?)(_pkey|_tenant_id_fkey)")
+_TABLE_SUFFIX = re.compile(r"(\w+?)(_pkey|_tenant_id(_\w+)?_fkey)")
 
 
 def renamed(former: Catalogue) -> dict[str, dict[str, str]]:

@@ -33,9 +33,9 @@ async def test_what_is_kept_is_no_orphan_until_it_expires(workshop: Workshop, da
     for key in (kept_key, brief_key):
         os.utime(data_dir / "objects" / key, (LONG_AGO, LONG_AGO))
     assert (await sweeper.delete_orphans()).orphans == 0
-    await workshop.owner.execute("update openai_file set expires_at = now() where id = $1", brief)
+    await workshop.owner.execute("update stored_file set expires_at = now() where id = $1", brief)
     await sweeper.delete_old_records()
-    assert [str(row["id"]) for row in await workshop.owner.fetch("select id from openai_file")] == [kept]
+    assert [str(row["id"]) for row in await workshop.owner.fetch("select id from stored_file")] == [kept]
     assert (await sweeper.delete_orphans()).orphans == 1
     assert (data_dir / "objects" / kept_key).exists()
     assert not (data_dir / "objects" / brief_key).exists()

@@ -58,7 +58,7 @@ async def stored(workshop: Workshop, document: DocumentRow) -> set[str]:
 
 
 async def media_keys(workshop: Workshop, document: DocumentRow) -> set[str]:
-    rows = await workshop.owner.fetch("select key from document_media where document_id = $1", document.id)
+    rows = await workshop.owner.fetch("select key from document_image where document_id = $1", document.id)
     return {row["key"] for row in rows}
 
 
@@ -82,7 +82,7 @@ async def test_a_picture_is_a_chunk_of_its_section(
 ) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
-    shown = [row for row in await chunks(workshop, document) if row["media_ordinal"] is not None]
+    shown = [row for row in await chunks(workshop, document) if row["image_ordinal"] is not None]
     assert [(row["content"], row["page"], row["section_titles"]) for row in shown] == [
         (RED, 1, '["Harbours"]'),
         (BLUE, 2, '["Rivers"]'),
@@ -90,7 +90,7 @@ async def test_a_picture_is_a_chunk_of_its_section(
     assert {row["media_type"] for row in shown} == {"image/png"}
     nodes = await workshop.owner.fetch("select * from node where document_id = $1 and block = 'image'", document.id)
     assert len(nodes) == 2
-    media = await workshop.owner.fetch("select * from document_media where document_id = $1", document.id)
+    media = await workshop.owner.fetch("select * from document_image where document_id = $1", document.id)
     assert {(row["width"], row["height"], row["version"]) for row in media} == {(120, 100, 1), (200, 150, 1)}
     assert await media_keys(workshop, document) < await stored(workshop, document)
     assert {(asked.body["model"], "english" in asked.text) for asked in chat.received} == {("looker", True)}
@@ -109,7 +109,7 @@ async def test_every_chunker_leaves_pictures_alone(
     await services.knowledge_bases.create(new)
     document = await upload(services, illustrated.docx(tmp_path / "birds.docx"), kb="other")
     await workshop.ingest(document)
-    found = {row["content"]: row["media_ordinal"] for row in await chunks(workshop, document)}
+    found = {row["content"]: row["image_ordinal"] for row in await chunks(workshop, document)}
     assert {text: number for text, number in found.items() if "square" in text or number is not None} == {
         "A red square of 120 by 100 dots.": 0,
         "A green square of 120 by 100 dots.": 1,
@@ -154,7 +154,7 @@ async def test_one_that_fails_is_counted(
     chat.fail(how)
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
-    texts = [row["content"] for row in await chunks(workshop, document) if row["media_ordinal"] is not None]
+    texts = [row["content"] for row in await chunks(workshop, document) if row["image_ordinal"] is not None]
     assert len(texts) == len(await media_keys(workshop, document)) == 1
     assert "1 picture was not described. " in await warnings(workshop, document)
     assert "Picture 1" not in (await workshop.owner.fetchval(
@@ -195,7 +195,7 @@ async def test_a_picture_alone_waits_for_the_model(
     chat.fail(503, retry_after="0.01", times=MAX_ATTEMPTS - 1)
     await workshop.ingest(document)
     (only,) = await chunks(workshop, document)
-    assert (only["content"], only["media_ordinal"], only["page"]) == (RED, 0, None)
+    assert (only["content"], only["image_ordinal"], only["page"]) == (RED, 0, None)
 
 
 async def test_a_long_description_is_still_the_picture(
@@ -211,7 +211,7 @@ async def test_a_long_description_is_still_the_picture(
     await workshop.ingest(document)
     rows = await chunks(workshop, document)
     assert len(rows) > 1
-    assert {row["media_ordinal"] for row in rows} == {0}
+    assert {row["image_ordinal"] for row in rows} == {0}
 
 
 async def test_a_new_version_has_its_own_pictures(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
@@ -224,9 +224,7 @@ async def test_a_new_version_has_its_own_pictures(workshop: Workshop, services: 
     second = await media_keys(workshop, document)
     assert len(second) == 2
     assert not first & second
-    descriptions = await workshop.owner.fetch(
-        "select content from picture_description where document_id = $1", document.id
-    )
+    descriptions = await workshop.owner.fetch("select content from image_caption where document_id = $1", document.id)
     assert {row["content"] for row in descriptions} == {"A green square of 120 by 100 dots.", BLUE}
     await workshop.owner.execute("delete from job where kind <> 'purge_objects'")
     async with workshop.working():
@@ -248,9 +246,7 @@ async def test_a_deletion_takes_them_away(workshop: Workshop, services: TenantSe
     assert len(await stored(workshop, document)) == 3
     await services.deletions.delete("default", document.id)
     assert await media_keys(workshop, document) == set()
-    assert not await workshop.owner.fetchval(
-        "select count(*) from picture_description where document_id = $1", document.id
-    )
+    assert not await workshop.owner.fetchval("select count(*) from image_caption where document_id = $1", document.id)
     async with workshop.working():
         await until(lambda: _no_jobs(workshop))
     assert await stored(workshop, document) == set()

@@ -114,7 +114,7 @@ async def test_a_text_finds_the_picture(workshop: Workshop, services: TenantServ
         assert (best.media_type, best.page, best.section_titles) == ("image/png", page, [section])
     assert len(await media_keys(workshop, document)) == 2
     assert await warnings(workshop, document) == "[]"
-    shown = [row for row in await chunks(workshop, document) if row["media_ordinal"] is not None]
+    shown = [row for row in await chunks(workshop, document) if row["image_ordinal"] is not None]
     assert [row["content"] for row in shown] == ["Picture 1", "Picture 2"]
     # The words around it find it too.
     assert shown[0]["id"] in {hit.chunk.id for hit in await found(services, "harbours", "lexical")}
@@ -232,7 +232,7 @@ async def test_of_a_long_description_the_beginning_is_the_picture(
     await talkative.ingest(document)
     rows = await chunks(talkative, document)
     assert len(rows) > 1
-    assert {row["media_ordinal"] for row in rows} == {0}
+    assert {row["image_ordinal"] for row in rows} == {0}
     assert (await found(others, "red"))[0].chunk.id == rows[0]["id"]
     texts = [text for one in talkative.endpoint.received if not one.images for text in one.inputs]
     assert sum("Sentence" in text for text in texts) == len(rows) - 1

@@ -132,8 +132,8 @@ async def live(services: TenantServices) -> UUID:
 
 async def shown(workshop: Workshop, index_id: UUID) -> list[tuple[object, ...]]:
     rows = await workshop.owner.fetch(
-        "select content, media_ordinal, media_type, page from chunk"
-        " where index_id = $1 and media_ordinal is not null order by ordinal", index_id,
+        "select content, image_ordinal, media_type, page from chunk"
+        " where index_id = $1 and image_ordinal is not null order by ordinal", index_id,
     )  # fmt: skip
     return [tuple(row) for row in rows]
 
@@ -158,7 +158,7 @@ async def silent_store() -> AsyncIterator[ObjectStore]:
 async def keys(workshop: Workshop, document: DocumentRow) -> list[str]:
     """Where its pictures are kept, the red one first."""
     rows = await workshop.owner.fetch(
-        "select key from document_media where document_id = $1 order by ordinal", document.id
+        "select key from document_image where document_id = $1 order by ordinal", document.id
     )
     return [row["key"] for row in rows]
 
@@ -294,7 +294,7 @@ async def test_one_that_is_larger_than_ingestion_makes_them_is_not_read(
 ) -> None:
     document = await two_pictures(seen, services, tmp_path)
     await seen.owner.execute(  # as an archive may bring it
-        "update document_media set bytes = $1 where document_id = $2 and ordinal = 0",
+        "update document_image set bytes = $1 where document_id = $2 and ordinal = 0",
         MAX_IMAGE_BYTES + 1, document.id,
     )  # fmt: skip
     seen.endpoint.reset()

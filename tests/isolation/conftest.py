@@ -23,10 +23,9 @@ PASSING = (
     "insert into idempotency_subject values ($1, $2, $2, 'r', 'k')",
     "insert into document_page select $1, id, 1, 1, 1, '{0}', '{1}', '{0,0,1,1}' from document"
     " where tenant_id = $1 and id <> $2 limit 1",
-    "insert into document_media select $1, id, 1, 7, $2::uuid::text, 'image/png', 1, 64, 64, '\\x00' from document"
+    "insert into document_image select $1, id, 1, 7, $2::uuid::text, 'image/png', 1, 64, 64, '\\x00' from document"
     " where tenant_id = $1 limit 1",
-    "insert into picture_description select $1, $2, '\\x00', id, 'A picture.' from document"
-    " where tenant_id = $1 limit 1",
+    "insert into image_caption select $1, $2, '\\x00', id, 'A picture.' from document where tenant_id = $1 limit 1",
     "insert into provider_rate_limit (tenant_id, provider) values ($1, $2)",
     "insert into quota_lock select $1 where $2::uuid is not null on conflict do nothing",
     "insert into worker_heartbeat (tenant_id, name) values ($1, $2::uuid::text)",
@@ -45,12 +44,11 @@ PASSING = (
     "insert into prompt_version (tenant_id, id, kb_id, prompt, number, text)"
     " select $1, $2, id, 'rewrite', 1999, 'A prompt.' from knowledge_base where tenant_id = $1 limit 1"
     " on conflict do nothing",
-    "insert into openai_file (tenant_id, id, filename, bytes, sha256, key, purpose)"
+    "insert into stored_file (tenant_id, id, filename, bytes, sha256, key, purpose)"
     " values ($1, $2, 'a.txt', 1, '\\x00', $2::uuid::text, 'assistants')",
-    "insert into openai_store select $1, id, '{}' from knowledge_base where tenant_id = $1 and id <> $2 limit 1",
-    "insert into openai_file_batch (tenant_id, id, kb_id) select $1, $2, id from knowledge_base"
-    " where tenant_id = $1 limit 1",
-    "insert into openai_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id) values ($1, $2, 0, $2, $2)",
+    "insert into vector_store_labels select $1, id, '{}' from knowledge_base where tenant_id = $1 and id <> $2 limit 1",
+    "insert into file_batch (tenant_id, id, kb_id) select $1, $2, id from knowledge_base where tenant_id = $1 limit 1",
+    "insert into file_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id) values ($1, $2, 0, $2, $2)",
     "insert into routing_profile (tenant_id, index_id, model) select $1, id, $2 from search_index"
     " where tenant_id = $1 limit 1 on conflict do nothing",
     "insert into routing_vector select tenant_id, index_id, 99, true, '[1]' from routing_profile"

@@ -31,7 +31,7 @@ from tests.isolation.sql import (
 # What a tenant reads of the system tenant: what a search finds, and what is told of a document.
 SHARED = {
     "knowledge_base", "search_index", "document", "document_object", "document_text", "document_page",
-    "document_media", "node", "chunk", "chunk_embedding", "chunk_lexical", "term_document_frequency", "index_totals",
+    "document_image", "node", "chunk", "chunk_embedding", "chunk_lexical", "term_document_frequency", "index_totals",
     "routing_profile", "routing_vector",
 }  # fmt: skip
 

@@ -617,7 +617,7 @@ async def test_periodic_jobs_wait_their_turn_and_get_it(queue: JobQueue, owner: 
 async def new_key(owner: asyncpg.Connection, tenant: UUID, at_once: int) -> UUID:
     key = generate_id()
     await owner.execute(
-        """insert into api_key (tenant_id, id, name, role, key_hash, hint, quotas, quota_key_id)
+        """insert into api_key (tenant_id, id, name, role, key_hash, hint, quotas, key_lineage_id)
            values ($1, $2, 'k', 'writer', $3, 'h', jsonb_build_object('concurrent_ingestions', $4::int), $2)""",
         tenant, key, key.bytes, at_once,
     )  # fmt: skip

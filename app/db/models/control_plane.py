@@ -43,7 +43,7 @@ class TenantRow(CreatedAtMixin, Base):
 class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
     """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people.
 
-    ``replaced_by`` is the key that rotation has made in its place. ``line_id`` is the first of those that follow each
+    ``replaced_by`` is the key that rotation has made in its place. ``key_lineage_id`` is the first of those that follow each
     other so, for which is counted what all of them use; it is None for many a first one, of which none was made so.
     """
 
@@ -65,8 +65,7 @@ class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
     revoked_at: Mapped[datetime | None]
     replaced_by: Mapped[UUID | None]
     quotas: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
-    # The column's name is from when quotas of what is stored were all that they shared.
-    line_id: Mapped[UUID | None] = mapped_column("quota_key_id")
+    key_lineage_id: Mapped[UUID | None]
 
 
 class ApiKeyUse(TenantOwnedMixin, Base):

@@ -20,7 +20,7 @@ class AuthenticatedKey:
     seconds_left: float
     quotas: dict[str, Any] | None = None
     key_quotas: dict[str, Any] | None = None
-    line_id: UUID | None = None
+    key_lineage_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ class StoredFile(CreatedAtMixin, TenantOwnedMixin, Base):
     for, as a document's.
     """
 
-    __tablename__ = "openai_file"
+    __tablename__ = "stored_file"
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     id: Mapped[UUID] = mapped_column(primary_key=True)
-    key_id: Mapped[UUID | None]
+    key_lineage_id: Mapped[UUID | None]
     quota_key_id: Mapped[UUID | None]
     filename: Mapped[str]
     media_type: Mapped[str | None]
@@ -39,7 +39,7 @@ class StoredFile(CreatedAtMixin, TenantOwnedMixin, Base):
 class VectorStoreLabels(TenantOwnedMixin, Base):
     """A caller's labels on a knowledge base."""
 
-    __tablename__ = "openai_store"
+    __tablename__ = "vector_store_labels"
     __table_args__ = (
         ForeignKeyConstraint(
             ["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"], ondelete="CASCADE"
@@ -57,18 +57,18 @@ class FileBatch(CreatedAtMixin, TenantOwnedMixin, Base):
     by one of which they were attached, as a kept file's.
     """
 
-    __tablename__ = "openai_file_batch"
+    __tablename__ = "file_batch"
     __table_args__ = (
         ForeignKeyConstraint(
             ["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"], ondelete="CASCADE"
         ),
-        Index("openai_file_batch_kb_idx", "tenant_id", "kb_id"),
-        Index("openai_file_batch_job_idx", "tenant_id", "kb_id", postgresql_where=text("job_id is not null")),
+        Index("file_batch_kb_idx", "tenant_id", "kb_id"),
+        Index("file_batch_job_idx", "tenant_id", "kb_id", postgresql_where=text("job_id is not null")),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True)
     kb_id: Mapped[UUID]
-    key_id: Mapped[UUID | None]
+    key_lineage_id: Mapped[UUID | None]
     cancelled: Mapped[int] = mapped_column(server_default=text("0"))
     cancelled_at: Mapped[datetime | None]
     job_id: Mapped[UUID | None]
@@ -80,13 +80,13 @@ class BatchFile(TenantOwnedMixin, Base):
     ``attributes`` are what the document is to get.
     """
 
-    __tablename__ = "openai_batch_file"
+    __tablename__ = "file_batch_file"
     __table_args__ = (
         ForeignKeyConstraint(
-            ["tenant_id", "batch_id"], ["openai_file_batch.tenant_id", "openai_file_batch.id"], ondelete="CASCADE"
+            ["tenant_id", "batch_id"], ["file_batch.tenant_id", "file_batch.id"], ondelete="CASCADE"
         ),
         ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
-        Index("openai_batch_file_document_idx", "tenant_id", "document_id"),
+        Index("file_batch_file_document_idx", "tenant_id", "document_id"),
     )
 
     batch_id: Mapped[UUID] = mapped_column(primary_key=True)

@@ -14,7 +14,7 @@ Digest = bytes
 class DocumentImage(TenantOwnedMixin, Base):
     """A picture of the live version, and where it is kept: one row, one object."""
 
-    __tablename__ = "document_media"
+    __tablename__ = "document_image"
     __table_args__ = (
         ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
     )
@@ -33,10 +33,10 @@ class DocumentImage(TenantOwnedMixin, Base):
 class ImageCaption(CreatedAtMixin, TenantOwnedMixin, Base):
     """A model's caption of an image, by the hash of its bytes, so that it is paid once. Deleted with its document."""
 
-    __tablename__ = "picture_description"
+    __tablename__ = "image_caption"
     __table_args__ = (
         ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
-        Index("picture_description_document_idx", "tenant_id", "document_id"),
+        Index("image_caption_document_idx", "tenant_id", "document_id"),
     )
 
     identity: Mapped[UUID] = mapped_column(primary_key=True)

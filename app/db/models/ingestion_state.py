@@ -90,7 +90,7 @@ class DeletionRow(TenantOwnedMixin, Base):
     """A deletion and how far it is; it outlives what was deleted, the tenant too, and says nothing of its content.
 
     That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.
-    ``kept_files`` counts documents that were made of a file that is kept for itself, and was not deleted with them.
+    ``retained_files`` counts documents that were made of a file that is kept for itself, and was not deleted with them.
     ``publications`` are those whose database roles could not be dropped with the rest.
     ``user_key`` is the scope key of the user whose restricted key asked for the deletion; None for every other key.
     """
@@ -112,6 +112,6 @@ class DeletionRow(TenantOwnedMixin, Base):
     requested_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
     remaining: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    kept_files: Mapped[int] = mapped_column(server_default=text("0"))
+    retained_files: Mapped[int] = mapped_column(server_default=text("0"))
     user_key: Mapped[UUID | None]
     publications: Mapped[list[UUID]] = mapped_column(ARRAY(PG_UUID(as_uuid=True)), server_default=text("'{}'"))

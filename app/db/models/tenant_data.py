@@ -260,6 +260,6 @@ class ChunkRow(TenantOwnedMixin, Base):
     slide: Mapped[int | None]
     section_titles: Mapped[list[str]] = mapped_column(JSONB, server_default=text("'[]'"))
     node_path: Mapped[list[int]] = mapped_column(ARRAY(Integer))
-    media_ordinal: Mapped[int | None]
+    image_ordinal: Mapped[int | None]
     media_type: Mapped[str | None]
     attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)

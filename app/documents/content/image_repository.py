@@ -55,11 +55,11 @@ class ImageRepository:
 
 
 _FIND_CAPTIONS = """
-select distinct on (sha256) sha256, content from picture_description
+select distinct on (sha256) sha256, content from image_caption
  where tenant_id = :t and identity = :identity and sha256 = any(cast(:hashes as bytea[]))"""
 # The row lock keeps a deletion waiting for a moment; a document that is gone adds nothing.
 _ADD_CAPTIONS = """
-insert into picture_description (tenant_id, identity, document_id, sha256, content)
+insert into image_caption (tenant_id, identity, document_id, sha256, content)
 select d.tenant_id, :identity, d.id, u.*
   from (select tenant_id, id from document where tenant_id = :t and id = :d for key share) d,
        unnest(cast(:hashes as bytea[]), cast(:contents as text[])) u

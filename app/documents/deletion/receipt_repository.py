@@ -78,7 +78,7 @@ _RECORD_SQL_VIEWS = parse_statement("""
 update deletion set publications = array(select distinct unnest(publications || :publications::uuid[]))
  where tenant_id = :t and id = :id""")
 _ADD_STORED_FILE_COUNT = parse_statement(
-    "update deletion set kept_files = kept_files + :more where tenant_id = :t and id = :id"
+    "update deletion set retained_files = retained_files + :more where tenant_id = :t and id = :id"
 )
 _FINISH = parse_statement("""
 update deletion set finished_at = now() where tenant_id = :t and id = :id

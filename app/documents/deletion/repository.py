@@ -162,5 +162,5 @@ select count(*) as documents, coalesce(sum(bytes), 0)::bigint as bytes,
        array_agg(sha256) filter (where starts_with(external_id, 'file_')) as digests
   from deleted""")
 _STORED_FILES = parse_statement("""
-select id, sha256 from openai_file
+select id, sha256 from stored_file
  where tenant_id = :t and id = any(:ids::uuid[]) and (expires_at is null or expires_at > now())""")

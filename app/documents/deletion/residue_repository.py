@@ -21,7 +21,7 @@ RETAINED_SUMS = frozenset({"term_document_frequency", "index_totals", "private_f
 # What webhooks were told, for a month: ids, statuses, names of knowledge bases.
 RETAINED_DELIVERIES = frozenset({"webhook_delivery"})
 # Files that were uploaded for themselves: documents are made of them, and they stay. The receipt counts these.
-RETAINED_FILES = frozenset({"openai_file"})
+RETAINED_FILES = frozenset({"stored_file"})
 # What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
 UNRELATED_TABLES = frozenset(
     {"tenant", "api_key_use", "idempotency_key", "tenant_queue", "provider_rate_limit", "quota_lock", "rate_bucket",

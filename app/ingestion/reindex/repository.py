@@ -187,8 +187,8 @@ _LIVE_CHUNK_FILTER = f"""{_CHUNK_FILTER}
    and c.index_id = (select id from search_index where tenant_id = :t and kb_id = :kb and state = 'live')"""  # noqa: S608
 _IDENTITY = parse_statement("select identity from search_index where tenant_id = :t and kb_id = :kb and state = 'live'")
 _IMAGE_RANGES = parse_statement(f"""
-select distinct c.start_offset, c.end_offset, c.media_ordinal, c.media_type from chunk c
- where {_CHUNK_FILTER} and c.media_ordinal is not null""")  # noqa: S608
+select distinct c.start_offset, c.end_offset, c.image_ordinal, c.media_type from chunk c
+ where {_CHUNK_FILTER} and c.image_ordinal is not null""")  # noqa: S608
 _DRAFTS = parse_statement(f"select c.* from chunk c where {_LIVE_CHUNK_FILTER} order by c.ordinal")  # noqa: S608
 _VECTORS = parse_statement(f"""
 select c.ordinal, e.embedding from chunk c

@@ -46,5 +46,5 @@ async def restore_caller(database: Database, tenant_id: UUID, snapshot: Mapping[
         origin=RequestOrigin(snapshot["request"], snapshot["address"]),
         quotas=Quotas.from_json(tenant.quotas),
         key_quotas=UNLIMITED if key is None else Quotas.from_json(key.quotas),
-        key_lineage_id=key_id if key is None else key.line_id or key.id,
+        key_lineage_id=key_id if key is None else key.key_lineage_id or key.id,
     )

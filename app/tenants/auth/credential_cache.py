@@ -174,5 +174,5 @@ def _to_principal(row: AuthenticatedKey) -> Principal:
         user_id=row.user_id,
         quotas=Quotas.from_json(row.quotas),
         key_quotas=Quotas.from_json(row.key_quotas),
-        key_lineage_id=row.line_id or row.key_id,
+        key_lineage_id=row.key_lineage_id or row.key_id,
     )

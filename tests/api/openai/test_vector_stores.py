@@ -17,7 +17,7 @@ from tests.api.openai.errors import failure
 FILES = "/openai/v1/files"
 STORES = "/openai/v1/vector_stores"
 STORE = f"{STORES}/default"
-TABLES = ("openai_file", "openai_store", "openai_file_batch", "openai_batch_file")
+TABLES = ("stored_file", "vector_store_labels", "file_batch", "file_batch_file")
 
 
 def keep(client: httpx2.Client, text: str = "The heron fishes.", name: str = "a.txt") -> str:
@@ -297,7 +297,7 @@ def test_a_receipt_names_the_files_that_stay(tenant: Tenant) -> None:
     document = attach(tenant.admin, file)["document"]
     gone = tenant.admin.delete(f"/v1/knowledge-bases/default/documents/{document}")
     receipt = settled(tenant.admin, gone.headers["carrel-deletion-id"])
-    assert (receipt["retained_files"], "openai_file" in receipt["retained"]) == (1, True)
+    assert (receipt["retained_files"], "stored_file" in receipt["retained"]) == (1, True)
     assert tenant.admin.get(f"{FILES}/{file}/content").text == "Number 0."
     attach(tenant.admin, other)
     tenant.add_text("It is called so.", external_id=third)
@@ -321,7 +321,7 @@ def test_a_file_expires(service: Service, tenant: Tenant) -> None:
     assert tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document}").json()["expires_at"]
     run(
         service.urls.owner,
-        "update openai_file set expires_at = now() where tenant_id = $1 returning 1",
+        "update stored_file set expires_at = now() where tenant_id = $1 returning 1",
         decode_id("ten", tenant.id),
     )
     failure(tenant.admin.get(f"{FILES}/{made['id']}"), 404, "file_not_found")

@@ -96,7 +96,7 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
         "section_titles": chunk.section_titles,
         "node_path": encode_node_path(document.id, chunk.version, chunk.node_path),
         "depth": len(chunk.node_path),
-        "image": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.media_ordinal, chunk.media_type),
+        "image": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.image_ordinal, chunk.media_type),
         "metadata": chunk.attributes,
     }
 

@@ -107,7 +107,7 @@ async def get_deletion(deletion: str, tenant: CurrentReader, resources: CurrentR
         finished_at=receipt.finished_at,
         remaining=receipt.remaining,
         retained=sorted(RETAINED_BY_KIND[receipt.kind]),
-        retained_files=receipt.kept_files,
+        retained_files=receipt.retained_files,
         retention_until=receipt.requested_at + timedelta(days=resources.settings.deletion.receipt_retention_days),
     )
 

@@ -1,8 +1,8 @@
 -- Add a new stored file's bytes to the counters of its tenant and its API key, or subtract those of a deleted one.
-create or replace function count_kept_file() returns trigger
+create or replace function count_stored_file() returns trigger
 language plpgsql set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare
-  file openai_file := case tg_op when 'INSERT' then new else old end;
+  file stored_file := case tg_op when 'INSERT' then new else old end;
   more bigint := case tg_op when 'INSERT' then new.bytes else -old.bytes end;
 begin
   perform from tenant t where t.id = file.tenant_id for key share;
@@ -14,4 +14,4 @@ begin
   return null;
 end $f$;
 
-revoke all on function count_kept_file from public;
+revoke all on function count_stored_file from public;

@@ -1,8 +1,8 @@
--- Refuse new rows of openai_file_batch with error U0002 if a tenant would have more than its quota `file_batches` allows.
+-- Refuse new rows of file_batch with error U0002 if a tenant would have more than its quota `file_batches` allows.
 -- row_allowance holds how many rows can be added before the next count. A count grants half of the free rows, so counts
 -- are rare. Deletes take no lock and only make more room. All quota checks are alike; one function for each table
 -- needs no SQL put together from names.
-create or replace function check_openai_file_batch_quota() returns trigger
+create or replace function check_file_batch_quota() returns trigger
 language plpgsql set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare
   added record;
@@ -18,7 +18,7 @@ begin
     returning remaining, maximum into allowance;
     continue when allowance.remaining >= 0 and allowance.maximum = allowed;
     select count(*) into present
-      from (select from openai_file_batch where tenant_id = added.tenant_id and true limit allowed + 1) n;
+      from (select from file_batch where tenant_id = added.tenant_id and true limit allowed + 1) n;
     if present > allowed then
       raise exception using errcode = 'U0002', message = 'file_batches ' || allowed;
     end if;
@@ -28,4 +28,4 @@ begin
   return null;
 end $f$;
 
-revoke all on function check_openai_file_batch_quota from public;
+revoke all on function check_file_batch_quota from public;

@@ -1,8 +1,8 @@
--- Refuse new rows of openai_file with error U0002 if a tenant would have more than its quota `files` allows.
+-- Refuse new rows of file_batch_file with error U0002 if a tenant would have more than its quota `batch_files` allows.
 -- row_allowance holds how many rows can be added before the next count. A count grants half of the free rows, so counts
 -- are rare. Deletes take no lock and only make more room. All quota checks are alike; one function for each table
 -- needs no SQL put together from names.
-create or replace function check_openai_file_quota() returns trigger
+create or replace function check_file_batch_file_quota() returns trigger
 language plpgsql set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare
   added record;
@@ -11,21 +11,21 @@ declare
   present bigint;
 begin
   for added in select tenant_id, count(*) as rows from new_rows group by tenant_id loop
-    select coalesce((t.quotas ->> 'files')::bigint, default_row_quota('files')) into allowed
+    select coalesce((t.quotas ->> 'batch_files')::bigint, default_row_quota('batch_files')) into allowed
       from tenant t where t.id = added.tenant_id;
-    insert into row_allowance as a (tenant_id, quota, remaining) values (added.tenant_id, 'files', -added.rows)
+    insert into row_allowance as a (tenant_id, quota, remaining) values (added.tenant_id, 'batch_files', -added.rows)
     on conflict (tenant_id, quota) do update set remaining = a.remaining - added.rows
     returning remaining, maximum into allowance;
     continue when allowance.remaining >= 0 and allowance.maximum = allowed;
     select count(*) into present
-      from (select from openai_file where tenant_id = added.tenant_id and true limit allowed + 1) n;
+      from (select from file_batch_file where tenant_id = added.tenant_id and true limit allowed + 1) n;
     if present > allowed then
-      raise exception using errcode = 'U0002', message = 'files ' || allowed;
+      raise exception using errcode = 'U0002', message = 'batch_files ' || allowed;
     end if;
     update row_allowance a set remaining = (allowed - present) / 2, maximum = allowed
-     where a.tenant_id = added.tenant_id and a.quota = 'files';
+     where a.tenant_id = added.tenant_id and a.quota = 'batch_files';
   end loop;
   return null;
 end $f$;
 
-revoke all on function check_openai_file_quota from public;
+revoke all on function check_file_batch_file_quota from public;
