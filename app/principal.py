@@ -29,8 +29,8 @@ ROW_QUOTAS: Mapping[str, int] = {
     "agents": 10_000,
     "prompt_versions": 10_000,
     "webhooks": 50,
-    "kept_answers": 100_000,
-    "publications": 100,
+    "stored_responses": 100_000,
+    "sql_views": 100,
     "files": 100_000,
     "file_batches": 100_000,
     "batch_files": 1_000_000,
@@ -59,8 +59,8 @@ class Quotas:
     agents: int | None = None
     prompt_versions: int | None = None
     webhooks: int | None = None
-    kept_answers: int | None = None
-    publications: int | None = None
+    stored_responses: int | None = None
+    sql_views: int | None = None
     files: int | None = None
     file_batches: int | None = None
     batch_files: int | None = None

@@ -97,7 +97,7 @@ class Purger:
         """Try once more to drop the roles that the receipt remembers; returns how many are still there."""
         async with self.database.transaction(receipt_tenant_id) as session:
             receipt = await ReceiptRepository(session, receipt_tenant_id).get(deletion_id)
-        return await self.sql_views.drop_deleted(receipt_tenant_id, [] if receipt is None else receipt.publications)
+        return await self.sql_views.drop_deleted(receipt_tenant_id, [] if receipt is None else receipt.sql_views)
 
     async def _drop_indexes(self, tenant_id: UUID, indexes: Sequence[UUID]) -> None:
         """Search indexes first: their own partial indexes go before a single chunk is taken out of them."""

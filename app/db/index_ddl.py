@@ -298,11 +298,11 @@ select i.tenant_id, i.id from search_index i cross join lateral (
       where not exists (
         select from pg_class c join pg_index x on x.indexrelid = c.oid and x.indisvalid
          where c.relnamespace = 'public'::regnamespace and c.relname = part.name || replace(i.id::text, '-', '')))
-   else case when n.there < n.wanted / 2 then i.held_back is not null
+   else case when n.there < n.wanted / 2 then i.skip_reason is not null
              when n.there < n.wanted then false
-             when i.held_back = 'too_many' then (select count(*) < {MAX_INDEXES} and
+             when i.skip_reason = 'too_many' then (select count(*) < {MAX_INDEXES} and
                count(*) filter (where made.place = n.place) < {MAX_INDEXES_PER_PARTITION} from made)
-             else coalesce(i.held_back, 'no_owner') = 'no_owner' end end"""  # noqa: S608  (constants)
+             else coalesce(i.skip_reason, 'no_owner') = 'no_owner' end end"""  # noqa: S608  (constants)
 _SEARCH_SETTINGS = """
 set local enable_seqscan = off; set local enable_sort = off; set local enable_bitmapscan = off;
 set local hnsw.ef_search = 100; set local hnsw.iterative_scan = relaxed_order"""

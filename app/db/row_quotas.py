@@ -9,7 +9,7 @@ from app.errors import TooManyRequestsError
 # Rows of a tenant disappear only when somebody deletes them: an earlier retry is useless.
 RETRY_AFTER_SECONDS = 60.0
 _REMEDIES = {
-    "kept_answers": "Send requests without Idempotency-Key, wait until older answers expire after 24 hours",
+    "stored_responses": "Send requests without Idempotency-Key, wait until older responses expire after 24 hours",
     "prompt_versions": "Delete agents or knowledge bases whose prompts are not needed",
     "file_batches": "Delete vector stores that are not needed",
     "batch_files": "Delete vector stores that are not needed",

@@ -1,7 +1,7 @@
-"""The tables' owner at work on publications: a view, its schema and its login, made, led on and taken away.
+"""Create, update and remove SQL views: a view, its schema and its login. The tables' owner runs the statements.
 
-All that is formatted into a statement here is a UUID, a number, or a word whose form a constraint of the table
-publication keeps; it is quoted all the same.
+A statement is formatted with UUIDs, numbers and words whose form a constraint of the table sql_view checks. All of them
+are quoted.
 """
 
 from contextlib import suppress
@@ -33,7 +33,7 @@ SESSION_SETTINGS = {
     "jit": "off",
 }
 TEMP_FILE_LIMIT = "1GB"
-VIEW_OWNER = "carrel_publication"
+VIEW_OWNER = "carrel_sql_view"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class SqlViewNames:
     @property
     def schema(self) -> str:
         """That holds the view alone."""
-        return f"pub_{self.id.hex}"
+        return f"sql_view_{self.id.hex}"
 
     @property
     def login(self) -> str:
-        """Who may read the view. The policies know the publication by it."""
-        return f"carrel_pub_{self.id.hex}"
+        """The role that can read the view. The policies find the row of sql_view by its name."""
+        return f"carrel_sql_view_{self.id.hex}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class SqlViewManager:
         return sum([await self.remove(orphan) for orphan in orphans])
 
     async def remove(self, sql_view_id: UUID) -> bool:
-        """Take away view, schema and role of a publication that has no row any more.
+        """Remove view, schema and role of a SQL view that has no row any more.
 
         Returns:
             False if the role could not be dropped: something that the role owns cannot be reached. It cannot log in,
@@ -125,7 +125,7 @@ class SqlViewManager:
         max_statement_seconds: float = MAX_STATEMENT_SECONDS,
         max_transaction_seconds: float = MAX_TRANSACTION_SECONDS,
     ) -> int:
-        """End the sessions of publications' logins that overstep a limit; returns how many.
+        """End the sessions of SQL views' logins that exceed a limit, and return their number.
 
         Limits are the time of a statement, the time of a transaction, and advisory locks, of which a reader needs none.
         """
@@ -241,31 +241,31 @@ select e.chunk_id as id, e.embedding::halfvec({dim}) as vec,
   from public.chunk_embedding e
   join public.chunk c on c.tenant_id = e.tenant_id and c.index_id = e.index_id and c.id = e.chunk_id
  where e.tenant_id = {tenant} and e.index_id = {index} and e.dim = {dim}"""
-_IS_REVOKED = "select removed_at is not null from publication where tenant_id = $1 and id = $2"
-_LOCK = "select * from publication where tenant_id = $1 and id = $2 for update"
+_IS_REVOKED = "select removed_at is not null from sql_view where tenant_id = $1 and id = $2"
+_LOCK = "select * from sql_view where tenant_id = $1 and id = $2 for update"
 _FIND_LIVE_INDEX = "select id, dim from search_index where tenant_id = $1 and kb_id = $2 and state = 'live'"
 _SET_INDEX = """
-update publication set index_id = $3, held_back = null, updated_at = now() where tenant_id = $1 and id = $2"""
-_REMOVE = "delete from publication where tenant_id = $1 and id = $2"
+update sql_view set index_id = $3, blocked_reason = null, updated_at = now() where tenant_id = $1 and id = $2"""
+_REMOVE = "delete from sql_view where tenant_id = $1 and id = $2"
 _FIND_DUE = """
-select p.tenant_id, p.kb_id, p.id from publication p
+select p.tenant_id, p.kb_id, p.id from sql_view p
  where p.removed_at is not null or exists (
    select from search_index i where i.tenant_id = p.tenant_id and i.kb_id = p.kb_id and i.state = 'live'
       and i.id is distinct from p.index_id)"""
 _FIND_ORPHANS = r"""
-select substring(n.nspname from 5) from pg_namespace n
- where n.nspname ~ '^pub_[0-9a-f]{32}$' and pg_get_userbyid(n.nspowner) = current_user
-   and not exists (select from publication p where p.id = substring(n.nspname from 5)::uuid)
+select substring(n.nspname from 10) from pg_namespace n
+ where n.nspname ~ '^sql_view_[0-9a-f]{32}$' and pg_get_userbyid(n.nspowner) = current_user
+   and not exists (select from sql_view p where p.id = substring(n.nspname from 10)::uuid)
 union
-select substring(r.rolname from 12) from pg_database d, aclexplode(d.datacl) a join pg_roles r on r.oid = a.grantee
- where d.datname = current_database() and r.rolname ~ '^carrel_pub_[0-9a-f]{32}$'
-   and not exists (select from publication p where p.id = substring(r.rolname from 12)::uuid)"""
+select substring(r.rolname from 17) from pg_database d, aclexplode(d.datacl) a join pg_roles r on r.oid = a.grantee
+ where d.datname = current_database() and r.rolname ~ '^carrel_sql_view_[0-9a-f]{32}$'
+   and not exists (select from sql_view p where p.id = substring(r.rolname from 17)::uuid)"""
 _TERMINATE_SESSIONS = "select pg_terminate_backend(pid, 2000) from pg_stat_activity where usename = $1"
 _FIND_UNINHERITED_LOGINS = r"""
-select rolname from pg_roles where rolname ~ '^carrel_pub_[0-9a-f]{32}$' and not pg_has_role(oid, 'usage')"""
+select rolname from pg_roles where rolname ~ '^carrel_sql_view_[0-9a-f]{32}$' and not pg_has_role(oid, 'usage')"""
 _TERMINATE_OVERDUE_SESSIONS = r"""
 select pg_terminate_backend(a.pid) from pg_stat_activity a
- where a.usename ~ '^carrel_pub_[0-9a-f]{32}$' and pg_has_role(a.usesysid, 'usage')
+ where a.usename ~ '^carrel_sql_view_[0-9a-f]{32}$' and pg_has_role(a.usesysid, 'usage')
    and (a.state = 'active' and a.query_start < clock_timestamp() - make_interval(secs => $1)
         or a.xact_start < clock_timestamp() - make_interval(secs => $2)
         or exists (select from pg_locks l where l.pid = a.pid and l.locktype = 'advisory'))"""

@@ -15,7 +15,7 @@ _CREATE_ROLES_AND_DATABASE = r"""
 \getenv database CARREL_NAME
 \getenv owner_secret CARREL_OWNER_SECRET
 \getenv runtime_secret CARREL_RUNTIME_SECRET
--- Two at once would trip over each other's catalogue rows. A login of a publication must not come near this lock.
+-- Two at once would trip over each other's catalogue rows. A login of a SQL view must not come near this lock.
 revoke connect on database postgres from public;
 select pg_advisory_lock(4927613308);
 select format('create role %I', name)

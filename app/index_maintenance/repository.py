@@ -74,7 +74,7 @@ class IndexRepository:
             k1=row["k1"],
             b=row["b"],
             vector_index=row["vector_index"],
-            skip_reason=row["held_back"],
+            skip_reason=row["skip_reason"],
             built_chunks=row["built_chunks"],
             deleted_chunks=row["deleted_chunks"],
             chunks=int(row["chunks"]),
@@ -183,7 +183,7 @@ _LOCK_EXCLUSIVE = parse_statement("select 1 from search_index where tenant_id = 
 _SET_LOCK_TIMEOUT = parse_statement("select set_config('lock_timeout', :ms, true)")
 _STATS = parse_statement("""
 select i.dim, i.state, i.avgdl, (i.identity ->> 'k1')::float8 as k1, (i.identity ->> 'b')::float8 as b, i.vector_index,
-       i.held_back, i.built_chunks, i.deleted_chunks,
+       i.skip_reason, i.built_chunks, i.deleted_chunks,
        coalesce(t.chunks, 0) as chunks, coalesce(t.tokens, 0) as tokens
   from search_index i cross join (select sum(chunks) as chunks, sum(tokens) as tokens from index_totals
                                    where tenant_id = :tenant and index_id = :index) t
@@ -244,10 +244,10 @@ update term_document_frequency set max_weight = least(1, 1.000001 / (1 + (1 / ma
 _SET_AVGDL = parse_statement("update search_index set avgdl = :avgdl where tenant_id = :tenant and id = :index")
 _SET_EXACT = parse_statement("""
 update search_index
-   set vector_index = 'exact', held_back = :reason, built_chunks = :chunks, deleted_chunks = 0, index_bytes = 0
+   set vector_index = 'exact', skip_reason = :reason, built_chunks = :chunks, deleted_chunks = 0, index_bytes = 0
  where tenant_id = :tenant and id = :index""")
 _SET_BUILDING = parse_statement("""
-update search_index set vector_index = 'building', held_back = null, deleted_chunks = 0
+update search_index set vector_index = 'building', skip_reason = null, deleted_chunks = 0
  where tenant_id = :tenant and id = :index""")
 _SET_BUILT = parse_statement("""
 update search_index

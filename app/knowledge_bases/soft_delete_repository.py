@@ -75,7 +75,7 @@ _DELETE_PROMPTS = parse_statement("delete from prompt_version where tenant_id = 
 _DELETE_LABELS = parse_statement("delete from vector_store_labels where tenant_id = :tenant and kb_id = :kb")
 # Its view shows nothing from now on; the job that removes the knowledge base takes it away first.
 _REVOKE_SQL_VIEW = parse_statement("""
-update publication set removed_at = now(), updated_at = now()
+update sql_view set removed_at = now(), updated_at = now()
  where tenant_id = :tenant and kb_id = :kb and removed_at is null""")
 _RETIRE_INDEXES = parse_statement("""
 update search_index set state = 'retired', retired_at = null, error = null, job_id = null

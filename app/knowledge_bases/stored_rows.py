@@ -57,6 +57,6 @@ class LiveIndex:
     dim: int
     avgdl: float
     vector_index: str
-    held_back: str | None
+    skip_reason: str | None
     index_bytes: int
     languages: list[str]

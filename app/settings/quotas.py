@@ -38,8 +38,8 @@ class QuotaLimits(KeyLimits):
     agents: RowCount | None = None
     prompt_versions: RowCount | None = None
     webhooks: RowCount | None = None
-    kept_answers: RowCount | None = None
-    publications: RowCount | None = None
+    stored_responses: RowCount | None = None
+    sql_views: RowCount | None = None
     files: RowCount | None = None
     file_batches: RowCount | None = None
     batch_files: RowCount | None = None

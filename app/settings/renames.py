@@ -34,6 +34,7 @@ RENAMED_VARIABLES = {
 }
 # Variable of today, without the prefix -> old name of a JSON key -> new name.
 RENAMED_KEYS = {
+    "DEFAULT_QUOTAS": {"kept_answers": "stored_responses", "publications": "sql_views"},
     "EMBEDDING_MODELS": {"pictures": "images"},
     "HTTP_SOURCES": {"private": "allow_private"},
 }

@@ -66,23 +66,23 @@ async def count_roles(session: Session, logins: Sequence[str]) -> int:
 _COUNT_ROLES = parse_statement("select count(*) as roles from pg_roles where rolname = any(:logins::text[])")
 _IS_ALLOWED = parse_statement("select 1 from tenant where id = :tenant and sql_views")
 _DELETE_REVOKED = parse_statement("""
-delete from publication
+delete from sql_view
  where tenant_id = :tenant and kb_id = :kb and id = any(:ids::uuid[]) and removed_at is not null""")
 _IS_KEYWORD = parse_statement("select 1 from pg_get_keywords() where word = :word::text and catcode in ('R', 'T')")
 _ADD = parse_statement("""
-insert into publication (tenant_id, id, kb_id, collection, content_key, verifier)
+insert into sql_view (tenant_id, id, kb_id, collection, content_key, verifier)
 values (:tenant, :id, :kb, :collection, :content_key, :verifier)
 on conflict (tenant_id, kb_id) where removed_at is null do nothing returning 1""")
 _FIND = parse_statement("""
-select id, kb_id, collection, content_key, index_id is not null as is_ready, held_back as blocked_reason, created_at
-  from publication where tenant_id = :tenant and kb_id = :kb and removed_at is null""")
+select id, kb_id, collection, content_key, index_id is not null as is_ready, blocked_reason, created_at
+  from sql_view where tenant_id = :tenant and kb_id = :kb and removed_at is null""")
 _REVOKE = parse_statement("""
-update publication set removed_at = now(), updated_at = now()
+update sql_view set removed_at = now(), updated_at = now()
  where tenant_id = :tenant and kb_id = :kb and removed_at is null returning id""")
-_LIST_IDS = parse_statement("select id from publication where tenant_id = :tenant and kb_id = :kb order by id")
+_LIST_IDS = parse_statement("select id from sql_view where tenant_id = :tenant and kb_id = :kb order by id")
 _SET_SKIP_REASON = parse_statement("""
-update publication set held_back = :reason, updated_at = now()
+update sql_view set blocked_reason = :reason, updated_at = now()
  where tenant_id = :tenant and kb_id = :kb and id = :id and index_id is null""")
 _REMOVE_UNCREATED = parse_statement("""
-delete from publication
+delete from sql_view
  where tenant_id = :tenant and kb_id = :kb and id = :id and removed_at is not null and index_id is null""")

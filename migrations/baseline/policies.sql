@@ -92,32 +92,32 @@ create policy control on deletion for select to carrel_control using (true);
 create policy expire on deletion for delete to carrel_control using (true);
 grant select (tenant_id, id, requested_at, finished_at), delete on deletion to carrel_control;
 
--- carrel_publication: a SQL view's login (session_user) sees the documents of its own publication, or nothing
+-- carrel_sql_view: a SQL view's login (session_user) sees the documents of its own sql_view, or nothing
 -- The policies isolate, not the conditions of the views. A view that were a security barrier would use no vector index.
-create policy publication on tenant for select to carrel_publication using (deleted_at is null and sql_views);
-create policy publication on publication for select to carrel_publication
-  using (id = substring(session_user::text from '^carrel_pub_([0-9a-f]{32})$')::uuid and removed_at is null
+create policy sql_view on tenant for select to carrel_sql_view using (deleted_at is null and sql_views);
+create policy sql_view on sql_view for select to carrel_sql_view
+  using (id = substring(session_user::text from '^carrel_sql_view_([0-9a-f]{32})$')::uuid and removed_at is null
          and exists (select from tenant t where t.id = tenant_id));
-create policy publication on knowledge_base for select to carrel_publication
-  using (tenant_id = (select p.tenant_id from publication p) and id = (select p.kb_id from publication p)
+create policy sql_view on knowledge_base for select to carrel_sql_view
+  using (tenant_id = (select p.tenant_id from sql_view p) and id = (select p.kb_id from sql_view p)
          and deleted_at is null);
-create policy publication on document for select to carrel_publication
-  using (tenant_id = (select p.tenant_id from publication p) and kb_id = (select p.kb_id from publication p)
+create policy sql_view on document for select to carrel_sql_view
+  using (tenant_id = (select p.tenant_id from sql_view p) and kb_id = (select p.kb_id from sql_view p)
          and scope_level = 'tenant' and not dynamic and (expires_at is null or expires_at > now()));
-create policy publication on chunk for select to carrel_publication
-  using (tenant_id = (select p.tenant_id from publication p) and index_id = (select p.index_id from publication p)
+create policy sql_view on chunk for select to carrel_sql_view
+  using (tenant_id = (select p.tenant_id from sql_view p) and index_id = (select p.index_id from sql_view p)
          -- `offset 0` keeps this a look-up by key. A planner that hashes it reads every document first.
          and exists (select from document d where d.tenant_id = chunk.tenant_id and d.id = chunk.document_id offset 0));
-create policy publication on chunk_embedding for select to carrel_publication
-  using (tenant_id = (select p.tenant_id from publication p) and index_id = (select p.index_id from publication p)
+create policy sql_view on chunk_embedding for select to carrel_sql_view
+  using (tenant_id = (select p.tenant_id from sql_view p) and index_id = (select p.index_id from sql_view p)
          and scope_key = '7685c63c-898a-5fdf-9657-6dbb2c1d163f'  -- the tenant's level, as in app/documents/scopes.py
          -- The planner expects every second row to pass a CASE, but one row in a hundred to pass @>. For so few it would
          -- read all rows and not use the vector index.
          and case when metadata @> (select k.metadata_filter from knowledge_base k)
                     or metadata @> (select k.pending_filter from knowledge_base k) then true else false end);
-grant select (id, deleted_at, sql_views) on tenant to carrel_publication;
-grant select (tenant_id, id, kb_id, index_id, removed_at) on publication to carrel_publication;
-grant select (tenant_id, id, metadata_filter, pending_filter, deleted_at) on knowledge_base to carrel_publication;
-grant select (tenant_id, kb_id, id, scope_level, dynamic, expires_at) on document to carrel_publication;
-grant select (tenant_id, index_id, id, document_id, content) on chunk to carrel_publication;
-grant select on chunk_embedding to carrel_publication;
+grant select (id, deleted_at, sql_views) on tenant to carrel_sql_view;
+grant select (tenant_id, id, kb_id, index_id, removed_at) on sql_view to carrel_sql_view;
+grant select (tenant_id, id, metadata_filter, pending_filter, deleted_at) on knowledge_base to carrel_sql_view;
+grant select (tenant_id, kb_id, id, scope_level, dynamic, expires_at) on document to carrel_sql_view;
+grant select (tenant_id, index_id, id, document_id, content) on chunk to carrel_sql_view;
+grant select on chunk_embedding to carrel_sql_view;

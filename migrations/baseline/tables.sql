@@ -87,7 +87,7 @@ create table search_index (
   avgdl real not null default 100,
   vector_index text not null default 'exact',
   created_at timestamptz not null default now(),
-  held_back text,
+  skip_reason text,
   built_chunks bigint,
   deleted_chunks bigint not null default 0,
   index_bytes bigint not null default 0,
@@ -105,7 +105,7 @@ create table search_index (
     references knowledge_base (tenant_id, id) on delete cascade,
   constraint search_index_avgdl_check check (avgdl > 0),
   constraint search_index_dim_check check (dim between 1 and 16000),
-  constraint search_index_held_back_check check (held_back in ('no_owner', 'too_many', 'too_wide', 'inexact')),
+  constraint search_index_skip_reason_check check (skip_reason in ('no_owner', 'too_many', 'too_wide', 'inexact')),
   constraint search_index_state_check check (state in ('live', 'building', 'retired')),
   constraint search_index_vector_index_check check (vector_index in ('exact', 'building', 'hnsw'))
 );
@@ -693,7 +693,7 @@ create index webhook_delivery_tenant_id_webhook_id_created_at_id_idx on webhook_
 
 -- A SQL view of a knowledge base with its own login. index_id is the search index that it shows.
 -- No cascade from knowledge_base: the row stays until the view, its schema and its roles are gone.
-create table publication (
+create table sql_view (
   tenant_id uuid not null,
   id uuid not null,
   kb_id uuid not null,
@@ -701,18 +701,18 @@ create table publication (
   content_key text not null,
   verifier text not null,
   index_id uuid,
-  held_back text,
+  blocked_reason text,
   removed_at timestamptz,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
-  constraint publication_pkey primary key (tenant_id, id),
-  constraint publication_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade,
-  constraint publication_tenant_id_kb_id_fkey foreign key (tenant_id, kb_id) references knowledge_base (tenant_id, id),
-  constraint publication_collection_check check ((collection ~ '^[a-z_][a-z0-9_]{0,62}$') and (collection !~ '^pg_')),
-  constraint publication_content_key_check check (content_key ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$'),
-  constraint publication_verifier_check check (verifier ~ '^SCRAM-SHA-256\$[A-Za-z0-9+/=:$]{80,200}$')
+  constraint sql_view_pkey primary key (tenant_id, id),
+  constraint sql_view_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade,
+  constraint sql_view_tenant_id_kb_id_fkey foreign key (tenant_id, kb_id) references knowledge_base (tenant_id, id),
+  constraint sql_view_collection_check check ((collection ~ '^[a-z_][a-z0-9_]{0,62}$') and (collection !~ '^pg_')),
+  constraint sql_view_content_key_check check (content_key ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$'),
+  constraint sql_view_verifier_check check (verifier ~ '^SCRAM-SHA-256\$[A-Za-z0-9+/=:$]{80,200}$')
 );
-create unique index publication_kb_idx on publication (tenant_id, kb_id)
+create unique index sql_view_kb_idx on sql_view (tenant_id, kb_id)
   where removed_at is null;
 
 -- The secret of the digests in notification_name(). One row.
@@ -829,7 +829,7 @@ create table deletion (
   remaining jsonb,
   retained_files int not null default 0,
   user_key uuid,
-  publications uuid[] not null default '{}',
+  sql_views uuid[] not null default '{}',
   constraint deletion_pkey primary key (tenant_id, id),
   constraint deletion_kind_check check (kind in ('document', 'documents', 'knowledge_base', 'tenant'))
 );

@@ -27,7 +27,7 @@ PLAIN_FIELDS = frozenset(
     action from to format overlap_seconds by quotas documents stored_bytes upload_bytes embedding_tokens_per_day
     searches_per_second concurrent_ingestions sql_views
     agents concurrent_searches event_streams
-    knowledge_bases api_keys prompt_versions webhooks kept_answers publications files file_batches batch_files
+    knowledge_bases api_keys prompt_versions webhooks stored_responses sql_views files file_batches batch_files
     chats
     exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations

@@ -91,7 +91,7 @@ def replace_ids(text: str, sent: Ids) -> str:
     text = re.sub(r"\b[a-z]{2,4}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
     text = re.sub(r"\ba-store(-[0-9a-f]{8})?\b", "<store>", text)  # a second one gets another name
     text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
-    text = re.sub(r"\bcarrel_pub_[0-9a-f]{32}\b", "<role>", text)
+    text = re.sub(r"\bcarrel_sql_view_[0-9a-f]{32}\b", "<role>", text)
     text = re.sub(r"\bcarrel_db_[\w-]{32}", "<password>", text)
     text = re.sub(r"\b[0-9a-f]{16} to keep\b", "<fresh> to keep", text)
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "<time>", text)

@@ -42,8 +42,8 @@ def test_its_index_is_told_of(tenant: Tenant) -> None:
     assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing
     own = f"where tenant_id = '{decode_id('ten', tenant.id)}'"
     for change, told in (
-        ("held_back = 'no_owner'", {"reason": VectorIndexSkipReason.NO_OWNER.sentence}),
-        ("held_back = null, vector_index = 'building'", {"state": "building"}),
+        ("skip_reason = 'no_owner'", {"reason": VectorIndexSkipReason.NO_OWNER.sentence}),
+        ("skip_reason = null, vector_index = 'building'", {"state": "building"}),
         ("vector_index = 'hnsw', index_bytes = 5000", {"state": "hnsw", "size_bytes": 5000}),
         ("avgdl = 20.5", {"state": "hnsw", "size_bytes": 5000, "average_length": 20.5}),
     ):

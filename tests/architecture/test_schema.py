@@ -11,7 +11,7 @@ import pytest
 import app
 from app.embedded_postgres import DatabaseUrls
 
-APP, SEARCH, CONTROL, PUBLICATION = "carrel_app", "carrel_search", "carrel_control", "carrel_publication"
+APP, SEARCH, CONTROL, SQL_VIEW = "carrel_app", "carrel_search", "carrel_control", "carrel_sql_view"
 # What may be called by the plain role; everything else of ours only by its neighbours.
 CALLABLE = {
     "current_tenant",
@@ -113,7 +113,7 @@ async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
             for expression in ("using", "checked")
         )
         walled = table["relrowsecurity"] and table["relforcerowsecurity"] and wanted <= covered and scoped
-        strangers = set(by_role) - {table["owner"], APP, SEARCH, CONTROL, PUBLICATION}
+        strangers = set(by_role) - {table["owner"], APP, SEARCH, CONTROL, SQL_VIEW}
         if not walled or strangers or "*" not in by_role.get(table["owner"], set()):
             found.add(table["relname"])
     return found
@@ -146,7 +146,7 @@ async def test_a_gap_is_noticed(owner: asyncpg.Connection, change: str, table: s
 async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     rows = await owner.fetch(
         "select c.relname, pg_get_userbyid(r) as role, p.polcmd from pg_policy p join pg_class c on c.oid = p.polrelid,"
-        " unnest(p.polroles) r where pg_get_userbyid(r) in ($1, $2, $3)", SEARCH, CONTROL, PUBLICATION,
+        " unnest(p.polroles) r where pg_get_userbyid(r) in ($1, $2, $3)", SEARCH, CONTROL, SQL_VIEW,
     )  # fmt: skip
     seen = {(row["role"], row["relname"]) for row in rows}
     assert seen == {
@@ -171,8 +171,8 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
             )
         ),
         *(
-            (PUBLICATION, table)
-            for table in ("chunk_embedding", "chunk", "document", "knowledge_base", "publication", "tenant")
+            (SQL_VIEW, table)
+            for table in ("chunk_embedding", "chunk", "document", "knowledge_base", "sql_view", "tenant")
         ),
     }
 
@@ -216,7 +216,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         (CONTROL, "audit_event"): ["DELETE"],
         (CONTROL, "deletion"): ["DELETE"],
         (CONTROL, "notification_secret"): ["SELECT"],
-        (PUBLICATION, "chunk_embedding"): ["SELECT"],
+        (SQL_VIEW, "chunk_embedding"): ["SELECT"],
     }
     columns = await owner.fetch(
         "select a.attrelid::regclass::text, a.attname, x.privilege_type from pg_attribute a, aclexplode(a.attacl) x"
@@ -242,7 +242,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         ),
         *(("document", name, "SELECT") for name in ("scope_level", "dynamic")),
         *(("chunk", name, "SELECT") for name in ("tenant_id", "index_id", "id", "document_id", "content")),
-        *(("publication", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "index_id", "removed_at")),
+        *(("sql_view", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "index_id", "removed_at")),
         *(("tenant", name, "SELECT") for name in ("id", "deleted_at", "sql_views")),
         *(("search_index", name, "SELECT") for name in ("tenant_id", "id", "kb_id", "state", "retired_at", "avgdl")),
         *(("routing_profile", name, "SELECT") for name in ("tenant_id", "index_id", "chunks", "changed_chunks")),
@@ -250,7 +250,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
 
 
 async def test_locks_are_taken_on_tables_and_rows_that_take_rights(owner: asyncpg.Connection) -> None:
-    """Every login of the database can take any advisory lock, a publication's too."""
+    """Every login of the database can take any advisory lock, a SQL view's too."""
     sources = Path(app.__file__).parent.rglob("*.py")
     taking = re.compile(r"pg_(try_)?advisory_\w*lock\w*\(")
     assert [path.name for path in sources if taking.search(path.read_text())] == ["roles.py"]  # of another database
@@ -259,18 +259,18 @@ async def test_locks_are_taken_on_tables_and_rows_that_take_rights(owner: asyncp
         assert await owner.fetchval("select count(*) from pg_attribute where attrelid = $1::regclass and attnum > 0",
                                     table["name"]) == 0  # fmt: skip
         for kind in ("select", "insert", "update", "delete", "truncate"):
-            for role in (APP, SEARCH, PUBLICATION, "carrel_runtime"):
+            for role in (APP, SEARCH, SQL_VIEW, "carrel_runtime"):
                 assert not await owner.fetchval("select has_table_privilege($1, $2, $3)", role, table["name"], kind)
 
 
 async def test_the_plain_role_cannot_read_what_is_alembics(owner: asyncpg.Connection) -> None:
-    for role in (APP, SEARCH, CONTROL, PUBLICATION, "carrel_runtime"):
+    for role in (APP, SEARCH, CONTROL, SQL_VIEW, "carrel_runtime"):
         for kind in ("select", "insert", "update", "delete"):
             assert not await owner.fetchval("select has_table_privilege($1, 'alembic_version', $2)", role, kind)
 
 
 async def test_nobody_of_ours_can_make_anything(owner: asyncpg.Connection) -> None:
-    for role in (APP, SEARCH, CONTROL, PUBLICATION, "carrel_runtime"):
+    for role in (APP, SEARCH, CONTROL, SQL_VIEW, "carrel_runtime"):
         assert not await owner.fetchval("select has_schema_privilege($1, 'public', 'create')", role), role
         assert not await owner.fetchval("select has_database_privilege($1, current_database(), 'create')", role), role
         assert not await owner.fetchval("select has_database_privilege($1, current_database(), 'temporary')", role), (
@@ -278,9 +278,9 @@ async def test_nobody_of_ours_can_make_anything(owner: asyncpg.Connection) -> No
         )
     rows = await owner.fetch(
         "select rolname, rolcanlogin or rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication"
-        " from pg_roles where rolname in ($1, $2, $3, $4)", APP, SEARCH, CONTROL, PUBLICATION,
+        " from pg_roles where rolname in ($1, $2, $3, $4)", APP, SEARCH, CONTROL, SQL_VIEW,
     )  # fmt: skip
-    assert {tuple(row) for row in rows} == {(APP, False), (SEARCH, False), (CONTROL, False), (PUBLICATION, False)}
+    assert {tuple(row) for row in rows} == {(APP, False), (SEARCH, False), (CONTROL, False), (SQL_VIEW, False)}
 
 
 def wrong_with(function: Any) -> list[str]:
@@ -409,8 +409,8 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
         "knowledge_base_quota",
         "knowledge_base_told",
         "prompt_version_quota",
-        "publication_quota",
         "search_index_told",
+        "sql_view_quota",
         "stored_file_counted",
         "stored_file_quota",
         "tenant_changed",

@@ -9,7 +9,7 @@ import asyncpg
 Catalogue = Mapping[str, Mapping[str, str]]
 
 _OURS = "p.pronamespace = 'public'::regnamespace and not exists (select from pg_depend e where e.objid = p.oid and e.deptype = 'e')"
-_ROLES = "('carrel_app', 'carrel_search', 'carrel_control', 'carrel_publication')"
+_ROLES = "('carrel_app', 'carrel_search', 'carrel_control', 'carrel_sql_view')"
 
 
 def _grants(acl: str, owner: str, kind: str) -> str:
@@ -91,7 +91,7 @@ QUERIES: Mapping[str, str] = {
       select format('%s in %s by %s', m.member::regrole, m.roleid::regrole, m.grantor::regrole),
         format('admin %s inherit %s set %s', m.admin_option, m.inherit_option, m.set_option)
         from pg_auth_members m where m.roleid::regrole::text in {_ROLES}
-         and m.member::regrole::text in ('carrel_owner', 'carrel_runtime', 'carrel_app', 'carrel_search', 'carrel_control', 'carrel_publication')""",
+         and m.member::regrole::text in ('carrel_owner', 'carrel_runtime', 'carrel_app', 'carrel_search', 'carrel_control', 'carrel_sql_view')""",
     "database": f"""
       select 'database', concat_ws('; ', 'owner ' || pg_get_userbyid(d.datdba), 'grants ' || {_grants("d.datacl", "d.datdba", "d")},
         'settings ' || (select string_agg(s.setconfig::text, ', ') from pg_db_role_setting s where s.setdatabase = d.oid))

@@ -27,8 +27,8 @@ VALUES: Mapping[str, object] = {
     "webhook.events": ["document.ready"],
     "prompt_version.kb_id": KB,
     "prompt_version.prompt": "rewrite",
-    "publication.content_key": "content",
-    "publication.verifier": "SCRAM-SHA-256$4096:" + "a" * 90,
+    "sql_view.content_key": "content",
+    "sql_view.verifier": "SCRAM-SHA-256$4096:" + "a" * 90,
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {

@@ -55,6 +55,19 @@ NAMES: Mapping[str, str] = {
     "check_openai_file_quota": "check_stored_file_quota",
     "count_kept_file": "count_stored_file",
     "kept_files": "retained_files",
+    # SQL views
+    "carrel_publication": "carrel_sql_view",
+    "carrel_pub_": "carrel_sql_view_",
+    "check_publication_quota": "check_sql_view_quota",
+    "publication": "sql_view",
+    "publication_collection_check": "sql_view_collection_check",
+    "publication_content_key_check": "sql_view_content_key_check",
+    "publication_kb_idx": "sql_view_kb_idx",
+    "publication_quota": "sql_view_quota",
+    "publication_verifier_check": "sql_view_verifier_check",
+    "publications": "sql_views",
+    # Quotas
+    "kept_answers": "stored_responses",
     # Functions that look at all tenants
     "changed_indexes": "find_changed_indexes",
     "claim_pace": "acquire_rate_slot",
@@ -85,9 +98,11 @@ NAMES_WITHIN: Mapping[str, Mapping[str, str]] = {
     "lexical_near": {"p_least": "p_min_similarity"},
     "openai_file": {"key_id": "key_lineage_id"},
     "openai_file_batch": {"key_id": "key_lineage_id"},
+    "publication": {"held_back": "blocked_reason"},
     "reap_jobs": {"held": "locked_ids", "put_back": "requeued"},
     "remove_old_audit_events": {"p_keep": "p_retention", "gone": "removed"},
     "remove_old_deletions": {"p_keep": "p_retention", "gone": "removed"},
+    "search_index": {"held_back": "skip_reason", "search_index_held_back_check": "search_index_skip_reason_check"},
     "search_plan": {"way": "method"},
     "search_sample": {"kept": "cached", "lane": "prefix", "p_least": "p_min_chunks", "way": "value_path"},
     "unsettled_indexes": {
@@ -100,6 +115,7 @@ NAMES_WITHIN: Mapping[str, Mapping[str, str]] = {
     },
 }
 _WORD = re.compile(r"\w+")
+_GRANTS = re.compile(r"(?<=grants )\w.*?(?=,?$|;|,\n)", re.MULTILINE)
 # Names that the database makes of a table's name.
 _TABLE_SUFFIX = re.compile(r"(\w+?)(_pkey|_tenant_id(_\w+)?_fkey)")
 
@@ -115,7 +131,9 @@ def renamed(former: Catalogue) -> dict[str, dict[str, str]]:
 def _rename(text: str, name: str) -> str:
     """Replace the former names in a text about the object of this former name."""
     within = NAMES_WITHIN.get(re.split(r"[.(]", name)[0], {})
-    return _WORD.sub(lambda word: _rename_word(word[0], within), text)
+    text = _WORD.sub(lambda word: _rename_word(word[0], within), text)
+    # The catalogue has grants in the order of the roles' names.
+    return _GRANTS.sub(lambda grants: ", ".join(sorted(grants[0].split(", "))), text)
 
 
 def _rename_word(word: str, within: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Locks that a login of a publication cannot take: claims, counting, builds and migrations go on beside it."""
+"""Locks that a login of a SQL view cannot take: claims, counting, builds and migrations go on beside it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from app.quotas.service import set_quotas
 from harness.databases import run_sql
 
 HANG_SECONDS = 20
-LOGIN = "carrel_pub_of_a_test"
+LOGIN = "carrel_sql_view_of_a_test"
 # Every number that this service has ever locked.
 NUMBERS = """
 select pg_advisory_lock(7300), pg_advisory_lock(7301), pg_advisory_lock(7302), pg_advisory_lock(7303),
@@ -29,7 +29,7 @@ select pg_advisory_lock(7300), pg_advisory_lock(7301), pg_advisory_lock(7302), p
 
 @pytest.fixture
 async def stranger(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    """A login that may connect, as a publication's."""
+    """A login that may connect, as a SQL view's."""
     server = postgres_server.build_url("postgres")
     await asyncio.to_thread(run_sql, server, f"create role {LOGIN} login password 'secret'")
     # As on a server where no superuser has taken advisory locks away.

@@ -26,7 +26,7 @@ ABOVE_DOCUMENTS = frozenset(
         "file_batch",
         "vector_store_labels",
         "prompt_version",
-        "publication",
+        "sql_view",
         "routing_profile",
         "routing_vector",
         "search_index",

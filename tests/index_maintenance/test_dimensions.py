@@ -119,7 +119,7 @@ async def test_an_index_of_any_dimension_is_searched_exactly_and_promoted(worksh
     await kb.assert_exact()
     await kb.promote()
     row = await kb.row()
-    assert (row["vector_index"], row["held_back"], row["built_chunks"]) == ("hnsw", None, len(TEXTS))
+    assert (row["vector_index"], row["skip_reason"], row["built_chunks"]) == ("hnsw", None, len(TEXTS))
     await kb.assert_exact()
     for query in QUERIES:
         best = sorted(kb.cosines(query).values())[-10:]

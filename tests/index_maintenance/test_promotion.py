@@ -82,7 +82,7 @@ async def test_a_knowledge_base_s_life(world: MaintainedDatabase) -> None:
     assert await index.state() == "exact"
     recalls = await searching(index, index.maintain())
     row = await index.row()
-    assert (row["vector_index"], row["built_chunks"], row["held_back"]) == ("hnsw", LARGE, None)
+    assert (row["vector_index"], row["built_chunks"], row["skip_reason"]) == ("hnsw", LARGE, None)
     assert row["index_bytes"] > LARGE * 2 * DIM
     assert await index.names() == ALL
     await world.owner.execute("analyze chunk_embedding_other; analyze chunk_lexical")
@@ -197,7 +197,7 @@ async def test_without_the_owner_it_stays_exact_and_says_so(world: MaintainedDat
     await index.add(THRESHOLD)
     await world.without_owner().maintain(index.tenant, index.id)
     row = await index.row()
-    assert (row["vector_index"], row["held_back"]) == ("exact", "no_owner")
+    assert (row["vector_index"], row["skip_reason"]) == ("exact", "no_owner")
     await world.without_owner().scan()
     # A worker that has it sees to it, without any change.
     await world.owner.execute("delete from job")
@@ -205,7 +205,7 @@ async def test_without_the_owner_it_stays_exact_and_says_so(world: MaintainedDat
     assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
     await world.maintenance.maintain(index.tenant, index.id)
     row = await index.row()
-    assert (row["vector_index"], row["held_back"]) == ("hnsw", None)
+    assert (row["vector_index"], row["skip_reason"]) == ("hnsw", None)
     table = "select tablename from pg_indexes where indexname = 'hnsw_' || $1"
     assert await world.owner.fetchval(table, index.id.hex) == "chunk_embedding_384"
 
@@ -217,7 +217,7 @@ async def test_a_partition_takes_so_many_and_no_more(world: MaintainedDatabase) 
         await world.owner.execute(f"create index hnsw_other{number} on chunk_embedding_512 (chunk_id)")
     await world.maintenance.maintain(index.tenant, index.id)
     row = await index.row()
-    assert (row["vector_index"], row["held_back"]) == ("exact", "too_many")
+    assert (row["vector_index"], row["skip_reason"]) == ("exact", "too_many")
     await world.maintenance.scan()
     await world.owner.execute("delete from job")
     await world.maintenance.scan()
@@ -235,21 +235,21 @@ async def test_another_threshold_holds_without_any_change(world: MaintainedDatab
     await index.add(THRESHOLD)
     await index.maintain()
     await world.owner.execute("delete from job")
-    for threshold, held_back, state in (
+    for threshold, skip_reason, state in (
         (2 * THRESHOLD, None, "hnsw"),  # it stays down to the half
         (2 * THRESHOLD + 2, None, "exact"),
         (2 * THRESHOLD + 2, "too_many", "exact"),
         (THRESHOLD, None, "hnsw"),
     ):
-        await world.owner.execute("update search_index set held_back = $2 where id = $1", index.id, held_back)
+        await world.owner.execute("update search_index set skip_reason = $2 where id = $1", index.id, skip_reason)
         maintenance = replace(world.maintenance, threshold=threshold)
-        before = (await index.state(), held_back)
+        before = (await index.state(), skip_reason)
         await maintenance.scan()
         assert len([job for job in await world.jobs() if job["tenant_id"] == index.tenant]) == (before != (state, None))
         await maintenance.maintain(index.tenant, index.id)
         await world.owner.execute("delete from job")
         row = await index.row()
-        assert (row["vector_index"], row["held_back"]) == (state, None)
+        assert (row["vector_index"], row["skip_reason"]) == (state, None)
 
 
 async def test_it_is_tried_again_when_it_has_grown(world: MaintainedDatabase) -> None:

@@ -53,7 +53,7 @@ PASSING = (
     " where tenant_id = $1 limit 1 on conflict do nothing",
     "insert into routing_vector select tenant_id, index_id, 99, true, '[1]' from routing_profile"
     " where tenant_id = $1 and index_id <> $2 limit 1",
-    "insert into publication (tenant_id, id, kb_id, collection, content_key, verifier)"
+    "insert into sql_view (tenant_id, id, kb_id, collection, content_key, verifier)"
     " select $1, $2, id, 'v', 'content', 'SCRAM-SHA-256$4096:' || repeat('a', 90) from knowledge_base"
     " where tenant_id = $1 limit 1",
     "insert into api_key_use select $1, id, now() from api_key where tenant_id = $1 and id <> $2 limit 1"

@@ -48,7 +48,7 @@ BOUNDED = {
     "provider_rate_limit": "of the system tenant",
     "deletion": "one of a deletion; removed after CARREL_RECEIPT_RETENTION_DAYS",
     "audit_event": "one of a change; removed after CARREL_AUDIT_RETENTION_DAYS",
-    "idempotency_subject": "of a kept answer; quota kept_answers",
+    "idempotency_subject": "of a stored response; quota stored_responses",
     "vector_store_labels": "one of a knowledge base; quota knowledge_bases",
     "routing_profile": "one of a search index",
     "routing_vector": "at most twenty of a search index",
@@ -91,7 +91,7 @@ def posted(path: str, body: Callable[[int], dict[str, Any]]) -> Callable[[Tenant
     return lambda tenant, number: tenant.admin.post(path, json=body(number))
 
 
-def keep_answer(tenant: Tenant, number: int) -> httpx2.Response:
+def store_response(tenant: Tenant, number: int) -> httpx2.Response:
     return tenant.admin.post(
         "/v1/knowledge-bases/default/documents",
         json={"text": f"Text {number}."},
@@ -123,7 +123,7 @@ ENTRIES = [
     ("knowledge_bases", 1, posted("/v1/knowledge-bases", lambda n: {"name": f"kb-{n}"})),
     ("knowledge_bases", 1, posted("/openai/v1/vector_stores", lambda n: {"name": f"store-{n}"})),
     ("api_keys", 1, posted("/v1/api-keys", lambda n: {"name": f"key-{n}", "role": "reader"})),
-    ("kept_answers", 0, keep_answer),
+    ("stored_responses", 0, store_response),
     ("files", 0, add_file),
     ("prompt_versions", 0, change_prompt),
     ("agents", 0, put_agent),

@@ -69,7 +69,7 @@ def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeB
         dim=1,
         avgdl=1.0,
         vector_index="exact",
-        held_back=None,
+        skip_reason=None,
         index_bytes=0,
         languages=[],
     )

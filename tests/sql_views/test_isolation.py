@@ -48,7 +48,7 @@ async def refused(reader: asyncpg.Connection, sql: str) -> bool:
 async def test_it_reads_its_view_and_nothing_else(world: tuple[Published, Published]) -> None:
     async with world[0].connected() as reader:
         columns = await reader.fetch(TABLES)
-        schema = world[0].connection["user"].replace("carrel_pub_", "pub_")
+        schema = world[0].connection["user"].replace("carrel_sql_view_", "sql_view_")
         tables = {row["name"] for row in columns}
         assert {"mine", "document", "chunk", "chunk_embedding_384", "api_key", "alembic_version"} <= tables
         assert any(name.endswith(".others") for name in tables)
@@ -68,7 +68,7 @@ async def test_it_reads_its_view_and_nothing_else(world: tuple[Published, Publis
             f"create function {schema}.f() returns int language sql as 'select 1'",
             "create function pg_temp.f() returns int language sql as 'select 1'",
             "create role r",
-            "set role carrel_publication",
+            "set role carrel_sql_view",
             "set role carrel_owner",
             "set role carrel_app",
             "set role carrel_search",
@@ -138,7 +138,7 @@ async def test_the_policies_hold_where_the_view_says_nothing(
     logins = ", ".join(published.connection["user"] for published in world)
     try:
         await owner.execute(
-            "create schema bare; grant usage, create on schema bare to carrel_publication; set role carrel_publication;"
+            "create schema bare; grant usage, create on schema bare to carrel_sql_view; set role carrel_sql_view;"
             " create view bare.texts as select content from public.chunk;"
             " create view bare.vectors as select chunk_id, scope_key from public.chunk_embedding;"
             " create view bare.documents as select id from public.document;"
@@ -154,7 +154,7 @@ async def test_the_policies_hold_where_the_view_says_nothing(
                     assert await reader.fetchval(f"select count(*) from bare.{view}") == 1
         assert found == [[MINE], [OTHERS]]
         # Who is not the login of a SQL view sees nothing at all, not even the views' owner itself.
-        await owner.execute("set role carrel_publication")
+        await owner.execute("set role carrel_sql_view")
         assert await owner.fetchval("select count(*) from bare.texts") == 0
     finally:
         await owner.execute("reset role; drop schema bare cascade")
@@ -182,7 +182,7 @@ async def test_the_policy_knows_the_tenants_level(publishing: Service) -> None:
     """It stands in the migration as a constant."""
     owner = await asyncpg.connect(publishing.urls.owner)
     policy = await owner.fetchval(
-        "select qual from pg_policies where tablename = 'chunk_embedding' and policyname = 'publication'"
+        "select qual from pg_policies where tablename = 'chunk_embedding' and policyname = 'sql_view'"
     )
     await owner.close()
     assert str(DocumentScope().to_key()) in policy
@@ -192,7 +192,7 @@ async def test_a_search_walks_the_index_of_its_rows(world: tuple[Published, Publ
     """A parameter of type vector, an order and a filter; the planner is kept from sorting the few rows there are."""
     owner = await asyncpg.connect(publishing.urls.owner)
     index = await owner.fetchrow(
-        "select p.tenant_id, p.index_id from publication p where 'carrel_pub_' || replace(p.id::text, '-', '') = $1",
+        "select p.tenant_id, p.index_id from sql_view p where 'carrel_sql_view_' || replace(p.id::text, '-', '') = $1",
         world[0].connection["user"],
     )
     await owner.close()

@@ -115,9 +115,7 @@ def test_delete_tenant_role_that_cannot_go_keeps_no_data(
 
     eventually(only_the_role_is_left)
     assert publishing.operator.get(path).json()["finished_at"] is None
-    rows = (
-        "select (select count(*) from tenant where id = $1) + (select count(*) from publication where tenant_id = $1)"
-    )
+    rows = "select (select count(*) from tenant where id = $1) + (select count(*) from sql_view where tenant_id = $1)"
     assert asyncio.run(value(publishing.urls.owner, rows, decode_id("ten", tenant.id))) == 0
     assert asyncio.run(published.shows_nothing())
     assert role_exists(publishing, published)

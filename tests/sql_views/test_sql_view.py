@@ -28,8 +28,8 @@ async def left(service: Service, published: Published) -> int:
     try:
         found: int = await connection.fetchval(
             "select (select count(*) from pg_roles where rolname = $1)"
-            " + (select count(*) from pg_namespace where nspname = replace($1, 'carrel_pub_', 'pub_'))"
-            " + (select count(*) from publication where 'carrel_pub_' || replace(id::text, '-', '') = $1)",
+            " + (select count(*) from pg_namespace where nspname = replace($1, 'carrel_sql_view_', 'sql_view_'))"
+            " + (select count(*) from sql_view where 'carrel_sql_view_' || replace(id::text, '-', '') = $1)",
             published.connection["user"],
         )
         return found
@@ -173,7 +173,7 @@ def test_a_deleted_knowledge_base_takes_it_along(publishing: Service, tenant: Te
     assert asyncio.run(published.shows_nothing())
     path = f"/v1/deletions/{deletion}"
     eventually(lambda: tenant.admin.get(path).json()["finished_at"] is not None)
-    assert tenant.admin.get(path).json()["remaining"]["publication"] == 0
+    assert tenant.admin.get(path).json()["remaining"]["sql_view"] == 0
     assert asyncio.run(left(publishing, published)) == 0
 
 

@@ -91,7 +91,7 @@ class DeletionRow(TenantOwnedMixin, Base):
 
     That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.
     ``retained_files`` counts documents that were made of a file that is kept for itself, and was not deleted with them.
-    ``publications`` are those whose database roles could not be dropped with the rest.
+    ``sql_views`` are those whose database roles could not be dropped with the rest.
     ``user_key`` is the scope key of the user whose restricted key asked for the deletion; None for every other key.
     """
 
@@ -114,4 +114,4 @@ class DeletionRow(TenantOwnedMixin, Base):
     remaining: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     retained_files: Mapped[int] = mapped_column(server_default=text("0"))
     user_key: Mapped[UUID | None]
-    publications: Mapped[list[UUID]] = mapped_column(ARRAY(PG_UUID(as_uuid=True)), server_default=text("'{}'"))
+    sql_views: Mapped[list[UUID]] = mapped_column(ARRAY(PG_UUID(as_uuid=True)), server_default=text("'{}'"))

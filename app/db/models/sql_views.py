@@ -1,4 +1,4 @@
-"""Publications of knowledge bases. Row-level security is forced on every table."""
+"""SQL views of knowledge bases. Row-level security is forced on every table."""
 
 from datetime import datetime
 from uuid import UUID
@@ -15,13 +15,13 @@ class SqlView(UpdatedAtMixin, TenantOwnedMixin, Base):
     One that is revoked stays until the view, its schema and the login are gone, and so does its knowledge base.
     """
 
-    __tablename__ = "publication"
+    __tablename__ = "sql_view"
     __table_args__ = (
         ForeignKeyConstraint(["tenant_id", "kb_id"], ["knowledge_base.tenant_id", "knowledge_base.id"]),
         CheckConstraint("collection ~ '^[a-z_][a-z0-9_]{0,62}$' and collection !~ '^pg_'", name="collection"),
         CheckConstraint("content_key ~ '^[A-Za-z_][A-Za-z0-9_.-]{0,62}$'", name="content_key"),
         CheckConstraint("verifier ~ '^SCRAM-SHA-256\\$[A-Za-z0-9+/=:$]{80,200}$'", name="verifier"),
-        Index("publication_kb_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("removed_at is null")),
+        Index("sql_view_kb_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("removed_at is null")),
     )
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
@@ -31,5 +31,5 @@ class SqlView(UpdatedAtMixin, TenantOwnedMixin, Base):
     content_key: Mapped[str]
     verifier: Mapped[str]
     index_id: Mapped[UUID | None]
-    held_back: Mapped[str | None]
+    blocked_reason: Mapped[str | None]
     removed_at: Mapped[datetime | None]

@@ -69,7 +69,7 @@ class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
         CheckConstraint("state in ('live', 'building', 'retired')", name="state"),
         CheckConstraint("avgdl > 0", name="avgdl"),
         CheckConstraint("vector_index in ('exact', 'building', 'hnsw')", name="vector_index"),
-        CheckConstraint("held_back in ('no_owner', 'too_many', 'too_wide', 'inexact')", name="held_back"),
+        CheckConstraint("skip_reason in ('no_owner', 'too_many', 'too_wide', 'inexact')", name="skip_reason"),
         Index("search_index_live_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("state = 'live'")),
         Index(
             "search_index_building_idx", "tenant_id", "kb_id", unique=True, postgresql_where=text("state = 'building'")
@@ -84,7 +84,7 @@ class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
     state: Mapped[str] = mapped_column(server_default=text("'building'"))
     avgdl: Mapped[float] = mapped_column(REAL, server_default=text("100"))
     vector_index: Mapped[str] = mapped_column(server_default=text("'exact'"))
-    held_back: Mapped[str | None]
+    skip_reason: Mapped[str | None]
     built_chunks: Mapped[int | None] = mapped_column(BigInteger)
     deleted_chunks: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     index_bytes: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))

@@ -52,7 +52,7 @@ class ReceiptRepository:
 
     async def record_sql_views(self, deletion_id: UUID, sql_view_ids: Sequence[UUID]) -> None:
         """Keep the ids of SQL views whose database roles have to go before the receipt is closed."""
-        values = {"t": self.tenant_id, "id": deletion_id, "publications": list(sql_view_ids)}
+        values = {"t": self.tenant_id, "id": deletion_id, "sql_views": list(sql_view_ids)}
         await self.session.fetch_rows(_RECORD_SQL_VIEWS, values)
 
     async def close_all(self) -> None:
@@ -75,7 +75,7 @@ _REMOVE_JOB = parse_statement("delete from job where tenant_id = :t and id = :jo
 _RECORD_RESIDUE = parse_statement("""
 update deletion set remaining = coalesce(remaining, '{}') || :remaining::jsonb where tenant_id = :t and id = :id""")
 _RECORD_SQL_VIEWS = parse_statement("""
-update deletion set publications = array(select distinct unnest(publications || :publications::uuid[]))
+update deletion set sql_views = array(select distinct unnest(sql_views || :sql_views::uuid[]))
  where tenant_id = :t and id = :id""")
 _ADD_STORED_FILE_COUNT = parse_statement(
     "update deletion set retained_files = retained_files + :more where tenant_id = :t and id = :id"

@@ -182,7 +182,9 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
         "pending_metadata_filter": row.pending_filter,
         "index": {
             "state": view.index.vector_index,
-            "reason": None if view.index.held_back is None else VectorIndexSkipReason(view.index.held_back).sentence,
+            "reason": None
+            if view.index.skip_reason is None
+            else VectorIndexSkipReason(view.index.skip_reason).sentence,
             "size_bytes": view.index.index_bytes,
             "average_length": view.index.avgdl,
             "problem": None if row.source else view.find_mismatch(resources.embedders.identities),

@@ -1,4 +1,4 @@
--- Refuse new rows of idempotency_key with error U0002 if a tenant would have more than its quota `kept_answers` allows.
+-- Refuse new rows of idempotency_key with error U0002 if a tenant would have more than its quota `stored_responses` allows.
 -- row_allowance holds how many rows can be added before the next count. A count grants half of the free rows, so counts
 -- are rare. Deletes take no lock and only make more room. All quota checks are alike; one function for each table
 -- needs no SQL put together from names.
@@ -11,19 +11,19 @@ declare
   present bigint;
 begin
   for added in select tenant_id, count(*) as rows from new_rows group by tenant_id loop
-    select coalesce((t.quotas ->> 'kept_answers')::bigint, default_row_quota('kept_answers')) into allowed
+    select coalesce((t.quotas ->> 'stored_responses')::bigint, default_row_quota('stored_responses')) into allowed
       from tenant t where t.id = added.tenant_id;
-    insert into row_allowance as a (tenant_id, quota, remaining) values (added.tenant_id, 'kept_answers', -added.rows)
+    insert into row_allowance as a (tenant_id, quota, remaining) values (added.tenant_id, 'stored_responses', -added.rows)
     on conflict (tenant_id, quota) do update set remaining = a.remaining - added.rows
     returning remaining, maximum into allowance;
     continue when allowance.remaining >= 0 and allowance.maximum = allowed;
     select count(*) into present
       from (select from idempotency_key where tenant_id = added.tenant_id and true limit allowed + 1) n;
     if present > allowed then
-      raise exception using errcode = 'U0002', message = 'kept_answers ' || allowed;
+      raise exception using errcode = 'U0002', message = 'stored_responses ' || allowed;
     end if;
     update row_allowance a set remaining = (allowed - present) / 2, maximum = allowed
-     where a.tenant_id = added.tenant_id and a.quota = 'kept_answers';
+     where a.tenant_id = added.tenant_id and a.quota = 'stored_responses';
   end loop;
   return null;
 end $f$;

@@ -7,8 +7,8 @@ language sql immutable parallel safe set search_path = pg_catalog, public, pg_te
     when 'agents' then 10000
     when 'prompt_versions' then 10000
     when 'webhooks' then 50
-    when 'kept_answers' then 100000
-    when 'publications' then 100
+    when 'stored_responses' then 100000
+    when 'sql_views' then 100
     when 'files' then 100000
     when 'file_batches' then 100000
     when 'batch_files' then 1000000
