@@ -24,7 +24,7 @@ from app.documents.deletion.residue_repository import ResidueRepository
 from app.idempotency import delete_stored_responses
 from app.index_maintenance.index_drop import IndexDropper
 from app.jobs.queue import JobQueue
-from app.knowledge_bases.service import ERASE_JOB, PURGE_JOB
+from app.knowledge_bases.service import PURGE_JOB, PURGE_KNOWLEDGE_BASE_JOB
 from app.knowledge_bases.soft_delete_repository import SoftDeleteRepository
 from app.logging import get_logger
 from app.object_store import ObjectStore
@@ -174,7 +174,7 @@ class DeletionRecovery:
             kind = PURGE_JOB
             if receipt.kind == "knowledge_base" and receipt.kb_id is not None:
                 indexes = await SoftDeleteRepository(session, tenant_id, receipt.kb_id).retire_indexes()
-                kind = ERASE_JOB
+                kind = PURGE_KNOWLEDGE_BASE_JOB
                 payload |= {"knowledge_base": str(receipt.kb_id), "indexes": [str(index_id) for index_id in indexes]}
             elif receipt.kind == "tenant":
                 kind = TenantService.DELETE_JOB

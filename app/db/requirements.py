@@ -18,7 +18,7 @@ select current_setting('server_version_num')::int as version, current_user as ro
        coalesce((select string_to_array(extversion, '.')::int[] from pg_extension where extname = 'vector'), '{0}')
          as pgvector,
        exists (select from pg_attribute a
-                where a.attrelid = to_regclass('public.document') and a.attname = 'stamp_number')
+                where a.attrelid = to_regclass('public.document') and a.attname = 'metadata_revision')
          and exists (select from pg_roles r where r.rolname = 'carrel_app' and pg_has_role(r.oid, 'usage')) as migrated,
        to_regprocedure('public.claim_job(text, interval, integer)') is not null as earlier
 """

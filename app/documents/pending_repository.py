@@ -50,7 +50,7 @@ class WaitingRepository:
             set_committed_value(document, "progress", {**(document.progress or {}), "waiting_for": reason})
 
     def _find_reason(self, row: Record) -> WaitingReason:
-        if row["rests"]:
+        if row["is_paused"]:
             return _REASON_BY_ERROR_CODE.get(row["code"] or "", "retry")
         if not row["workers"]:
             return "worker"
@@ -59,7 +59,7 @@ class WaitingRepository:
 
 
 _JOBS = parse_statement("""
-select j.document_id, j.run_at > now() as rests, j.error ->> 'code' as code,
+select j.document_id, j.run_at > now() as is_paused, j.error ->> 'code' as code,
        count_workers(:within::interval) as workers,
        (select l.max_running from tenant_queue l where l.tenant_id = :t) as max_running,
        (select count(*) from job r where r.tenant_id = :t and r.state = 'running' and r.kind <> 'send_webhook'

@@ -114,8 +114,8 @@ class DocumentRepository:
         values = {
             **params,
             "scope": document.scope_key,
-            "stamped": json.dumps(document.filterable),
-            "kept": chunk_keys,
+            "metadata": json.dumps(document.filterable),
+            "chunk_keys": chunk_keys,
             "chunks": [row.id for row in rows],
             "own": [json.dumps(build_document_filter_metadata(document, row.metadata)) for row in rows],
         }
@@ -167,7 +167,7 @@ def apply_filters(statement: Select[*Ts], filters: DocumentRowFilters) -> Select
 # stamped on the rows, they have the one or the other.
 _ENFORCED_FILTER_SQL = """
 exists (select from knowledge_base k where k.tenant_id = document.tenant_id and k.id = document.kb_id
-           and (document.filterable @> k.metadata_filter or document.filterable @> k.pending_filter))"""
+           and (document.filterable @> k.metadata_filter or document.filterable @> k.pending_metadata_filter))"""
 _ENFORCED_FILTER = text(_ENFORCED_FILTER_SQL)
 # A sweeper removes the others soon.
 _NOT_EXPIRED_SQL = "(document.expires_at is null or document.expires_at > now())"
@@ -182,8 +182,8 @@ select distinct id, metadata from chunk
 _UPDATE_METADATA = """
 update {table} l
    set scope_key = :scope,
-       metadata = (coalesce(o.metadata, cast(:stamped as jsonb)) - cast(:kept as text[])) || coalesce(
-         (select jsonb_object_agg(e.key, e.value) from jsonb_each(l.metadata) e where e.key = any(:kept)),
+       metadata = (coalesce(o.metadata, cast(:metadata as jsonb)) - cast(:chunk_keys as text[])) || coalesce(
+         (select jsonb_object_agg(e.key, e.value) from jsonb_each(l.metadata) e where e.key = any(:chunk_keys)),
          '{{}}'::jsonb)
   from chunk c
   left join unnest(cast(:chunks as uuid[]), cast(:own as jsonb[])) o(id, metadata) on o.id = c.id

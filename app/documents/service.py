@@ -190,7 +190,7 @@ class DocumentService:
                 document = await self._lock_in_session(session, reference, document_id)
                 # Read after the lock: whoever gives a new stamp to all has been here, or comes when this is done.
                 kb = await self.knowledge_bases.find_in_session(session, reference)
-                if document.stamp_number < kb.row.metadata_revision:
+                if document.metadata_revision < kb.row.metadata_revision:
                     await MetadataBackfillRepository(session, self.db.tenant_id, kb.row.id).apply_to_document(
                         document.id
                     )

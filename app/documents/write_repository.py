@@ -26,7 +26,7 @@ _VERSION_COLUMNS = (
     "metadata",
     "filterable",
     "quota_key_id",
-    "stamp_number",
+    "metadata_revision",
 )
 _COLUMNS = (
     *("tenant_id", "kb_id", "id", "external_id", "created_at"),
@@ -92,7 +92,7 @@ class UploadRepository:
 # Inserting takes the same lock for its foreign key. Who has given a new stamp to all that is there waits for it.
 _HAS_METADATA_REVISION = parse_statement("""
 select 1 from knowledge_base
- where tenant_id = :tenant and id = :kb and filter_number + (pending_filter is not null)::int = :number::int
+ where tenant_id = :tenant and id = :kb and filter_revision + (pending_metadata_filter is not null)::int = :number::int
    and deleted_at is null for key share""")
 _SELECT_EXISTING = """
 select id, sha256, created_at, expires_at, coalesce(expires_at <= now(), false) as expired from document

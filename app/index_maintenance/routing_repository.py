@@ -106,7 +106,7 @@ select i.tenant_id, i.id, :model::uuid, :chunks::bigint, :texts_id::uuid from se
  where i.tenant_id = :tenant and i.id = :index and i.state <> 'retired' for key share
 on conflict (tenant_id, index_id) do update
    set model = excluded.model, chunks = excluded.chunks, changed_chunks = 0, texts_id = excluded.texts_id,
-       made_at = now()
+       created_at = now()
 returning 1""")
 _CLEAR = parse_statement("delete from routing_vector where tenant_id = :tenant and index_id = :index")
 _ADD = parse_statement("""

@@ -33,7 +33,7 @@ logger = get_logger(__name__)
 MAINTAIN_INDEXES_JOB = "maintain_indexes"
 MAINTAIN_INDEX_JOB = "maintain_index"
 # Makes what searches are routed by; as quick as it is for the largest.
-CENTROIDS_JOB = "make_centroids"
+REFRESH_PROFILE_JOB = "refresh_routing_profile"
 LOCK_TIMEOUT_SECONDS = 0.7
 # Of real embeddings 0.97 and more is found; where thousands are copies of one, of the others a half.
 MIN_RECALL = 0.9
@@ -78,7 +78,7 @@ class IndexMaintenance:
             MAINTAIN_INDEX_JOB, [(index.tenant_id, index.index_id) for index in outdated if index.drifted]
         )
         await self._request_jobs(
-            CENTROIDS_JOB, [(index.tenant_id, index.index_id) for index in outdated if index.unrouted]
+            REFRESH_PROFILE_JOB, [(index.tenant_id, index.index_id) for index in outdated if index.unrouted]
         )
         if self.owner_database is not None:
             async with self.owner_database.connect() as connection:

@@ -43,14 +43,14 @@ class CheckpointRepository:
 
     async def record_usage(self, model: str, *, inputs: int, tokens: int) -> None:
         """Add to the day's costs (UTC)."""
-        values = {"t": self.tenant_id, "model": model, "passages": inputs, "tokens": tokens}
+        values = {"t": self.tenant_id, "model": model, "inputs": inputs, "tokens": tokens}
         await self.session.fetch_rows(_RECORD_USAGE, values)
 
     async def record_embedding_usage(
         self, model: str, *, inputs: int, tokens: int, key_id: UUID = NO_KEY, chunks: int = 0
     ) -> None:
         """The same, and to what the key has used, by whose upload it came; ``chunks`` are stored now."""
-        values = {"t": self.tenant_id, "model": model, "passages": inputs, "tokens": tokens}
+        values = {"t": self.tenant_id, "model": model, "inputs": inputs, "tokens": tokens}
         await self.session.fetch_rows(_RECORD_EMBEDDING_USAGE, {**values, "key": key_id, "chunks": chunks})
 
 
@@ -67,11 +67,11 @@ select d.tenant_id, :identity::uuid, d.id, u.*
        unnest(:hashes::bytea[], :vectors::halfvec[]) u
 on conflict do nothing""")
 _INSERT_USAGE = """
-insert into embedding_usage (tenant_id, day, model, passages, tokens)
-select :t::uuid, (now() at time zone 'utc')::date, :model::text, :passages::bigint, :tokens::bigint
- where :passages::bigint > 0 or :tokens::bigint > 0
+insert into embedding_usage (tenant_id, day, model, inputs, tokens)
+select :t::uuid, (now() at time zone 'utc')::date, :model::text, :inputs::bigint, :tokens::bigint
+ where :inputs::bigint > 0 or :tokens::bigint > 0
 on conflict (tenant_id, day, model) do update
-   set passages = embedding_usage.passages + excluded.passages, tokens = embedding_usage.tokens + excluded.tokens"""
+   set inputs = embedding_usage.inputs + excluded.inputs, tokens = embedding_usage.tokens + excluded.tokens"""
 _RECORD_USAGE = parse_statement(_INSERT_USAGE)
 _RECORD_EMBEDDING_USAGE = parse_statement(f"""
 with ledger as ({_INSERT_USAGE}

@@ -14,11 +14,6 @@ from app.knowledge_bases.types import Chunking
 from app.lexical.languages import get_analyzer_id
 from app.lexical.weights import K1, B
 
-PURGE_JOB = "purge_objects"
-BACKFILL_JOB = "restamp_knowledge_base"
-ERASE_JOB = "purge_knowledge_base"
-ROUTING_JOB = "build_routing_profile"
-
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:

@@ -38,8 +38,8 @@ from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptOwner
 
 PURGE_JOB = "purge_objects"
-BACKFILL_JOB = "restamp_knowledge_base"
-ERASE_JOB = "purge_knowledge_base"
+BACKFILL_JOB = "backfill_metadata"
+PURGE_KNOWLEDGE_BASE_JOB = "purge_knowledge_base"
 ROUTING_JOB = "build_routing_profile"
 
 
@@ -197,16 +197,16 @@ class KnowledgeBaseService:
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(kb_id)
         row = (await _reload_view(repository, kb_id)).row
-        if row.pending_filter is not None and not _is_same_json(metadata_filter, row.pending_filter):
+        if row.pending_metadata_filter is not None and not _is_same_json(metadata_filter, row.pending_metadata_filter):
             raise BackfillInProgress
-        if row.pending_filter is None and _is_same_json(metadata_filter, row.metadata_filter):
+        if row.pending_metadata_filter is None and _is_same_json(metadata_filter, row.metadata_filter):
             return {}
         payload = {"knowledge_base": str(kb_id)}
         # One that somebody waits for: as bulk it would stand behind all that is uploaded in the meantime.
         await self.queue.enqueue(
             session, BACKFILL_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
         )
-        return {"pending_filter": metadata_filter}
+        return {"pending_metadata_filter": metadata_filter}
 
     async def delete(self, reference: str) -> UUID:
         """Out of every reading at once, its name free; a job removes what is in it. Returns the deletion's id.
@@ -232,7 +232,7 @@ class KnowledgeBaseService:
             payload = {
                 "deletion": str(deletion_id), "knowledge_base": str(kb_id), "indexes": [*map(str, deleted.indexes)]
             }  # fmt: skip
-            await self.queue.enqueue(session, ERASE_JOB, tenant_id=self.db.tenant_id, payload=payload)
+            await self.queue.enqueue(session, PURGE_KNOWLEDGE_BASE_JOB, tenant_id=self.db.tenant_id, payload=payload)
             event = AuditEvent(
                 AuditAction.KNOWLEDGE_BASE_DELETE, [kb_id], kb_id, deletion_id, {"documents": amount.documents}
             )

@@ -60,7 +60,7 @@ class SoftDeleteRepository:
 # at the row `for key share` is waited for.
 _SOFT_DELETE = parse_statement("""
 update knowledge_base
-   set deleted_at = now(), name = '~' || id, title = null, description = null, pending_filter = null,
+   set deleted_at = now(), name = '~' || id, title = null, description = null, pending_metadata_filter = null,
        source = null, routing_texts = '{}', retrieval = retrieval - array['rewrite_prompt', 'answer_prompt']
  where tenant_id = :tenant and id = :kb and deleted_at is null returning 1""")
 # A key that was narrowed to it alone reads nothing now, as one narrowed to what is not there.

@@ -19,27 +19,31 @@ class StoredKnowledgeBase:
     chunking: dict[str, Any]
     retrieval: dict[str, Any]
     metadata_filter: dict[str, Any]
-    pending_filter: dict[str, Any] | None
+    pending_metadata_filter: dict[str, Any] | None
     routing: dict[str, Any]
     created_at: datetime
     updated_at: datetime
     source: dict[str, Any] | None
-    filter_number: int
+    filter_revision: int
 
     @property
     def enforced_metadata(self) -> dict[str, Any]:
         """The metadata that everything gets that goes in now, over what its caller says."""
-        return self.metadata_filter if self.pending_filter is None else self.pending_filter
+        return self.metadata_filter if self.pending_metadata_filter is None else self.pending_metadata_filter
 
     @property
     def metadata_revision(self) -> int:
         """Which stamp that is: a pending filter has the number after metadata_filter's until it takes its place."""
-        return self.filter_number + (self.pending_filter is not None)
+        return self.filter_revision + (self.pending_metadata_filter is not None)
 
     @property
     def enforced_filter(self) -> dict[str, Any] | None:
         """The filter that every read has to fulfil; while a new stamp goes round, the old one holds as well."""
-        filters = [self.metadata_filter] if self.pending_filter is None else [self.metadata_filter, self.pending_filter]
+        filters = (
+            [self.metadata_filter]
+            if self.pending_metadata_filter is None
+            else [self.metadata_filter, self.pending_metadata_filter]
+        )
         if not all(filters):
             return None
         return filters[0] if len(filters) == 1 else {"or": filters}

@@ -63,10 +63,10 @@ class VectorStoreRepository:
             counts[kb_id] = ({**status_counts, status: count}, total + int(size))
         return counts
 
-    async def count_waiting_files(self, ids: Sequence[UUID], *, key_id: UUID | None) -> dict[UUID, int]:
-        """Of each that has some: files of batches that a job is yet to make documents of; or ``key_id`` this key."""
+    async def count_waiting_files(self, ids: Sequence[UUID], *, key_lineage_id: UUID | None) -> dict[UUID, int]:
+        """Count files of batches that wait for their job, by knowledge base; of one key with ``key_lineage_id``."""
         rows = await self.session.fetch_rows(
-            _COUNT_WAITING_FILES, {"t": self.tenant_id, "kbs": list(ids), "key": key_id}
+            _COUNT_WAITING_FILES, {"t": self.tenant_id, "kbs": list(ids), "key": key_lineage_id}
         )
         return {row["kb_id"]: row["files"] for row in rows}
 
@@ -77,7 +77,7 @@ select b.kb_id, count(*) as files from file_batch b
                       where f.tenant_id = b.tenant_id and f.batch_id = b.id
                         and f.document_id is null and f.error is null offset 0) f
  where b.tenant_id = :t and b.kb_id = any(:kbs::uuid[]) and b.job_id is not null
-   and (:key::uuid is null or b.key_id = :key)
+   and (:key::uuid is null or b.key_lineage_id = :key)
    and exists (select from job j where j.tenant_id = b.tenant_id and j.id = b.job_id and j.state <> 'dead')
  group by b.kb_id""")
 _SET_LABELS = parse_statement("""

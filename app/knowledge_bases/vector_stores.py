@@ -101,7 +101,7 @@ class VectorStoreService:
         principal = self.knowledge_bases.principal
         labels, files = await repository.load_labels(ids), await repository.count_files(ids, reader=principal.user_id)
         waiting = await repository.count_waiting_files(
-            ids, key_id=None if principal.user_id is None else principal.key_lineage_id
+            ids, key_lineage_id=None if principal.user_id is None else principal.key_lineage_id
         )
         stores = []
         for view in views:

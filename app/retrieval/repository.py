@@ -248,7 +248,7 @@ select {n} as call, h.retriever, array_agg(h.chunk_id), array_agg(h.score), arra
 # and most rows may be ties that become no result.
 _CHUNKS = """
 select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
-       c.section_titles, c.node_path, c.image_ordinal, c.media_type, l.metadata::text as stamp, c.tenant_id,
+       c.section_titles, c.node_path, c.image_ordinal, c.media_type, l.metadata::text as search_metadata, c.tenant_id,
        c.document_id, d.chunk_count, d.metadata::text as own, {cosine}
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk c

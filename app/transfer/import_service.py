@@ -263,7 +263,7 @@ class _DocumentImport:
             scope_level=self.scope.determine_level().value,
             scope_key=self.scope.to_key(),
             attributes={**record.metadata, **kb.row.enforced_metadata},
-            stamp_number=kb.row.metadata_revision,
+            metadata_revision=kb.row.metadata_revision,
             **{name: getattr(record, name) for name in _COPIED_FIELDS},
         )
         document.quota_key_id = self.service.knowledge_bases.principal.storage_quota_key_id

@@ -110,7 +110,7 @@ class WebhookRepository:
             url=row["url"],
             enabled=row["enabled"],
             secrets=[row["secret"], *former],
-            paused_until=row["resting_until"],
+            paused_until=row["paused_until"],
         )
 
     async def record_outcome(
@@ -183,7 +183,7 @@ select {_WEBHOOK_COLUMNS} from webhook
 _CHANGE = parse_statement(f"""
 update webhook
    set url = :url, description = :description, events = :events::text[], enabled = :enabled, updated_at = now(),
-       disabled_reason = null, failures = 0, resting_until = null {_WHERE_ID} returning {_WEBHOOK_COLUMNS}""")  # noqa: S608
+       disabled_reason = null, failures = 0, paused_until = null {_WHERE_ID} returning {_WEBHOOK_COLUMNS}""")  # noqa: S608
 _ROTATE = parse_statement(f"""
 update webhook set former_secret = secret, former_until = now() + :overlap::interval, secret = :secret,
        updated_at = now() {_WHERE_ID} returning {_WEBHOOK_COLUMNS}""")  # noqa: S608
@@ -205,7 +205,7 @@ update webhook_delivery d set status = 'pending', attempts = 0, response_status 
 _DUE = parse_statement(f"""
 select {_DELIVERY_COLUMNS}, w.id as webhook_id, w.url, w.enabled, w.secret,
        case when w.former_until > now() then w.former_secret end as former_secret,
-       case when w.resting_until > now() then w.resting_until end as resting_until
+       case when w.paused_until > now() then w.paused_until end as paused_until
   from webhook_delivery d
   join webhook w on w.tenant_id = d.tenant_id and w.id = d.webhook_id
   join tenant t on t.id = d.tenant_id and t.deleted_at is null
@@ -214,10 +214,10 @@ _RECORD_OUTCOME = parse_statement(f"""
 update webhook_delivery
    set status = :status, attempts = attempts + :tried, response_status = :response, reason = :reason,
        attempted_at = case when :tried > 0 then now() else attempted_at end {_WHERE_ID}""")  # noqa: S608
-_RECORD_SUCCESS = parse_statement(f"update webhook set failures = 0, resting_until = null {_WHERE_ID} and failures > 0")  # noqa: S608
+_RECORD_SUCCESS = parse_statement(f"update webhook set failures = 0, paused_until = null {_WHERE_ID} and failures > 0")  # noqa: S608
 _RECORD_FAILURE = parse_statement(f"""
 update webhook
    set failures = failures + 1,
-       resting_until = now() + interval '1 s' * greatest(:pause::float8, least(600, 4 ^ least(failures, 9)))
+       paused_until = now() + interval '1 s' * greatest(:pause::float8, least(600, 4 ^ least(failures, 9)))
  {_WHERE_ID} and enabled returning failures""")  # noqa: S608
 _DISABLE = parse_statement(f"update webhook set enabled = false, disabled_reason = :reason {_WHERE_ID}")  # noqa: S608

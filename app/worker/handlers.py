@@ -33,7 +33,12 @@ from app.files.batches import ATTACH_JOB
 from app.ids import derive_id
 from app.index_maintenance.index_drop import DROP_JOB, IndexDropper
 from app.index_maintenance.routing_profiles import RoutingProfileBuilder
-from app.index_maintenance.service import CENTROIDS_JOB, MAINTAIN_INDEX_JOB, MAINTAIN_INDEXES_JOB, IndexMaintenance
+from app.index_maintenance.service import (
+    MAINTAIN_INDEX_JOB,
+    MAINTAIN_INDEXES_JOB,
+    REFRESH_PROFILE_JOB,
+    IndexMaintenance,
+)
 from app.inference.embedding import EmbeddingUnavailable
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.reindex.document_build import DocumentRebuilder
@@ -41,7 +46,7 @@ from app.ingestion.reindex.index_build import Reindexer
 from app.ingestion.time_slice import PreemptionTimer
 from app.ingestion.unreferenced_nodes import delete_unreferenced_nodes
 from app.knowledge_bases.reindex_service import REINDEX_JOB
-from app.knowledge_bases.service import BACKFILL_JOB, ERASE_JOB, ROUTING_JOB
+from app.knowledge_bases.service import BACKFILL_JOB, PURGE_KNOWLEDGE_BASE_JOB, ROUTING_JOB
 from app.quotas.types import NO_KEY
 from app.settings.environment import find_temporary_directory
 from app.sql_views.reconciler import SqlViewReconciler
@@ -307,7 +312,7 @@ HANDLERS: dict[str, JobHandler] = {
     "ingest_document": ingest_document,
     "purge_objects": purge_objects,
     "delete_tenant": delete_tenant,
-    ERASE_JOB: purge_knowledge_base,
+    PURGE_KNOWLEDGE_BASE_JOB: purge_knowledge_base,
     DELETIONS_JOB: recover_deletions,
     BACKFILL_JOB: backfill_metadata,
     ATTACH_JOB: attach_files,
@@ -318,7 +323,7 @@ HANDLERS: dict[str, JobHandler] = {
     RETRY_JOB: run_sweeper,
     MAINTAIN_INDEXES_JOB: maintain_indexes,
     MAINTAIN_INDEX_JOB: maintain_index,
-    CENTROIDS_JOB: build_routing_profile,
+    REFRESH_PROFILE_JOB: build_routing_profile,
     ROUTING_JOB: build_routing_profile,
     REINDEX_JOB: reindex_knowledge_base,
     DROP_JOB: drop_search_index,

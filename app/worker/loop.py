@@ -20,7 +20,7 @@ from app.files.batches import ATTACH_JOB
 from app.index_maintenance.service import MAINTAIN_INDEXES_JOB
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.time_slice import JobPreempted, PreemptionTimer
-from app.knowledge_bases.service import BACKFILL_JOB, ERASE_JOB
+from app.knowledge_bases.service import BACKFILL_JOB, PURGE_KNOWLEDGE_BASE_JOB
 from app.knowledge_bases.types import IndexMismatch
 from app.logging import bind_context, get_logger
 from app.quotas.types import DailyTokenLimitReached
@@ -46,7 +46,7 @@ def generate_worker_name() -> str:
 
 # Deletions, new stamps and attachments go on where they were ended. A job of these kinds that has had its place for so
 # long is ended when another tenant waits for a place in vain; ingestion hands its place back between slices.
-PREEMPTIBLE_KINDS = frozenset({ERASE_JOB, BACKFILL_JOB, ATTACH_JOB, "delete_tenant"})
+PREEMPTIBLE_KINDS = frozenset({PURGE_KNOWLEDGE_BASE_JOB, BACKFILL_JOB, ATTACH_JOB, "delete_tenant"})
 PREEMPT_AFTER_SECONDS = 30.0
 HEARTBEAT_INTERVAL_SECONDS = 5.0
 

@@ -74,7 +74,7 @@ create policy control on tenant_usage for select to carrel_control using (true);
 create policy control on usage_day for select to carrel_control using (true);
 create policy control on webhook for select to carrel_control using (true);
 grant select on worker_heartbeat to carrel_control;
-grant select (tenant_id, id, name, pending_filter, deleted_at) on knowledge_base to carrel_control;
+grant select (tenant_id, id, name, pending_metadata_filter, deleted_at) on knowledge_base to carrel_control;
 grant select (tenant_id, kb_id, id, state, avgdl, retired_at) on search_index to carrel_control;
 grant select (tenant_id, index_id, chunks, tokens, merged) on index_totals to carrel_control;
 grant select (tenant_id, index_id, chunks, changed_chunks) on routing_profile to carrel_control;
@@ -114,10 +114,10 @@ create policy sql_view on chunk_embedding for select to carrel_sql_view
          -- The planner expects every second row to pass a CASE, but one row in a hundred to pass @>. For so few it would
          -- read all rows and not use the vector index.
          and case when metadata @> (select k.metadata_filter from knowledge_base k)
-                    or metadata @> (select k.pending_filter from knowledge_base k) then true else false end);
+                    or metadata @> (select k.pending_metadata_filter from knowledge_base k) then true else false end);
 grant select (id, deleted_at, sql_views) on tenant to carrel_sql_view;
 grant select (tenant_id, id, kb_id, index_id, removed_at) on sql_view to carrel_sql_view;
-grant select (tenant_id, id, metadata_filter, pending_filter, deleted_at) on knowledge_base to carrel_sql_view;
+grant select (tenant_id, id, metadata_filter, pending_metadata_filter, deleted_at) on knowledge_base to carrel_sql_view;
 grant select (tenant_id, kb_id, id, scope_level, dynamic, expires_at) on document to carrel_sql_view;
 grant select (tenant_id, index_id, id, document_id, content) on chunk to carrel_sql_view;
 grant select on chunk_embedding to carrel_sql_view;

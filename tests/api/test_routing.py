@@ -66,7 +66,7 @@ def profiles(tenant: Tenant) -> list[Any]:
     """When they were made, and of what."""
     rows = sql(
         tenant.service,
-        "select k.name, p.made_at, p.chunks, v.described from knowledge_base k join search_index i on i.kb_id = k.id"
+        "select k.name, p.created_at, p.chunks, v.described from knowledge_base k join search_index i on i.kb_id = k.id"
         " join routing_profile p on p.index_id = i.id left join routing_vector v on v.index_id = p.index_id"
         " where k.tenant_id = $1 order by k.name, v.number",
         decode_id("ten", tenant.id),

@@ -238,7 +238,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
         *(("usage_day", name, "SELECT") for name in ("tenant_id", "day", "embedding_tokens", "query_tokens")),
         *(
             ("knowledge_base", name, "SELECT")
-            for name in ("tenant_id", "id", "deleted_at", "metadata_filter", "pending_filter")
+            for name in ("tenant_id", "id", "deleted_at", "metadata_filter", "pending_metadata_filter")
         ),
         *(("document", name, "SELECT") for name in ("scope_level", "dynamic")),
         *(("chunk", name, "SELECT") for name in ("tenant_id", "index_id", "id", "document_id", "content")),
@@ -399,24 +399,24 @@ async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.
         "chat_quota",
         "document_added",
         "document_changed",
-        "document_gone",
-        "document_gone_told",
-        "document_grown",
-        "document_told",
+        "document_deleted",
+        "document_deleted_notify_webhooks",
+        "document_notify_webhooks",
+        "document_recounted",
         "file_batch_file_quota",
         "file_batch_quota",
         "idempotency_key_quota",
+        "knowledge_base_notify_webhooks",
         "knowledge_base_quota",
-        "knowledge_base_told",
         "prompt_version_quota",
-        "search_index_told",
+        "search_index_notify_webhooks",
         "sql_view_quota",
         "stored_file_counted",
         "stored_file_quota",
         "tenant_changed",
-        "tenant_told",
-        "tenant_usage_told",
-        "usage_day_told",
+        "tenant_notify_webhooks",
+        "tenant_usage_notify_webhooks",
+        "usage_day_notify_webhooks",
         "webhook_quota",
     ]
     assert [row[0] for row in extensions] == ["plpgsql", "vector"]

@@ -16,7 +16,7 @@ from app.documents.deletion.completion import DeletionIncomplete, complete_docum
 from app.documents.deletion.service import DeletionSelection
 from app.documents.types import DocumentFields
 from app.ids import generate_id
-from app.knowledge_bases.service import ERASE_JOB, PURGE_JOB
+from app.knowledge_bases.service import PURGE_JOB, PURGE_KNOWLEDGE_BASE_JOB
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase, Retrieval
 from app.retrieval.types import Query, SearchRequest
 from app.tenants.service import TenantService
@@ -24,7 +24,7 @@ from app.tenants.types import TenantNotFound
 from app.worker.handlers import JobContext
 from tests.ingestion.workshop import Workshop, until
 
-JOBS = (ERASE_JOB, PURGE_JOB, TenantService.DELETE_JOB)
+JOBS = (PURGE_KNOWLEDGE_BASE_JOB, PURGE_JOB, TenantService.DELETE_JOB)
 TEXT = "The heron stands in the reeds. It waits for frogs, and the frogs wait for flies."
 MANY = """
 insert into document (tenant_id, kb_id, id, source, media_type, bytes, sha256, scope_key, external_id)
@@ -176,7 +176,7 @@ async def test_a_job_that_is_killed_goes_on(workshop: Workshop, services: Tenant
     blocker = await asyncpg.connect(workshop.urls.owner)
     async with blocker.transaction():
         await blocker.fetchval(last, kb_id)  # the job comes as far as this one's batch
-        working = asyncio.create_task(workshop.run_jobs(ERASE_JOB))
+        working = asyncio.create_task(workshop.run_jobs(PURGE_KNOWLEDGE_BASE_JOB))
 
         async def in_the_middle() -> bool:
             return bool(await blocker.fetchval(left, kb_id) <= 52)

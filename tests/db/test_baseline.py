@@ -86,7 +86,7 @@ def test_every_former_name_is_a_word_of_the_former_catalogue() -> None:
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        ("alter table document alter column stamp_number drop default", "columns"),
+        ("alter table document alter column metadata_revision drop default", "columns"),
         ("alter table job set (fillfactor = 90)", "tables"),
         ("alter table deletion no force row level security", "tables"),
         ("grant delete on audit_event to carrel_app", "tables"),

@@ -425,7 +425,7 @@ async def test_a_schema_that_lacks_the_last_migration_is_refused(make_database: 
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.app) as db:
         await db.check()
-        for change in ("alter table document drop stamp_number", "drop table document cascade"):
+        for change in ("alter table document drop metadata_revision", "drop table document cascade"):
             await asyncio.to_thread(run_sql, urls.owner, change)
             with pytest.raises(DatabaseRefused, match="run carrel migrate"):
                 await db.check()

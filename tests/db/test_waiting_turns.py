@@ -56,7 +56,7 @@ async def test_a_login_that_holds_every_number_stops_nobody(
         async with asyncio.timeout(HANG_SECONDS):
             async with pool.transaction(tenant) as session:
                 await set_quotas(session, tenant, Quotas(documents=5))
-                await queue.enqueue(session, "restamp_knowledge_base", tenant_id=tenant)
+                await queue.enqueue(session, "backfill_metadata", tenant_id=tenant)
             job = await queue.claim("w", timedelta(seconds=30), tenant_concurrency=2)
             async with OwnerDatabase(database.owner).connect() as builder:
                 assert await builder.try_lock()

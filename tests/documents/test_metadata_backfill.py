@@ -62,7 +62,7 @@ class Staff:
 
     async def stamps(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
         row = (await self.services.knowledge_bases.find(KB)).row
-        return row.metadata_filter, row.pending_filter
+        return row.metadata_filter, row.pending_metadata_filter
 
     async def seen(self, expression: dict[str, Any] | None = None) -> set[UUID]:
         """What the list and both lanes agree on; each of them can be read by itself."""
@@ -343,7 +343,7 @@ async def test_given_chunks_that_are_indexed_again_on_the_way_say_what_filters_s
 async def test_what_lacks_the_new_stamp_gets_it_whatever_its_number(staff: Staff) -> None:
     """A process of a version before has finished a change without counting it."""
     document = await staff.add("lantern")
-    await staff.workshop.owner.execute("update document set stamp_number = 1 where id = $1", document.id)
+    await staff.workshop.owner.execute("update document set metadata_revision = 1 where id = $1", document.id)
     await staff.change(NEW)
     await staff.restamp()
     assert await staff.seen({"department": "it"}) == {document.id}

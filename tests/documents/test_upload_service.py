@@ -17,7 +17,7 @@ from app.documents.scopes import DocumentScope
 from app.documents.types import DocumentFields, DocumentNotFound, UploadResult
 from app.documents.upload.service import MAX_UNCHECKED_BYTES
 from app.documents.write_repository import UploadRepository
-from app.knowledge_bases.service import ERASE_JOB
+from app.knowledge_bases.service import PURGE_KNOWLEDGE_BASE_JOB
 from app.knowledge_bases.types import KnowledgeBaseNotFound, NewKnowledgeBase
 from app.retrieval.types import SearchRequest
 from tests.documents.test_multipart import BOUNDARY, form, part
@@ -161,7 +161,7 @@ async def test_a_knowledge_base_that_goes_while_the_file_comes_in(workshop: Work
         await services.uploads.upload("brief", pieces(), BOUNDARY, lambda _: DocumentFields())
     assert files_of(workshop, services) == []
     jobs = await workshop.owner.fetch("select kind from job where tenant_id = $1", tenant_of(services))
-    assert [row["kind"] for row in jobs] == [ERASE_JOB]
+    assert [row["kind"] for row in jobs] == [PURGE_KNOWLEDGE_BASE_JOB]
 
 
 def tenant_of(services: TenantServices) -> UUID:

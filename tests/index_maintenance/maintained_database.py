@@ -20,7 +20,7 @@ from app.db.index_ddl import OwnerDatabase
 from app.db.session import Database
 from app.embedded_postgres import DatabaseUrls
 from app.filters import CompiledFilter
-from app.index_maintenance.service import CENTROIDS_JOB, IndexMaintenance
+from app.index_maintenance.service import REFRESH_PROFILE_JOB, IndexMaintenance
 from app.jobs.queue import JobQueue
 
 IDENTITY = '{"k1": 1.2, "b": 0.75}'
@@ -177,7 +177,7 @@ class MaintainedDatabase:
     async def jobs(self) -> list[asyncpg.Record]:
         """Without those for what searches are routed by: nothing here is, so that they are always wanted."""
         sql = "select * from job where kind <> $1 order by id"
-        found: list[asyncpg.Record] = await self.owner.fetch(sql, CENTROIDS_JOB)
+        found: list[asyncpg.Record] = await self.owner.fetch(sql, REFRESH_PROFILE_JOB)
         return found
 
     async def until(self, sql: str, *values: Any) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.db.index_ddl import MaintenanceFailed, OwnerDatabase
 from app.db.models.control_plane_rows import OutdatedIndex
-from app.index_maintenance.service import CENTROIDS_JOB, MAINTAIN_INDEX_JOB
+from app.index_maintenance.service import MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB
 from harness.databases import DatabaseFactory
 from tests.index_maintenance.maintained_database import FilledIndex, MaintainedDatabase, open_maintained_database
 
@@ -58,7 +58,7 @@ async def test_what_needs_no_owner_is_asked_for_where_there_is_none_to_be_had(
     await weigh_with(index, 100)
     with pytest.raises(MaintenanceFailed):
         await replace(world.maintenance, owner_database=OwnerDatabase(NOBODY)).scan()
-    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB}
 
 
 async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(
@@ -68,7 +68,7 @@ async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(
     await world.maintenance.scan()
     await world.owner.execute("delete from job")  # as if it had been killed before they were there
     await world.maintenance.scan()
-    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB}
     await world.maintenance.maintain(index.tenant, index.id)
     await route_by(index, 100)
     await world.owner.execute("delete from job")
@@ -87,7 +87,7 @@ async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(
     assert await wanted(world) == {MAINTAIN_INDEX_JOB}
     await world.owner.execute("delete from job")
     await world.maintenance.scan()
-    assert await wanted(world) == {MAINTAIN_INDEX_JOB, CENTROIDS_JOB}
+    assert await wanted(world) == {MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB}
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ async def test_centroids_are_made_anew_when_enough_has_changed(
     await world.owner.execute("delete from job")
     await route_by(index, routed, changed=changed)
     await world.maintenance.scan()
-    assert await wanted(world) == ({CENTROIDS_JOB} if is_wanted else set())
+    assert await wanted(world) == ({REFRESH_PROFILE_JOB} if is_wanted else set())
 
 
 async def test_what_was_emptied_is_routed_by_nothing(world: MaintainedDatabase, index: FilledIndex) -> None:
     await route_by(index, 100)
     await index.remove(100)
     await world.maintenance.scan()
-    assert await wanted(world) == {CENTROIDS_JOB}
+    assert await wanted(world) == {REFRESH_PROFILE_JOB}
 
 
 @pytest.mark.parametrize("state", ["retired", "building", "deleted"])
@@ -149,7 +149,7 @@ async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(
     for state, run_at, is_asked in (("running", "-1 h", False), ("dead", "-5 min", False), ("dead", "-11 min", True)):
         await world.owner.execute("update job set state = $1, run_at = now() + $2::text::interval", state, run_at)
         await world.maintenance.scan()
-        assert await wanted(world) == ({MAINTAIN_INDEX_JOB, CENTROIDS_JOB} if is_asked else set())
+        assert await wanted(world) == ({MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB} if is_asked else set())
 
 
 async def test_a_step_is_asked_for_with_what_shows_it(world: MaintainedDatabase, index: FilledIndex) -> None:

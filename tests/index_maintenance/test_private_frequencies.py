@@ -4,7 +4,7 @@ import random
 from uuid import UUID
 
 from app.documents.scopes import OPEN_LEVEL_KEYS, SHARED_SCOPE, DocumentScope
-from app.knowledge_bases.service import ERASE_JOB
+from app.knowledge_bases.service import PURGE_KNOWLEDGE_BASE_JOB
 from tests.index_maintenance.indexed_knowledge_base import IndexedKnowledgeBase
 from tests.ingestion.workshop import add_text
 
@@ -70,7 +70,7 @@ async def test_nothing_is_left_of_a_deleted_knowledge_base(library: IndexedKnowl
     await library.workshop.ingest(await add_text(library.services, "lantern", scope=DocumentScope("u")))
     assert await library.workshop.owner.fetchval(COUNT, library.index) == 4
     await library.services.knowledge_bases.delete("default")
-    await library.workshop.run_jobs(ERASE_JOB)
+    await library.workshop.run_jobs(PURGE_KNOWLEDGE_BASE_JOB)
     await library.workshop.maintenance.scan()
     assert await library.workshop.owner.fetchval(COUNT, library.index) == 0
 

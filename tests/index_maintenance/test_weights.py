@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from app.db.statements import Statement
 from app.index_maintenance.repository import MERGE_FREQUENCIES
 from app.index_maintenance.types import IndexBusy
-from app.knowledge_bases.service import ERASE_JOB
+from app.knowledge_bases.service import PURGE_KNOWLEDGE_BASE_JOB
 from harness.consistency import MAX_WEIGHTS_SQL
 from tests.index_maintenance.indexed_knowledge_base import ANALYZER, IndexedKnowledgeBase
 from tests.ingestion.workshop import Workshop, add_text, until
@@ -127,7 +127,7 @@ async def test_a_change_is_found_and_looked_after_once(library: IndexedKnowledge
     jobs: list[Any] = await library.workshop.owner.fetch("select kind, tenant_id, payload, priority from job")
     assert {(job["kind"], job["priority"]) for job in jobs if job["tenant_id"] == library.tenant} == {
         ("maintain_index", -10),
-        ("make_centroids", -10),  # that is so for whatever begins to have chunks
+        ("refresh_routing_profile", -10),  # that is so for whatever begins to have chunks
     }
     async with library.workshop.working():
         await until(lambda: has_drifted(library, 100))
@@ -144,7 +144,7 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: IndexedK
     await library.services.knowledge_bases.delete("default")
     await library.workshop.maintenance.maintain(library.tenant, library.index)
     await library.workshop.maintenance.scan()
-    await library.workshop.run_jobs(ERASE_JOB)
+    await library.workshop.run_jobs(PURGE_KNOWLEDGE_BASE_JOB)
     for table in ("term_document_frequency", "index_totals"):
         left = f"select count(*) from {table} where index_id = $1"
         assert await library.workshop.owner.fetchval(left, library.index) == 0

@@ -30,7 +30,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
 
 async def ledger(workshop: Workshop, services: TenantServices) -> list[tuple[str, int, int]]:
     rows = await workshop.owner.fetch(
-        "select model, passages, tokens from embedding_usage where tenant_id = $1", services.principal.tenant_id
+        "select model, inputs, tokens from embedding_usage where tenant_id = $1", services.principal.tenant_id
     )
     return [tuple(row) for row in rows]
 

@@ -97,7 +97,7 @@ async def test_a_picture_is_a_chunk_of_its_section(
     spent = await workshop.owner.fetchrow(
         "select * from embedding_usage where model = 'looker' and tenant_id = $1", services.principal.tenant_id
     )
-    assert (spent["passages"], spent["tokens"]) == (2, 200)
+    assert (spent["inputs"], spent["tokens"]) == (2, 200)
     assert await warnings(workshop, document) == "[]"
 
 

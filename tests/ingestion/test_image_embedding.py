@@ -83,10 +83,10 @@ def sent(workshop: Workshop) -> list[str]:
 
 async def spent(workshop: Workshop, services: TenantServices) -> tuple[int, int]:
     row = await workshop.owner.fetchrow(
-        "select passages, tokens from embedding_usage where model = 'words' and tenant_id = $1",
+        "select inputs, tokens from embedding_usage where model = 'words' and tenant_id = $1",
         services.principal.tenant_id,
     )
-    return (row["passages"], row["tokens"]) if row else (0, 0)
+    return (row["inputs"], row["tokens"]) if row else (0, 0)
 
 
 async def checkpoints(workshop: Workshop, services: TenantServices) -> int:

@@ -150,7 +150,7 @@ async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
         hits = (await services.retrieval.search(SearchRequest(queries=[word], strategy="lexical"))).hits
         assert bool(hits) is there
     # Both are paid for.
-    booked = "select passages from embedding_usage where tenant_id = $1"
+    booked = "select inputs from embedding_usage where tenant_id = $1"
     assert await workshop.owner.fetchval(booked, services.principal.tenant_id) == 2 * found.chunk_count
 
 

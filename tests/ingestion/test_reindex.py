@@ -32,7 +32,7 @@ from app.ingestion.reindex.index_build import SLICE_SECONDS, Reindexer
 from app.ingestion.unreferenced_nodes import delete_unreferenced_nodes
 from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.reindex_service import REINDEX_JOB
-from app.knowledge_bases.service import ERASE_JOB
+from app.knowledge_bases.service import PURGE_KNOWLEDGE_BASE_JOB
 from app.knowledge_bases.types import (
     Chunking,
     IndexMismatch,
@@ -372,7 +372,7 @@ async def test_what_changes_meanwhile(desk: Desk) -> None:
 async def restamp(desk: Desk) -> None:
     kb = (await desk.kb()).row.id
     job = ClaimedJob(desk.tenant, UUID(int=1), "", None, {"knowledge_base": str(kb)}, 1, 5)
-    await HANDLERS["restamp_knowledge_base"](desk.context, job)
+    await HANDLERS["backfill_metadata"](desk.context, job)
 
 
 async def stamps(desk: Desk, index_id: UUID, documents: Sequence[UUID]) -> set[tuple[UUID, str, UUID]]:
@@ -619,7 +619,7 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
     with suppress(IntegrityError):
         async with asyncio.timeout(HANG_SECONDS):  # long before its slice is over
             await working
-    await desk.workshop.run_jobs(ERASE_JOB)
+    await desk.workshop.run_jobs(PURGE_KNOWLEDGE_BASE_JOB)
     for table in ("chunk", "chunk_embedding", "chunk_lexical", "node", "document_text"):
         assert await desk.owner.fetchval(f"select count(*) from {table} where tenant_id = $1", desk.tenant) == 0, table
     for table in ("term_document_frequency", "index_totals"):

@@ -85,7 +85,7 @@ async def checkpoints(workshop: Workshop, services: TenantServices) -> int:
 async def ledger(workshop: Workshop, services: TenantServices) -> tuple[int, int]:
     """Passages and tokens that the tenant pays for."""
     row = await workshop.owner.fetchrow(
-        "select sum(passages)::int, sum(tokens)::int from embedding_usage where tenant_id = $1 and model = 'words'",
+        "select sum(inputs)::int, sum(tokens)::int from embedding_usage where tenant_id = $1 and model = 'words'",
         services.principal.tenant_id,
     )
     return row[0] or 0, row[1] or 0

@@ -12,7 +12,7 @@ from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInputError
-from app.index_maintenance.service import CENTROIDS_JOB
+from app.index_maintenance.service import REFRESH_PROFILE_JOB
 from app.knowledge_bases.types import NewKnowledgeBase, Retrieval
 from app.retrieval.query_embedding import QueryVectorCache
 from app.retrieval.routes import RoutingOptions
@@ -62,7 +62,7 @@ async def tenant(workshop: Workshop) -> TenantServices:
         await workshop.ingest(uploaded.document)
     await JobContext(workshop.resources, workshop.pipeline).index_maintenance.scan()
     await workshop.run_jobs("maintain_index")
-    assert await workshop.run_jobs(CENTROIDS_JOB) == len(TEXTS)
+    assert await workshop.run_jobs(REFRESH_PROFILE_JOB) == len(TEXTS)
     await workshop.drop_jobs()
     return made
 

@@ -56,12 +56,12 @@ def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeB
         chunking={},
         retrieval={},
         metadata_filter={},
-        pending_filter=None,
+        pending_metadata_filter=None,
         routing={},
         created_at=now,
         updated_at=now,
         source=source,
-        filter_number=0,
+        filter_revision=0,
     )
     index = LiveIndex(
         id=UUID(int=number),

@@ -13,7 +13,7 @@ import pytest
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
-from app.index_maintenance.service import CENTROIDS_JOB
+from app.index_maintenance.service import REFRESH_PROFILE_JOB
 from app.inference.embedding import Embedder, EmbeddingUnavailable
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.service import ROUTING_JOB
@@ -63,7 +63,7 @@ async def look_after(workshop: Workshop) -> int:
     """What the periodic job finds, and the jobs that it makes; how many of them make centroids."""
     await JobContext(workshop.resources, workshop.pipeline).index_maintenance.scan()
     await workshop.run_jobs("maintain_index")
-    return await workshop.run_jobs(CENTROIDS_JOB)
+    return await workshop.run_jobs(REFRESH_PROFILE_JOB)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ async def attempt(workshop: Workshop, row: asyncpg.Record, *, is_last: bool = Fa
 
 async def awaken(workshop: Workshop) -> None:
     """The time of waiting is over."""
-    await workshop.owner.execute("update webhook set resting_until = null; update job set run_at = now()")
+    await workshop.owner.execute("update webhook set paused_until = null; update job set run_at = now()")
 
 
 async def delivered(workshop: Workshop, count: int) -> None:
@@ -135,12 +135,12 @@ async def test_after_a_failure_its_receiver_is_left_alone(
     await create(services, "two")
     first, second = await rows(workshop)
     receiver.status = 500
-    left = "select extract(epoch from resting_until - now()) from webhook"
+    left = "select extract(epoch from paused_until - now()) from webhook"
     for seconds in (1, 4, 16, 64, 256, 600, 600):
         with pytest.raises(DeliveryFailed):
             await attempt(workshop, first)
         assert seconds * 0.5 - 30 < await workshop.owner.fetchval(left) <= seconds
-        await workshop.owner.execute("update webhook set resting_until = null")
+        await workshop.owner.execute("update webhook set paused_until = null")
     receiver.headers = {"Retry-After": "300"}
     await workshop.owner.execute("update webhook set failures = 0")
     with pytest.raises(DeliveryFailed) as failed:
@@ -150,7 +150,7 @@ async def test_after_a_failure_its_receiver_is_left_alone(
     for row in (first, second):
         with pytest.raises(WebhookPaused) as resting:
             await attempt(workshop, row)
-        assert resting.value.until == await workshop.owner.fetchval("select resting_until from webhook")
+        assert resting.value.until == await workshop.owner.fetchval("select paused_until from webhook")
     assert len(receiver.received) == seen
     receiver.status = 200
     await awaken(workshop)
@@ -163,7 +163,7 @@ async def test_a_worker_puts_off_what_is_too_early(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     await listening(services, receiver)
-    await workshop.owner.execute("update webhook set resting_until = now() + interval '1 h'")
+    await workshop.owner.execute("update webhook set paused_until = now() + interval '1 h'")
     await create(services, "one")
     job = "select count(*) from job where kind = 'send_webhook' and attempts = 0 and run_at > now() + interval '50 min'"
 

@@ -105,7 +105,7 @@ async def test_another_filter_is_told_when_it_holds(workshop: Workshop, services
     await listen(services)
     await services.knowledge_bases.update("default", {"metadata_filter": {"team": "hr"}})
     assert await events(workshop, services) == []
-    await workshop.run_jobs("restamp_knowledge_base")
+    await workshop.run_jobs("backfill_metadata")
     assert await events(workshop, services) == ["knowledge_base.updated"]
 
 

@@ -46,7 +46,7 @@ class EmbeddingUsage(TenantOwnedMixin, Base):
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)
     day: Mapped[date] = mapped_column(primary_key=True)
     model: Mapped[str] = mapped_column(primary_key=True)
-    passages: Mapped[int] = mapped_column(BigInteger)
+    inputs: Mapped[int] = mapped_column(BigInteger)
     tokens: Mapped[int] = mapped_column(BigInteger)
 
 

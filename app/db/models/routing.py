@@ -26,7 +26,7 @@ class RoutingProfile(TenantOwnedMixin, Base):
     chunks: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     changed_chunks: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     texts_id: Mapped[UUID | None]
-    made_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class RoutingVector(TenantOwnedMixin, Base):

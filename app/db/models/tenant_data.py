@@ -44,8 +44,8 @@ class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     chunking: Mapped[dict[str, Any]] = mapped_column(JSONB)
     retrieval: Mapped[dict[str, Any]] = mapped_column(JSONB)
     metadata_filter: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
-    pending_filter: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
-    filter_number: Mapped[int] = mapped_column(server_default=text("0"))
+    pending_metadata_filter: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    filter_revision: Mapped[int] = mapped_column(server_default=text("0"))
     deleted_at: Mapped[datetime | None]
     kind: Mapped[str] = mapped_column(server_default=text("'documents'"))
     source: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
@@ -102,7 +102,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts.
 
     ``quota_key_id`` is the key that it counts for, where the newest was uploaded by one with a quota of what is stored;
-    ``stamp_number`` the number of the knowledge base's filter that its metadata is stamped with.
+    ``metadata_revision`` the number of the knowledge base's filter that its metadata is stamped with.
     """
 
     __tablename__ = "document"
@@ -158,7 +158,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     chunk_count: Mapped[int] = mapped_column(server_default=text("0"))
     language: Mapped[str | None]
     quota_key_id: Mapped[UUID | None]
-    stamp_number: Mapped[int] = mapped_column(server_default=text("0"))
+    metadata_revision: Mapped[int] = mapped_column(server_default=text("0"))
 
 
 class DocumentObject(TenantOwnedMixin, Base):

@@ -27,7 +27,7 @@ class WebhookRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     enabled: Mapped[bool] = mapped_column(server_default=text("true"))
     disabled_reason: Mapped[str | None]
     failures: Mapped[int] = mapped_column(server_default=text("0"))
-    resting_until: Mapped[datetime | None]
+    paused_until: Mapped[datetime | None]
 
 
 class WebhookDelivery(TenantOwnedMixin, Base):

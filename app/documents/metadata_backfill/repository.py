@@ -28,10 +28,10 @@ class MetadataBackfill:
     def to_params(self) -> dict[str, Any]:
         """For the statements."""
         return {
-            "number": self.revision,
+            "revision": self.revision,
             "new": json.dumps(self.new),
-            "seen": json.dumps(build_filter_metadata(self.new, reserved={})),
-            "gone": sorted(self.old.keys() | self.new.keys()),
+            "filter_metadata": json.dumps(build_filter_metadata(self.new, reserved={})),
+            "removed_keys": sorted(self.old.keys() | self.new.keys()),
         }
 
 
@@ -91,30 +91,30 @@ class MetadataBackfillRepository:
 
 
 _FIND_PENDING = parse_statement("""
-select metadata_filter, pending_filter, filter_number + 1 from knowledge_base
- where tenant_id = :t and id = :kb and pending_filter is not null""")
+select metadata_filter, pending_metadata_filter, filter_revision + 1 from knowledge_base
+ where tenant_id = :t and id = :kb and pending_metadata_filter is not null""")
 # By its number, because metadata of the caller's own may look like the old stamp. What lacks the new one in spite of
 # its number was written beside a process of a version before, which does not count; it must not get out of reach.
 _IS_OUTDATED = """
-d.tenant_id = :t and d.kb_id = :kb and (d.stamp_number < :number::int or not d.filterable @> :new::jsonb)"""
+d.tenant_id = :t and d.kb_id = :kb and (d.metadata_revision < :revision::int or not d.filterable @> :new::jsonb)"""
 _LOCK_BATCH = parse_statement(f"""
 select d.id, d.chunk_count from document d where {_IS_OUTDATED} order by d.id limit :limit for update""")  # noqa: S608
 _LOCK_DOCUMENT = parse_statement(f"select 1 from document d where {_IS_OUTDATED} and d.id = :d for update")  # noqa: S608
 # As filterable_metadata makes it of metadata with the new stamp: $instants has only what is a date.
 _FILTER_METADATA = """
-(row.metadata - :gone::text[] - '$instants') || (:seen::jsonb - '$instants') || case when dates.found = '{}' then '{}'
-  else jsonb_build_object('$instants', dates.found) end"""
+(row.metadata - :removed_keys::text[] - '$instants') || (:filter_metadata::jsonb - '$instants')
+  || case when dates.found = '{}' then '{}' else jsonb_build_object('$instants', dates.found) end"""
 _DATES = """
-lateral (select (coalesce(row.metadata -> '$instants', '{}') - :gone::text[])
-                || coalesce(:seen::jsonb -> '$instants', '{}') as found) dates"""
+lateral (select (coalesce(row.metadata -> '$instants', '{}') - :removed_keys::text[])
+                || coalesce(:filter_metadata::jsonb -> '$instants', '{}') as found) dates"""
 _UPDATE_DOCUMENTS = parse_statement(f"""
-update document d set metadata = (d.metadata - :gone::text[]) || :new::jsonb, filterable = {_FILTER_METADATA},
-       stamp_number = :number::int, updated_at = now()
+update document d set metadata = (d.metadata - :removed_keys::text[]) || :new::jsonb, filterable = {_FILTER_METADATA},
+       metadata_revision = :revision::int, updated_at = now()
   from (select id, filterable as metadata from document where tenant_id = :t and id = any(:ds::uuid[])) row, {_DATES}
  where d.tenant_id = :t and d.id = row.id""")  # noqa: S608
 _UPDATE_CHUNKS = parse_statement("""
-update chunk set metadata = metadata - :gone::text[]
- where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) and metadata ?| :gone::text[]""")
+update chunk set metadata = metadata - :removed_keys::text[]
+ where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) and metadata ?| :removed_keys::text[]""")
 _UPDATE_SEARCH_ROWS = [
     parse_statement(f"""
 update {table} l set metadata = {_FILTER_METADATA}
@@ -130,8 +130,9 @@ delete from job
  where tenant_id = :t and kind = :kind and state = 'dead' and payload ->> 'knowledge_base' = (:kb::uuid)::text""")
 _LOCK_KNOWLEDGE_BASE = parse_statement("select 1 from knowledge_base where tenant_id = :t and id = :kb for update")
 _FINISH = parse_statement(f"""
-update knowledge_base set metadata_filter = pending_filter, pending_filter = null, filter_number = :number::int,
+update knowledge_base
+   set metadata_filter = pending_metadata_filter, pending_metadata_filter = null, filter_revision = :revision::int,
        updated_at = now()
- where tenant_id = :t and id = :kb and pending_filter is not null
+ where tenant_id = :t and id = :kb and pending_metadata_filter is not null
    and not exists (select from document d where {_IS_OUTDATED})
 returning 1""")  # noqa: S608

@@ -225,7 +225,7 @@ class UploadService:
                 repository = UploadRepository(session, self.db.tenant_id)
                 written = None
                 if await repository.has_metadata_revision(kb.row.id, kb.row.metadata_revision):
-                    if replaces and kb.row.pending_filter is not None:
+                    if replaces and kb.row.pending_metadata_filter is not None:
                         await MetadataBackfillRepository(session, self.db.tenant_id, kb.row.id).apply_to_document(
                             document.id
                         )
@@ -306,7 +306,7 @@ def _build_document(
         dynamic=bool(fields.dynamic),
         expires_at=fields.expires_at,
         attributes={**(fields.metadata or {}), **kb.row.enforced_metadata},
-        stamp_number=kb.row.metadata_revision,
+        metadata_revision=kb.row.metadata_revision,
         created_at=replaces.created_at if replaces else datetime.now(UTC),
     )
     document.filterable = build_document_filter_metadata(document)

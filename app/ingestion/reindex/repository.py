@@ -72,7 +72,7 @@ class RebuildingRepository:
         metadata_rows = await self.session.fetch_rows(_METADATA, {**values, "most": 1})
         if not metadata_rows:
             return None
-        metadata = metadata_rows[0]["stamp"]
+        metadata = metadata_rows[0]["search_metadata"]
         return StoredDocument(
             id=document_id,
             version=version,
@@ -121,7 +121,7 @@ class RebuildingRepository:
         )
         if not rows:
             return None
-        metadata = [json.dumps(row["stamp"], ensure_ascii=False) for row in rows]
+        metadata = [json.dumps(row["search_metadata"], ensure_ascii=False) for row in rows]
         chunk_metadata = (
             [*metadata, *[None] * (chunks - len(metadata))] if stored.has_provided_chunks else [None] * chunks
         )
@@ -196,7 +196,7 @@ select c.ordinal, e.embedding from chunk c
                       where e.tenant_id = :t and e.index_id = c.index_id and e.chunk_id = c.id offset 0) e
  where {_LIVE_CHUNK_FILTER}""")  # noqa: S608
 _METADATA = parse_statement(f"""
-select l.scope_key, l.metadata - '{{$page,$node,$suspicious}}'::text[] as stamp
+select l.scope_key, l.metadata - '{{$page,$node,$suspicious}}'::text[] as search_metadata
   from (select c.index_id, c.id, c.ordinal from chunk c where {_LIVE_CHUNK_FILTER} order by c.ordinal limit :most) c
  cross join lateral (select l.scope_key, l.metadata from chunk_lexical l
                       where l.tenant_id = :t and l.index_id = c.index_id and l.chunk_id = c.id offset 0) l

@@ -65,7 +65,7 @@ class RoutingRepository:
         vectors = {
             index: index_vectors
             for index, index_vectors in cached_vectors.items()
-            if index in rows_by_index and index_vectors.created_at == rows_by_index[index]["made_at"]
+            if index in rows_by_index and index_vectors.created_at == rows_by_index[index]["created_at"]
         }
         vectors |= await self._load_vectors([row for index, row in rows_by_index.items() if index not in vectors])
         return TenantProfiles(
@@ -79,7 +79,7 @@ class RoutingRepository:
             vectors_by_index.setdefault(index_id, ([], []))[described].append(vector.to_numpy())
         return {
             row["index_id"]: IndexVectors(
-                row["made_at"], *(_stack_vectors(part, row["dim"]) for part in vectors_by_index[row["index_id"]])
+                row["created_at"], *(_stack_vectors(part, row["dim"]) for part in vectors_by_index[row["index_id"]])
             )
             for row in indexes
             if row["index_id"] in vectors_by_index
@@ -126,10 +126,10 @@ select (select bit_xor(hash_record_extended(row(k.tenant_id, k.id, k.name, k.rou
          where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null),
        (select bit_xor(uuid_hash_extended(i.id, 0)) from search_index i
          where i.tenant_id = any(array[:tenant::uuid, system_tenant()]) and i.state = 'live'),
-       (select bit_xor(hash_record_extended(row(p.index_id, p.model, p.made_at), 0)) from routing_profile p
+       (select bit_xor(hash_record_extended(row(p.index_id, p.model, p.created_at), 0)) from routing_profile p
          where p.tenant_id = any(array[:tenant::uuid, system_tenant()]))""")
 _COLUMNS = """
-select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.made_at,
+select k.tenant_id, k.id, k.name, k.routing, i.id as index_id, i.dim, p.model, p.created_at,
        k.source is not null
          or exists (select from document d where d.tenant_id = k.tenant_id and d.kb_id = k.id) as holds
   from knowledge_base k

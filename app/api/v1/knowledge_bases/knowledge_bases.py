@@ -179,7 +179,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
         "retrieval": row.retrieval,
         "routing": asdict(view.routing),
         "metadata_filter": row.metadata_filter,
-        "pending_metadata_filter": row.pending_filter,
+        "pending_metadata_filter": row.pending_metadata_filter,
         "index": {
             "state": view.index.vector_index,
             "reason": None

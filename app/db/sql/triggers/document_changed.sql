@@ -1,4 +1,4 @@
--- Tell API processes about progress of a document and about its deletion.
+-- Notify API processes of a document's progress and of its deletion.
 create or replace trigger document_changed after delete or update of status, progress, version on document
   for each row
   execute function notify_document();

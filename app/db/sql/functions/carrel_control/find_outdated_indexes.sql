@@ -9,15 +9,18 @@ returns table(tenant_id uuid, index_id uuid, drifted boolean, unrouted boolean)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp set enable_nestloop = off as $f$
   with enqueued as materialized (
     select distinct j.tenant_id, j.kind, j.payload ->> 'index' as index_id from job j
-     where j.kind in ('maintain_index', 'make_centroids') and (j.state <> 'dead' or j.run_at > now() - interval '10 min')
+     where j.kind in ('maintain_index', 'refresh_routing_profile')
+       and (j.state <> 'dead' or j.run_at > now() - interval '10 min')
   ), examined as (
     select i.tenant_id, i.id,
-           t.chunks > 0 and t.tokens > 0 and abs((t.tokens / nullif(t.chunks, 0))::float8 / i.avgdl - 1) > p_max_drift as drifted,
+           t.chunks > 0 and t.tokens > 0
+             and abs((t.tokens / nullif(t.chunks, 0))::float8 / i.avgdl - 1) > p_max_drift as drifted,
            i.state = 'live' and case when p.index_id is null then t.chunks > 0
-                                     else p.changed_chunks > least(p_max_changed_share * p.chunks, p_max_changed_chunks - 1) end as unrouted
+             else p.changed_chunks > least(p_max_changed_share * p.chunks, p_max_changed_chunks - 1) end as unrouted
       from search_index i
       join knowledge_base k on k.tenant_id = i.tenant_id and k.id = i.kb_id and k.deleted_at is null
-      left join (select l.tenant_id, l.index_id, sum(l.chunks) as chunks, sum(l.tokens) as tokens from index_totals l group by 1, 2) t
+      left join (select l.tenant_id, l.index_id, sum(l.chunks) as chunks, sum(l.tokens) as tokens
+                   from index_totals l group by 1, 2) t
         on t.tenant_id = i.tenant_id and t.index_id = i.id
       left join routing_profile p on p.tenant_id = i.tenant_id and p.index_id = i.id
   ), outdated as (
@@ -25,10 +28,12 @@ language sql stable security definer set search_path = pg_catalog, public, pg_te
            coalesce(f.unrouted, false) and c.index_id is null as unrouted
       from examined f
       left join enqueued m on m.tenant_id = f.tenant_id and m.index_id = f.id::text and m.kind = 'maintain_index'
-      left join enqueued c on c.tenant_id = f.tenant_id and c.index_id = f.id::text and c.kind = 'make_centroids'
+      left join enqueued c
+        on c.tenant_id = f.tenant_id and c.index_id = f.id::text and c.kind = 'refresh_routing_profile'
      where f.drifted or f.unrouted
   )
-  select w.tenant_id, w.id, w.drifted, w.unrouted from outdated w where w.drifted or w.unrouted limit least(p_limit, 10000)
+  select w.tenant_id, w.id, w.drifted, w.unrouted
+    from outdated w where w.drifted or w.unrouted limit least(p_limit, 10000)
 $f$;
 
 revoke all on function find_outdated_indexes from public;

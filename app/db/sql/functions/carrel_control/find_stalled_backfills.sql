@@ -3,9 +3,9 @@
 create or replace function find_stalled_backfills(p_limit int) returns table(tenant_id uuid, kb_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp set enable_nestloop = off as $f$
   select k.tenant_id, k.id from knowledge_base k
-   where k.pending_filter is not null and k.deleted_at is null
+   where k.pending_metadata_filter is not null and k.deleted_at is null
      and not exists (select from job j
-                      where j.tenant_id = k.tenant_id and j.kind = 'restamp_knowledge_base'
+                      where j.tenant_id = k.tenant_id and j.kind = 'backfill_metadata'
                         and j.payload ->> 'knowledge_base' = k.id::text
                         and (j.state <> 'dead' or j.run_at > now() - interval '30 min'))
    limit least(p_limit, 10000)

@@ -1,4 +1,4 @@
--- Tell API processes that a document's status, progress or version has changed, or that it was deleted.
+-- Notify API processes that a document's status, progress or version has changed, or that it was deleted.
 create or replace function notify_document() returns trigger language plpgsql
 set search_path = pg_catalog, public, pg_temp as $f$
 begin

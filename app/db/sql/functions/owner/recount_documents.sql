@@ -1,9 +1,9 @@
 -- Update the counters of tenants and API keys for changed documents. A document that another key replaced moves to it.
 create or replace function recount_documents() returns trigger
 language plpgsql set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
-declare grown record;
+declare changed record;
 begin
-  for grown in
+  for changed in
     select tenant_id, quota_key_id, sum(documents) documents, sum(bytes) bytes, sum(chunks) chunks
       from (select tenant_id, quota_key_id, 1 documents, bytes, chunk_count::bigint chunks from current_rows
             union all
@@ -11,16 +11,16 @@ begin
      group by tenant_id, quota_key_id having sum(documents) <> 0 or sum(bytes) <> 0 or sum(chunks) <> 0
      order by tenant_id, quota_key_id
   loop
-    perform from tenant t where t.id = grown.tenant_id for key share;
+    perform from tenant t where t.id = changed.tenant_id for key share;
     update tenant_usage u
-       set documents = u.documents + grown.documents, stored_bytes = u.stored_bytes + grown.bytes,
-           chunks = u.chunks + grown.chunks
-     where u.tenant_id = grown.tenant_id;
-    if grown.quota_key_id is not null then
+       set documents = u.documents + changed.documents, stored_bytes = u.stored_bytes + changed.bytes,
+           chunks = u.chunks + changed.chunks
+     where u.tenant_id = changed.tenant_id;
+    if changed.quota_key_id is not null then
       update key_usage u
-         set documents = u.documents + grown.documents, stored_bytes = u.stored_bytes + grown.bytes,
-             chunks = u.chunks + grown.chunks
-       where u.tenant_id = grown.tenant_id and u.key_id = grown.quota_key_id;
+         set documents = u.documents + changed.documents, stored_bytes = u.stored_bytes + changed.bytes,
+             chunks = u.chunks + changed.chunks
+       where u.tenant_id = changed.tenant_id and u.key_id = changed.quota_key_id;
     end if;
   end loop;
   return null;

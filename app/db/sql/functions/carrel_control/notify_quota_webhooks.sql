@@ -1,12 +1,13 @@
 -- Enqueue quota.near if usage is at least 80 % of the limit and was below it before.
-create or replace function tell_quota(p_tenant uuid, p_quota text, p_limit numeric, p_used numeric, p_was_near boolean)
+create or replace function notify_quota_webhooks(p_tenant uuid, p_quota text, p_limit numeric, p_used numeric,
+                                                 p_was_near boolean)
 returns void
 language plpgsql set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 begin
   if p_used >= p_limit * 0.8 and not p_was_near then
-    perform tell_webhooks(p_tenant, 'quota.near', jsonb_build_object(
+    perform notify_webhooks(p_tenant, 'quota.near', jsonb_build_object(
       'quota', p_quota, 'limit', p_limit, 'used', p_used));
   end if;
 end $f$;
 
-revoke all on function tell_quota from public;
+revoke all on function notify_quota_webhooks from public;

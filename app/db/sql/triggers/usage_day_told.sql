@@ -1,4 +1,0 @@
--- Send quota.near to webhooks when embedding tokens of a day grow.
-create or replace trigger usage_day_told after insert or update on usage_day
-  for each row
-  execute function tell_daily_quota();
