@@ -92,8 +92,8 @@ create policy control on deletion for select to carrel_control using (true);
 create policy expire on deletion for delete to carrel_control using (true);
 grant select (tenant_id, id, requested_at, finished_at), delete on deletion to carrel_control;
 
--- carrel_sql_view: a SQL view's login (session_user) sees the documents of its own sql_view, or nothing
--- The policies isolate, not the conditions of the views. A view that were a security barrier would use no vector index.
+-- carrel_sql_view: a SQL view's login (session_user) sees the documents of its own row of sql_view, or nothing
+-- The policies isolate, not the conditions of the views. A view with a security barrier could not use the vector index.
 create policy sql_view on tenant for select to carrel_sql_view using (deleted_at is null and sql_views);
 create policy sql_view on sql_view for select to carrel_sql_view
   using (id = substring(session_user::text from '^carrel_sql_view_([0-9a-f]{32})$')::uuid and removed_at is null
@@ -106,7 +106,7 @@ create policy sql_view on document for select to carrel_sql_view
          and scope_level = 'tenant' and not dynamic and (expires_at is null or expires_at > now()));
 create policy sql_view on chunk for select to carrel_sql_view
   using (tenant_id = (select p.tenant_id from sql_view p) and index_id = (select p.index_id from sql_view p)
-         -- `offset 0` keeps this a look-up by key. A planner that hashes it reads every document first.
+         -- `offset 0` makes this a look-up by key. A planner that hashes it reads every document first.
          and exists (select from document d where d.tenant_id = chunk.tenant_id and d.id = chunk.document_id offset 0));
 create policy sql_view on chunk_embedding for select to carrel_sql_view
   using (tenant_id = (select p.tenant_id from sql_view p) and index_id = (select p.index_id from sql_view p)

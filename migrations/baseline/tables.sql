@@ -15,8 +15,8 @@ create table tenant (
 );
 insert into tenant (id, name) values ('00000000-0000-0000-0000-000000000001', 'system');
 
--- A credential. Only the SHA-256 of the key is stored; hint is its beginning, for people. key_lineage_id is the first key of a
--- chain of rotations, replaced_by the next one.
+-- A credential. Only the SHA-256 of the key is stored; hint is the key's beginning, for people. key_lineage_id is the first
+-- key of a chain of rotations, replaced_by the next one.
 create table api_key (
   tenant_id uuid not null,
   id uuid not null,
@@ -76,7 +76,8 @@ create table knowledge_base (
   constraint knowledge_base_kind_check check (kind in ('documents', 'http'))
 );
 
--- One generation of a knowledge base's chunks. identity names the model and the settings that made it.
+-- One generation of a knowledge base's chunks. identity names the model and the settings of its vectors and terms.
+-- skip_reason says why there is no vector index.
 create table search_index (
   tenant_id uuid not null,
   kb_id uuid not null,
@@ -118,7 +119,8 @@ create index search_index_retired_idx on search_index (tenant_id, retired_at)
 
 -- Documents
 
--- An uploaded document. version is the newest version; searches see live_version.
+-- An uploaded document. version is the newest version; searches see live_version. metadata_revision is the filter_revision of
+-- the knowledge base's metadata_filter that the document's metadata has.
 create table document (
   tenant_id uuid not null,
   kb_id uuid not null,
@@ -259,7 +261,7 @@ create table node (
     references document (tenant_id, id) on delete cascade
 );
 
--- A vector by the hash of its text, kept until the document's version is complete.
+-- A vector by the hash of its text, stored until the document's version is complete.
 create table embedding_checkpoint (
   tenant_id uuid not null,
   identity uuid not null,
@@ -273,7 +275,7 @@ create table embedding_checkpoint (
 );
 create index embedding_checkpoint_document_idx on embedding_checkpoint (tenant_id, document_id);
 
--- Tokens that were embedded on one day (UTC), by model.
+-- Texts and images that were embedded on one day (UTC) and their tokens, by model.
 create table embedding_usage (
   tenant_id uuid not null,
   day date not null,
@@ -324,7 +326,8 @@ create index job_ready_idx on job (tenant_id, priority desc, run_at, id)
 create index job_running_idx on job (tenant_id, lease_until)
   where state = 'running';
 
--- A tenant's last turn in the queue. max_running replaces the usual limit of running jobs.
+-- When a tenant's last job was claimed: the tenant that waits longest comes first. max_running replaces the usual limit of
+-- running jobs.
 create table tenant_queue (
   tenant_id uuid not null,
   max_running smallint,
@@ -333,7 +336,7 @@ create table tenant_queue (
   constraint tenant_queue_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 );
 
--- A worker's last sign of life. Rows belong to the system tenant.
+-- A worker's last heartbeat. Rows belong to the system tenant.
 create unlogged table worker_heartbeat (
   tenant_id uuid not null,
   name text not null,
@@ -346,7 +349,7 @@ create unlogged table worker_heartbeat (
   constraint worker_heartbeat_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
--- What is left of a model provider's rate limits. Rows belong to the system tenant.
+-- Requests and tokens that are left of a model provider's rate limits. Rows belong to the system tenant.
 create unlogged table provider_rate_limit (
   tenant_id uuid not null,
   provider uuid not null,
@@ -364,9 +367,9 @@ create table claim_lock ();
 -- Locked as a whole while the tables' owner builds indexes.
 create table index_build_lock ();
 
--- What searches read
+-- Chunks and search data
 
--- A chunk's text and place. A search reads it for its final results only.
+-- A chunk's text and its position in the document. A search reads it for its final results only.
 create table chunk (
   tenant_id uuid not null,
   kb_id uuid not null,
@@ -395,7 +398,7 @@ create table chunk (
 );
 create index chunk_document_idx on chunk (tenant_id, kb_id, document_id);
 
--- A chunk's vector, partitioned by dimension. scope_key and metadata are what a search filters by.
+-- A chunk's vector, partitioned by dimension. A search filters by scope_key and metadata.
 -- No second btree begins with (tenant_id, index_id): the planner would take the two columns for independent, expect one
 -- row, and scan the whole index for a look-up by chunk. The extended statistics correct the estimate after ANALYZE.
 create table chunk_embedding (
@@ -421,7 +424,7 @@ do $$ declare d int; begin
   create table chunk_embedding_other partition of chunk_embedding default;  -- default storage: 4,000 dimensions fill a page
 end $$;
 
--- A chunk's BM25 term weights and the keys of the inverted index.
+-- A chunk's BM25 term weights and the keys of the inverted index. dl is the chunk's number of terms.
 create table chunk_lexical (
   tenant_id uuid not null,
   index_id uuid not null,
@@ -438,7 +441,8 @@ create table chunk_lexical (
 create index chunk_lexical_keys on chunk_lexical using gin (keys) with (fastupdate='on');
 create statistics chunk_lexical_index (ndistinct, dependencies) on tenant_id, index_id from chunk_lexical;
 
--- How many chunks have a key. Rows are changes, which maintenance adds up; so they are in the next two tables.
+-- Number of chunks (df) that have a key, and an upper bound of the key's weights. Rows are changes, and maintenance merges
+-- them; the same is true of the next two tables.
 create table term_document_frequency (
   tenant_id uuid not null,
   index_id uuid not null,
@@ -448,7 +452,7 @@ create table term_document_frequency (
 );
 create index term_document_frequency_key on term_document_frequency (tenant_id, index_id, key) include (df, max_weight);
 
--- How many chunks and tokens a search index has.
+-- Number of chunks and tokens of a search index.
 create table index_totals (
   tenant_id uuid not null,
   index_id uuid not null,
@@ -460,8 +464,8 @@ create index index_totals_changed_idx on index_totals (tenant_id, index_id)
   where not merged;
 create index index_totals_idx on index_totals (tenant_id, index_id) include (chunks, tokens);
 
--- How many chunks have a key, by private level. Under all_private_levels(): in all private levels together. A null key
--- stands for the number of chunks.
+-- Number of chunks that have a key, by private level. Rows of all_private_levels() count all private levels together. Rows
+-- with a null key count chunks.
 create table private_frequency (
   tenant_id uuid not null,
   index_id uuid not null,
@@ -471,7 +475,7 @@ create table private_frequency (
 );
 create index private_frequency_key on private_frequency (tenant_id, index_id, scope_key, key) include (chunks);
 
--- What the routing vectors of a search index were made of. changed_chunks counts changes since then.
+-- The model and the number of chunks of a search index's routing vectors. changed_chunks counts changes since created_at.
 create table routing_profile (
   tenant_id uuid not null,
   index_id uuid not null,
@@ -550,7 +554,7 @@ create table chat (
 
 -- Idempotent requests
 
--- The stored answer of a write, for retries. Without status, the first request is still running.
+-- The stored response of a write, for retries. Without status, the first request is still running.
 create table idempotency_key (
   tenant_id uuid not null,
   api_key_id uuid not null,
@@ -567,7 +571,7 @@ create table idempotency_key (
 );
 create index idempotency_key_created_idx on idempotency_key (tenant_id, created_at);
 
--- The document, knowledge base or tenant that a stored answer is about. They are deleted together.
+-- The document, knowledge base or tenant of a stored response. They are deleted together.
 create table idempotency_subject (
   tenant_id uuid not null,
   subject_id uuid not null,
@@ -592,8 +596,8 @@ create table vector_store_labels (
     references knowledge_base (tenant_id, id) on delete cascade
 );
 
--- A file that is stored for itself. key names its bytes in the object store. key_lineage_id names the uploader's API key,
--- quota_key_id the API key whose quota counts the bytes.
+-- An uploaded file. key names its bytes in the object store. key_lineage_id names the uploader's API key, quota_key_id the
+-- API key whose quota counts the bytes.
 create table stored_file (
   tenant_id uuid not null,
   id uuid not null,
@@ -649,7 +653,7 @@ create index file_batch_file_document_idx on file_batch_file (tenant_id, documen
 
 -- Webhooks
 
--- An address that receives events. former_secret signs too until it expires.
+-- An address that receives events. former_secret also signs them until former_until.
 create table webhook (
   tenant_id uuid not null,
   id uuid not null,
@@ -691,8 +695,8 @@ create index webhook_delivery_tenant_id_webhook_id_created_at_id_idx on webhook_
 
 -- SQL views
 
--- A SQL view of a knowledge base with its own login. index_id is the search index that it shows.
--- No cascade from knowledge_base: the row stays until the view, its schema and its roles are gone.
+-- A SQL view of a knowledge base with its own login. index_id is the search index that it shows; blocked_reason says why there
+-- is no view yet. No cascade from knowledge_base: the row stays until the view, its schema and its role are dropped.
 create table sql_view (
   tenant_id uuid not null,
   id uuid not null,
@@ -723,7 +727,7 @@ insert into notification_secret select gen_random_uuid()::text || gen_random_uui
 
 -- Quotas and usage
 
--- What a tenant with quotas has stored, kept by triggers. A tenant without quotas has no row.
+-- Documents, bytes and chunks of a tenant with quotas, counted by triggers. A tenant without quotas has no row.
 create table tenant_usage (
   tenant_id uuid not null,
   documents bigint not null,
@@ -733,7 +737,7 @@ create table tenant_usage (
   constraint tenant_usage_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
--- What came by an API key and by its rotations. A key without quotas has no row.
+-- Documents, bytes and chunks of an API key with quotas and of its rotations. A key without quotas has no row.
 create table key_usage (
   tenant_id uuid not null,
   key_id uuid not null,
@@ -745,7 +749,7 @@ create table key_usage (
     references api_key (tenant_id, id) on delete cascade
 ) with (fillfactor = 50);
 
--- What a key used on one day (UTC). A key_id of zeros stands for no key.
+-- Usage of a key on one day (UTC). A key_id of zeros stands for no key.
 create table usage_day (
   tenant_id uuid not null,
   day date not null,
@@ -768,7 +772,7 @@ create table quota_lock (
   constraint quota_lock_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
--- Searches that a tenant or a key has left. granted is what was taken last.
+-- Token bucket of a tenant's or a key's searches. granted is the number that was granted last.
 create unlogged table rate_bucket (
   tenant_id uuid not null,
   bucket uuid not null,
@@ -779,7 +783,7 @@ create unlogged table rate_bucket (
   constraint rate_bucket_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
--- How many rows of one kind a tenant can add before they are counted again, and the quota of that count.
+-- Number of rows of one kind that a tenant can add before they are counted again. maximum is the quota of the last count.
 create table row_allowance (
   tenant_id uuid not null,
   quota text not null,
@@ -791,7 +795,7 @@ create table row_allowance (
 
 -- Audit log and receipts
 
--- Who did what, when and from where. It outlives its object and the tenant.
+-- One action: actor, object, time and address. It outlives its object and the tenant.
 create table audit_event (
   tenant_id uuid not null,
   created_at timestamptz not null default now(),
@@ -814,7 +818,8 @@ create index audit_event_created_at_idx on audit_event using brin (created_at);
 create index audit_event_tenants_idx on audit_event (created_at, id)
   where object_type = 'tenant';
 
--- The receipt of a deletion and its progress. It outlives what was deleted and holds no content.
+-- The receipt of a deletion and its progress. It outlives the deleted object and holds no content. retained_files counts
+-- documents of files that stay, sql_views names SQL views whose roles are not dropped yet.
 create table deletion (
   tenant_id uuid not null,
   id uuid not null,

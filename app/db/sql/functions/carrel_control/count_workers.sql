@@ -1,4 +1,4 @@
--- Return the number of workers that have given a sign of life within p_within.
+-- Return the number of workers whose last heartbeat is within p_within.
 create or replace function count_workers(p_within interval) returns int
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
   select count(*)::int from worker_heartbeat w

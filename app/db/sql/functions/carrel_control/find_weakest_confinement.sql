@@ -1,4 +1,4 @@
--- Return the weakest parser confinement among live workers. A worker is live if its last sign of life is within p_within.
+-- Return the weakest parser confinement among live workers. A worker is live if its last heartbeat is within p_within.
 create or replace function find_weakest_confinement(p_within interval, out level text, out detail text) returns setof record
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
   select w.confinement, w.confinement_detail from worker_heartbeat w

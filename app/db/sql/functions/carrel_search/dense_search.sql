@@ -18,8 +18,8 @@ begin
       if cardinality(ids) >= p_k then return query select u.id, u.s from unnest(ids, scores) u(id, s); return; end if;
     end if;                                                      -- too few rows: use the exact scan
   end if;
-  -- cosine_distance() instead of the operator <=> keeps the planner from using an HNSW index, and costs nothing. `is true` keeps a condition out of
-  -- the index condition, which would compute the terms of every row again.
+  -- cosine_distance() instead of the operator <=>: the planner cannot use an HNSW index for it. With `is true` a condition is no index condition,
+  -- which would compute the terms of every row again.
   if p_lookup_terms is not null and p_reach * p_total > 2000 and p_share * 2 > p_reach then
     -- Many rows have one of the terms, and most of them pass: check only the nearest of them. If p_k of these pass, they are the nearest p_k of all.
     execute 'select array_agg(x.chunk_id order by x.d, x.chunk_id), array_agg((1 - x.d)::real order by x.d, x.chunk_id)

@@ -3,7 +3,7 @@
 -- leaves out the lexical one. Without p_min_similarity, the first p_max_cosines lexical rows have a similarity (null: all rows).
 -- With p_min_similarity, lexical rows are at least that similar to the query or to one of p_other_queries.
 -- With p_user_restricted, a score counts only chunks that the caller's restricted key can read.
--- work_mem keeps bitmaps exact: a lossy bitmap would compute the terms of every row of a page again.
+-- With this work_mem, bitmaps are exact: a lossy bitmap would compute the terms of every row of a page again.
 create or replace function hybrid_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_terms int4[], p_keys int4[], p_scopes uuid[],
                                          p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_lookups jsonb default null,
                                          p_max_cosines int default null, p_min_similarity float8 default null, p_other_queries halfvec[] default null,

@@ -83,7 +83,7 @@ begin
       branches := format(' or l.keys && %L::int4[]', ks[e + 1:l]);
     end if;
     exit when branches = '';
-    -- Two rounds can find the same row, with the same distance: `union` keeps it once.
+    -- Two rounds can find the same row, with the same distance: `union` removes the duplicate.
     execute 'select coalesce(array_agg(x.id order by x.d, x.id), ''{}''), coalesce(array_agg(x.d order by x.d, x.id), ''{}'') from (
         select * from (select l.chunk_id, (l.terms <#> $1) + 0.0 as d from chunk_lexical l where (' || substr(branches, 5) || ') and (l.terms <#> $1) <= $10'
         || conditions || ' and (l.scope_key = any($4)) is true and ($6 is null or (l.metadata @@ $6) is true) order by d, l.chunk_id limit $7) r

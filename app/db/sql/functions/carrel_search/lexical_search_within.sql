@@ -23,7 +23,7 @@ begin
   if q is null then return; end if;
   nearest := case when cardinality(p_other_queries) > 0 then '(select max(1 - cosine_distance(e.embedding, o)) from unnest($12) o)'
                   else '1 - cosine_distance(e.embedding, $2)' end;
-  -- `offset 0` keeps the look-ups by key: without statistics of the search index, the planner would compare every row with every other.
+  -- `offset 0` makes these look-ups by key: without statistics of the search index, the planner would compare every row with every other.
   return query execute 'select x.chunk_id, (-x.d)::real, (1 - cosine_distance(x.embedding, $2))::real from (
       select l.chunk_id, (l.terms <#> $1) + 0.0 as d, e.embedding
         from chunk_lexical l

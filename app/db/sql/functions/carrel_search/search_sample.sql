@@ -7,7 +7,7 @@ create or replace function search_sample(p_tenant uuid, p_index uuid, p_scopes u
                                          p_min_chunks bigint default 20000, p_dim int default null)
 returns table(total bigint, share float8, reach float8, terms int4[]) language plpgsql stable rows 1
 set search_path = pg_catalog, public, pg_temp as $f$
--- equality is an estimate: the path may have an `or` beside its equality, and then no index finds the rows. A wrong estimate costs time only.
+-- equality is an estimate: the path may have an `or` with its equality, and then no index finds the rows. A wrong estimate costs time only.
 declare indexed bool; equality bool := p_path::text ~ '==' and p_path::text !~ '[!<>]|like_regex|starts with|exists *\([^?)]*\)';
   rows jsonb[]; value_path text[]; low jsonb; high jsonb; hit float8; lookup int; key bigint; slot text; cached text[]; now_s float8;
 begin
