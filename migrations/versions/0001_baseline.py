@@ -53,6 +53,7 @@ FUNCTIONS = (
     "carrel_search/lexical_search_within",
     "carrel_search/lookup_terms",
     "carrel_search/prefers_hnsw",
+    "carrel_search/query_term_weights",
     "carrel_search/search_plan",
     "carrel_search/search_sample",
     "carrel_control/acquire_rate_slot",

@@ -26,6 +26,10 @@ LEFT_OUT = {
     ("functions", "authenticate(p_key_hash bytea)"),
     *(("functions", name) for name in FORMER["functions"] if name.startswith(("bm25_search(", "dense_search("))),
 }
+# Two functions had the same subquery, which is a function today.
+ADDED = "query_term_weights("
+SUBQUERY = re.compile(r"from \(select t\.term,.*? where f\.df > 0\) x;")
+CALL = f"from {ADDED}p_tenant, p_index, p_terms, p_keys, p_scopes, p_total, p_visible_chunks) x;"
 
 
 def superuser_url(server: EmbeddedPostgres, urls: DatabaseUrls) -> str:
@@ -67,7 +71,14 @@ async def test_baseline_makes_what_the_former_migrations_made(
     former = {
         kind: {n: text for n, text in objects.items() if (kind, n) not in LEFT_OUT} for kind, objects in FORMER.items()
     }
-    assert differences(renamed(former), present) == {}
+    expected = renamed(former)
+    calling = [name for name, text in expected["functions"].items() if SUBQUERY.search(text)]
+    assert [name.partition("(")[0] for name in sorted(calling)] == ["lexical_search", "lexical_search_within"]
+    for name in calling:
+        expected["functions"][name] = SUBQUERY.sub(CALL, expected["functions"][name]).replace("(x.k ", "(x.key ")
+    added = {key for key, (before, _) in differences(expected, present).items() if before is None}
+    assert [(kind, name.partition("(")[0] + "(") for kind, name in added] == [("functions", ADDED)]
+    assert differences(expected, present).keys() == added
 
 
 def test_every_former_name_is_a_word_of_the_former_catalogue() -> None:

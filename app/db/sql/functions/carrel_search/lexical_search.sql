@@ -13,20 +13,10 @@ begin
   if p_scopes is null or p_k is null or p_k < 1 or p_k > 1000 or cardinality(p_terms) is distinct from cardinality(p_keys) then
     raise invalid_parameter_value using message = 'scopes, 1 <= k <= 1000, as many keys as terms';
   end if;
-  select array_agg(x.max_score order by x.max_score desc, x.term), array_agg(x.k order by x.max_score desc, x.term), array_agg(x.df order by x.max_score desc, x.term),
+  select array_agg(x.max_score order by x.max_score desc, x.term), array_agg(x.key order by x.max_score desc, x.term), array_agg(x.df order by x.max_score desc, x.term),
          ('{' || string_agg((x.term + 1) || ':' || x.idf, ',' order by x.term) || '}/1000000000')::sparsevec
     into w, ks, df, q
-    -- A look-up for each term: with a join, a planner without statistics reads all frequencies of the search index first.
-    from (select t.term, t.k, f.df, i.idf, i.idf * f.max_weight as max_score
-          from (select distinct u.term, u.k from unnest(p_terms, p_keys) u(term, k)) t
-          cross join lateral (select sum(d.df)::int df, max(d.max_weight)::float8 max_weight from term_document_frequency d
-                              where d.tenant_id = p_tenant and d.index_id = p_index and d.key = t.k) f
-          cross join lateral (select case when p_visible_chunks is null then f.df else greatest(0, f.df + (
-              select coalesce(sum(case when x.scope_key = all_private_levels() then -x.chunks else x.chunks end), 0)::int from private_frequency x
-               where x.tenant_id = p_tenant and x.index_id = p_index and x.scope_key = any(p_scopes || all_private_levels()) and x.key = t.k)) end as df
-            offset 0) s
-          cross join lateral (select ln(1 + (greatest(coalesce(p_visible_chunks, p_total), s.df) - s.df + 0.5) / (s.df + 0.5))::float8 as idf offset 0) i
-          where f.df > 0) x;
+    from query_term_weights(p_tenant, p_index, p_terms, p_keys, p_scopes, p_total, p_visible_chunks) x;
   n := coalesce(cardinality(w), 0);
   if n = 0 then return; end if;
   if p_reach * p_total <= 5000 or cardinality(p_terms) > 100 then

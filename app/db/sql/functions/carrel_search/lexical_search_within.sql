@@ -12,14 +12,7 @@ begin
     raise invalid_parameter_value using message = 'scopes, 1 <= k <= 1000, as many keys as terms';
   end if;
   select ('{' || string_agg((x.term + 1) || ':' || x.idf, ',' order by x.term) || '}/1000000000')::sparsevec into q
-    from (select t.term, ln(1 + (greatest(coalesce(p_visible_chunks, p_total), s.df) - s.df + 0.5) / (s.df + 0.5))::float8 as idf
-          from (select distinct u.term, u.k from unnest(p_terms, p_keys) u(term, k)) t
-          cross join lateral (select sum(d.df)::int df from term_document_frequency d where d.tenant_id = p_tenant and d.index_id = p_index and d.key = t.k) f
-          cross join lateral (select case when p_visible_chunks is null then f.df else greatest(0, f.df + (
-              select coalesce(sum(case when x.scope_key = all_private_levels() then -x.chunks else x.chunks end), 0)::int from private_frequency x
-               where x.tenant_id = p_tenant and x.index_id = p_index and x.scope_key = any(p_scopes || all_private_levels()) and x.key = t.k)) end as df
-            offset 0) s
-          where f.df > 0) x;
+    from query_term_weights(p_tenant, p_index, p_terms, p_keys, p_scopes, p_total, p_visible_chunks) x;
   if q is null then return; end if;
   nearest := case when cardinality(p_other_queries) > 0 then '(select max(1 - cosine_distance(e.embedding, o)) from unnest($12) o)'
                   else '1 - cosine_distance(e.embedding, $2)' end;
