@@ -122,7 +122,7 @@ class IdempotencyStore:
             try:
                 await self._finish_request(request)
             except UnavailableError as error:  # what was done is done, and its answer must be given
-                logger.warning("idempotency.not_settled", error=error)
+                logger.warning("idempotency.finish_failed", error=error)
 
     async def _renew_lock(self, request: InFlightRequest) -> None:
         while True:

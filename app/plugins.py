@@ -84,7 +84,7 @@ def merge_plugins(
             merged |= _require_new_names(read_plugin(entry, entry.load(), merged), {*merged, *reserved})
         except Exception as exc:  # what a stranger's module may raise while it is imported
             reason = exc.message if isinstance(exc, InvalidPlugin) else "It cannot be loaded."
-            logger.warning("plugin.left_out", group=group, plugin=entry.name, reason=reason, error=exc)
+            logger.warning("plugin.skipped", group=group, plugin=entry.name, reason=reason, error=exc)
     return MappingProxyType(merged)
 
 

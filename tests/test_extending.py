@@ -150,7 +150,7 @@ def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
         "norms": [1.0, 1.0, 1.0],
         "closer": True,
     }
-    assert "plugin.left_out" not in done.stderr
+    assert "plugin.skipped" not in done.stderr
 
 
 def test_they_are_installed_nowhere_else() -> None:

@@ -22,7 +22,7 @@ def read(entry: EntryPoint, loaded: Any, known: Mapping[str, Any]) -> dict[str, 
 
 def left_out(caplog: pytest.LogCaptureFixture) -> dict[str, str]:
     """Entry point → reason, of all that was logged."""
-    fields = [getattr(record, "event_fields", {}) for record in caplog.records if record.msg == "plugin.left_out"]
+    fields = [getattr(record, "event_fields", {}) for record in caplog.records if record.msg == "plugin.skipped"]
     assert all(one["group"] == GROUP for one in fields)
     return {one["plugin"]: one["reason"] for one in fields}
 

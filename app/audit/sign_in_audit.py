@@ -74,9 +74,11 @@ class SignInAuditLog:
             for (tenant_id, actor), times in counts.items():
                 await self._record(tenant_id, actor, times)
         except UnavailableError as error:
-            logger.warning("sign_ins.not_written", error=error, attempts=sum(tally.times for tally in pending.values()))
+            logger.warning(
+                "sign_ins.write_failed", error=error, attempts=sum(tally.times for tally in pending.values())
+            )
         if dropped_count:
-            logger.warning("sign_ins.left_out", attempts=dropped_count)
+            logger.warning("sign_ins.dropped", attempts=dropped_count)
 
     async def _count_by_actor(self, pending: dict[FailedSignIn, "_Tally"]) -> Counter[tuple[UUID, Actor]]:
         """How often, by whose list it goes into and who was refused from where; the request is the first such."""

@@ -63,7 +63,7 @@ class Purger:
         await self._remove_contents(db, kb_id, deletion_id)
         roles = await self._remove_roles(tenant_id, deletion_id)
         await complete_knowledge_base_deletion(db, kb_id, indexes, deletion_id=deletion_id, job_id=job_id, roles=roles)
-        logger.info("deletion.knowledge_base", deletion=str(deletion_id))
+        logger.info("knowledge_base.purged", deletion=str(deletion_id))
 
     async def purge_tenant(self, tenant_id: UUID, *, deletion_id: UUID, job_id: UUID) -> None:
         """Remove one with everything that it had. Raises as ``purge_knowledge_base``."""
@@ -81,7 +81,7 @@ class Purger:
             await self._remove_contents(db, kb_id, None)
         await self.tenants.purge(tenant_id)
         await self._complete_tenant_deletion(db, deletion_id=deletion_id, job_id=job_id)
-        logger.info("deletion.tenant", deletion=str(deletion_id))
+        logger.info("tenant.purged", deletion=str(deletion_id))
 
     async def _drop_sql_views(
         self, tenant_id: UUID, kb_id: UUID, *, receipt_tenant_id: UUID, deletion_id: UUID
@@ -161,7 +161,7 @@ class DeletionRecovery:
         removed = 0
         while batch := await self.remove_old_receipts():
             removed += batch
-        logger.info("sweep.deletions", unfinished=len(unfinished), removed=removed)
+        logger.info("sweep.deletions", incomplete=len(unfinished), removed=removed)
 
     async def _resume_deletion(self, tenant_id: UUID, deletion_id: UUID) -> None:
         """Have the jobs that were given up tried again; where none is left at all, the work is asked for anew."""

@@ -145,16 +145,16 @@ class Sweeper:
 
         Raises DatabaseUnavailable.
         """
-        answers = checkpoints = deliveries = files = 0
+        responses = checkpoints = deliveries = files = 0
         async for tenant_id in self._iter_tenants():
             async with self.database.transaction(tenant_id) as session:
                 repository = SweepRepository(session, tenant_id)
-                answers += await repository.remove_old_responses()
+                responses += await repository.remove_old_responses()
                 checkpoints += await repository.remove_old_checkpoints()
                 deliveries += await repository.remove_old_deliveries()
                 files += await repository.remove_expired_files()
-        logger.info("sweep.records", answers=answers, checkpoints=checkpoints, deliveries=deliveries, files=files)
-        return answers, checkpoints, deliveries
+        logger.info("sweep.records", responses=responses, checkpoints=checkpoints, deliveries=deliveries, files=files)
+        return responses, checkpoints, deliveries
 
     async def delete_old_audit_events(self) -> int:
         """Remove audit events that are older than they are kept for, of tenants that are gone too; how many."""
@@ -241,7 +241,7 @@ def sweep_temp_files(directory: Path, *, older_than: timedelta = MAX_TEMP_FILE_A
     limit = time.time() - older_than.total_seconds()
     removed = sum(_remove_temp_file(path, limit) for path in _list_temp_files(directory))
     if removed:
-        logger.info("sweep.temporary", removed=removed)
+        logger.info("sweep.temp_files", removed=removed)
     return removed
 
 
@@ -249,7 +249,7 @@ def _list_temp_files(directory: Path) -> Iterable[Path]:
     try:
         return [path for path in directory.iterdir() if path.name.startswith(DIRECTORY_PREFIXES)]
     except OSError as exc:  # nothing that a worker needs at its start
-        logger.warning("sweep.temporary_failed", error=exc)
+        logger.warning("sweep.temp_files_failed", error=exc)
         return []
 
 

@@ -48,7 +48,7 @@ def raise_descriptor_limit() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         except (OSError, ValueError) as exc:  # some systems have a lower limit than the one that they report
-            logger.warning("descriptors.not_raised", soft=soft, hard=hard, error=exc)
+            logger.warning("descriptors.raise_failed", soft=soft, hard=hard, error=exc)
             return soft
         return target
     return MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else min(soft, MAX_DESCRIPTORS)

@@ -154,9 +154,9 @@ async def _revive_database(postgres: EmbeddedPostgres) -> None:
         try:
             # Blocking: without a database the process has nothing else to do.
             if postgres.restart():
-                logger.error("database.revived")
+                logger.error("database.restarted")
         except AppError as exc:  # what its killer left behind may be in the way for a moment
-            logger.error("database.not_revived", error=exc)
+            logger.error("database.restart_failed", error=exc)
 
 
 class _ServiceHttpServer(HttpServer):

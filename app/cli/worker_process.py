@@ -104,7 +104,7 @@ class WorkerProcess:
     def _report_return(self, heartbeats: int) -> None:
         if self._is_missing and (heartbeats >= MIN_RECOVERY_HEARTBEATS or not self._ends.is_crash_loop):
             self._is_missing = False
-            logger.info("worker.back")
+            logger.info("worker.recovered")
             self._report("The worker is back.")
 
     def _report_end(self, reason: str, *, was_silent: bool, pause: float) -> None:

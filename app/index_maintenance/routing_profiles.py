@@ -68,7 +68,7 @@ class RoutingProfileBuilder:
                 centroids=centroids,
                 text_vectors=await repository.fetch_text_vectors() if vectors is None else vectors,
             )
-        logger.info("routing.profile_made", index=str(index_id), centroids=len(centroids))
+        logger.info("routing.profile_built", index=str(index_id), centroids=len(centroids))
         if unavailable_error is not None:
             raise unavailable_error
 

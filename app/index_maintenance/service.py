@@ -85,7 +85,7 @@ class IndexMaintenance:
                 if changed:
                     await connection.flush_pending_lists()
                 if orphans := await connection.drop_orphans():
-                    logger.info("index.strays_dropped", indexes=orphans)
+                    logger.info("index.orphans_dropped", indexes=orphans)
                 due = await connection.find_due(
                     threshold=self.threshold, max_dead_share=MAX_DEAD_SHARE, min_growth_share=MIN_GROWTH_SHARE
                 )
@@ -188,7 +188,9 @@ class IndexMaintenance:
             avgdl = float(np.float32(stats.mean_length))  # as it is stored: what is read later must be the same
             await repository.recompute_weights(stats, avgdl)
         elapsed_seconds = time.monotonic() - started
-        logger.info("index.reweighed", index=str(index_id), chunks=stats.chunks, seconds=round(elapsed_seconds, 3))
+        logger.info(
+            "index.weights_recomputed", index=str(index_id), chunks=stats.chunks, seconds=round(elapsed_seconds, 3)
+        )
 
     async def _promote(self, tenant_id: UUID, stats: IndexStats) -> None:
         index = VectorIndexSpec(tenant_id, stats.id, stats.dim)

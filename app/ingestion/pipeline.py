@@ -267,7 +267,7 @@ class IngestionPipeline:
             if generation is not None and generation.error is None:
                 await DocumentRebuilder(self.embedders, self.objects).rebuild(db, generation, document.id)
         except (AppError, DBAPIError) as exc:
-            logger.info("reindex.left_behind", document=str(document.id), error=exc)
+            logger.info("reindex.document_skipped", document=str(document.id), error=exc)
 
 
 def _chunk_parsed(

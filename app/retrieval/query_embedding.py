@@ -182,7 +182,7 @@ class QueryEmbedder:
                 results = await gather([self._embed_accepted(embed, embedder, [query]) for query in accepted])
                 vectors = {query: vector for result in results for query, vector in result.items()}
             else:
-                logger.warning("search.query_refused", error=exc)
+                logger.warning("search.query_rejected", error=exc)
                 vectors = {}
                 rejected.update(accepted)
         for query in filter(rejected.__contains__, queries):

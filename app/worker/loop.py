@@ -245,7 +245,7 @@ class Worker:
         if isinstance(error, IndexMismatch):
             self._paused_until = time.monotonic() + MODEL_MISMATCH_DELAY_SECONDS
             if await queue.hand_off(job, self.name, MODEL_MISMATCH_MAX_DURATION):
-                logger.info("job.passed_on", kind=job.kind)
+                logger.info("job.handed_off", kind=job.kind)
                 return
         failure = describe_failure(error)
         if isinstance(error, DailyTokenLimitReached | JobPostponed):
@@ -278,7 +278,7 @@ class Worker:
                     if await self.resources.queue.renew(job, self.name, self.lease):
                         continue
                 except Exception as exc:  # a heart that stopped would give the job away
-                    logger.warning("worker.heartbeat_failed", error=exc)
+                    logger.warning("job.renewal_failed", error=exc)
                     continue
                 work.cancel()
                 return
@@ -315,7 +315,7 @@ class Worker:
                     self.name, sorted(self.outage_monitor.active_outages), self._get_confinement()
                 )
             except Exception as exc:  # the database will be back
-                logger.warning("worker.beat_failed", error=exc)
+                logger.warning("worker.heartbeat_failed", error=exc)
             await asyncio.sleep(HEARTBEAT_INTERVAL_SECONDS)
 
     async def _reap_lost_jobs(self) -> None:

@@ -74,7 +74,7 @@ class OutageMonitor:
                 try:
                     logger.info("outage.ended", code=code, resumed=await self.resume_jobs(code))
                 except AppError as exc:  # the jobs look again by themselves
-                    logger.warning("outage.not_resumed", code=code, error=exc)
+                    logger.warning("outage.resume_failed", code=code, error=exc)
 
     async def _is_available(self, code: str) -> bool:
         """Ask the dependency something harmless. A vision model has no such question: its breaker alone tells."""

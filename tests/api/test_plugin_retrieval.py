@@ -255,4 +255,4 @@ def test_what_is_none_is_left_out_and_the_others_stay(
     strategy(plugins, f"z_{module}", "return []", "Strategy('good', 'Good.', NoStrategyOptions, run)")
     with caplog.at_level(logging.WARNING, logger="app"):
         assert load_strategies().keys() == {*STRATEGIES, "good"}
-    assert [record.msg for record in caplog.records] == ["plugin.left_out"]
+    assert [record.msg for record in caplog.records] == ["plugin.skipped"]

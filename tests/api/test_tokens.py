@@ -227,7 +227,7 @@ def test_the_log_has_the_kind_of_fault_and_nothing_of_the_token(
     token = MAIN.sign(claims_for(issuer, tenant, exp=LONG_AGO, sub="someone-in-particular"))
     with caplog.at_level(logging.INFO):
         problem(trusting.create_client(token).get("/v1/me"), 401)
-    (record,) = [record for record in caplog.records if record.getMessage() == "token.refused"]
+    (record,) = [record for record in caplog.records if record.getMessage() == "token.rejected"]
     told = str(vars(record))
     assert "ExpiredSignatureError" in told
     assert not [word for word in (*token.split("."), tenant.id, "someone-in-particular") if word in told]

@@ -1,4 +1,4 @@
-"""Codes of errors and warnings are the field's terms: stable words that clients branch on, without private words."""
+"""Codes of errors and warnings, and log events, are the field's terms: stable words without private ones."""
 
 import ast
 import re
@@ -12,6 +12,7 @@ from tests.architecture.names import FORBIDDEN_WORDS
 ROOT = Path(__file__).parents[2]
 # Rule 6 of the style, and words that a code says better: invalid_x, duplicate_x, x_exists, x_in_progress.
 VAGUE_WORDS = frozenset({"nobody", "whoever", "anew", "stands", "lies", "bad", "twice", "there", "way", "taken"})
+LOG_LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 CODE_NAME = re.compile(r"(^|_)codes?$", re.IGNORECASE)
 
 
@@ -44,6 +45,22 @@ def strings(value: ast.AST) -> Iterator[str]:
                 yield from strings(item)
         case ast.Tuple(elts=[code, *_]):  # with its meaning
             yield from strings(code)
+
+
+def log_events(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    """The events that a module logs, each with the names of its fields."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=level), args=[ast.Constant(value=str(event)), *_], keywords=fields):
+                if level in LOG_LEVELS:
+                    yield event, [field.arg for field in fields if field.arg]
+
+
+def faults_of_event(event: str, fields: list[str]) -> list[str]:
+    """Why a log event is refused; nothing for a good one."""
+    words = set(re.split(r"[._]", " ".join([event, *fields]).replace(" ", "_")))
+    faults = [] if re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)?", event) else ["is not subject.change"]
+    return faults + [f"holds {word!r}" for word in sorted(words & (FORBIDDEN_WORDS | VAGUE_WORDS))]
 
 
 def faults_of_code(code: str) -> list[str]:
@@ -95,3 +112,28 @@ class WarningCode(StrEnum):
     G = "g", "The meaning of it."
 """
     assert set(error_codes(ast.parse(source))) == set("abcdefg")
+
+
+@pytest.fixture(scope="module")
+def events() -> list[tuple[str, str, list[str]]]:
+    """Every log event of the service: its module, its name and its fields."""
+    modules = sorted((ROOT / "app").rglob("*.py"))
+    return [(module.name, event, fields) for module in modules for event, fields in log_events(parse(module))]
+
+
+def test_log_events_hold_no_private_words(events: list[tuple[str, str, list[str]]]) -> None:
+    assert len(events) > 80
+    assert [(*event, faults) for event in events if (faults := faults_of_event(*event[1:]))] == []
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [("search.lane_failed", []), ("job.failed", ["told"]), ("picture.missing", []), ("The job failed", [])],
+)
+def test_log_event_with_a_fault_is_refused(event: str, fields: list[str]) -> None:
+    assert faults_of_event(event, fields)
+
+
+def test_log_events_of_every_form_are_read() -> None:
+    source = 'logger.info("a.b", c=1)\nself._log.warning("d.e")'
+    assert list(log_events(ast.parse(source))) == [("a.b", ["c"]), ("d.e", [])]

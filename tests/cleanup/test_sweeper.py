@@ -236,7 +236,7 @@ def test_what_killed_processes_left_goes(tmp_path: Path) -> None:
 
 def test_a_temporary_directory_that_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert sweep_temp_files(tmp_path / "nowhere") == 0
-    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["sweep.temporary_failed"]
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["sweep.temp_files_failed"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="gives files to another user")

@@ -105,7 +105,7 @@ def test_next_api_process_removes_the_upload_of_a_killed_one(
         assert service.end(signal.SIGKILL) == -signal.SIGKILL
     assert len(uploads(temporary)) == 1
     with serving(place, "--api-only", **settings) as service, send_half(service):
-        wait_until(lambda: service.events("sweep.temporary"))
+        wait_until(lambda: service.events("sweep.temp_files"))
         wait_until(lambda: len(uploads(temporary)) == 1)  # the one that is under way stays
         assert service.end() == 0
     assert uploads(temporary) == []

@@ -361,7 +361,7 @@ def test_its_postgres_is_started_again(home: Path, settings: dict[str, str], key
         again = client.post(DOCUMENTS, params={"wait": 60}, json=body).raise_for_status().json()
         assert again["status"] == "ready"
         assert service.end() == 0
-        assert len(service.events("database.revived")) == 2
+        assert len(service.events("database.restarted")) == 2
 
 
 def postmasters(service: Command) -> set[int]:

@@ -118,7 +118,7 @@ async def test_while_the_database_is_away_uses_wait(
     uses = KeyUsageRecorder(broken, poll_interval_seconds=0.01)
     uses.record(tenant_id, key)
     async with asyncio.timeout(20):
-        while "key_uses.waiting" not in caplog.messages:
+        while "key_usage.waiting" not in caplog.messages:
             await asyncio.sleep(0.01)
     assert await written(owner, tenant_id) == {}
     uses.database = db

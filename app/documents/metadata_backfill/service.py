@@ -40,7 +40,7 @@ async def backfill_documents(db: TenantDatabase, kb_id: UUID) -> None:
         # uploads another version of it holds the knowledge base.
         async with db.transaction() as session:
             if await MetadataBackfillRepository(session, db.tenant_id, kb_id).finish(backfill):
-                logger.info("knowledge_base.restamped", knowledge_base=str(kb_id), documents=document_count)
+                logger.info("knowledge_base.backfilled", knowledge_base=str(kb_id), documents=document_count)
                 return
 
 
@@ -60,4 +60,4 @@ class BackfillRecovery:
                     session, BACKFILL_JOB, subject_id=stalled.kb_id, tenant_id=stalled.tenant_id,
                     payload={"knowledge_base": str(stalled.kb_id)}, priority=INTERACTIVE,
                 )  # fmt: skip
-            logger.info("knowledge_base.restamp_resumed", knowledge_base=str(stalled.kb_id))
+            logger.info("knowledge_base.backfill_resumed", knowledge_base=str(stalled.kb_id))

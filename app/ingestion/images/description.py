@@ -187,6 +187,6 @@ async def load_image(objects: ObjectStore, row: DocumentImage) -> EncodedImage |
         except ObjectMissing:
             image = None
     if image is None or hash_image(image) != row.sha256:
-        logger.warning("picture.missing", document=str(row.document_id), picture=row.ordinal)
+        logger.warning("image.missing", document=str(row.document_id), image=row.ordinal)
         return None
     return image

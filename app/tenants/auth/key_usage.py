@@ -67,7 +67,7 @@ class KeyUsageRecorder:
             async with asyncio.timeout(CLOSE_TIMEOUT_SECONDS):
                 await self.write()
         except (AppError, DBAPIError, TimeoutError) as error:
-            logger.warning("key_uses.lost", error=error)
+            logger.warning("key_usage.lost", error=error)
 
     async def _write_periodically(self) -> None:
         while self._used or self._written:
@@ -75,4 +75,4 @@ class KeyUsageRecorder:
             try:
                 await self.write()
             except (AppError, DBAPIError) as error:  # tried again at the next look
-                logger.warning("key_uses.waiting", error=error)
+                logger.warning("key_usage.waiting", error=error)

@@ -46,7 +46,7 @@ class OidcTokenReader:
         try:
             return self._to_token_claims(await self._verify(token))
         except (jwt.PyJWTError, InvalidClaims, RecursionError) as error:
-            logger.info("token.refused", reason=type(error).__name__)
+            logger.info("token.rejected", reason=type(error).__name__)
             return None
 
     async def close(self) -> None:

@@ -111,7 +111,7 @@ def test_a_name_that_is_ours_or_none_is_left_out(plugins: Plugins, caplog: pytes
     add(plugins, f"c_named_{len(name)}", "None", name=name)
     with caplog.at_level(logging.WARNING, logger="app"):
         assert load_chunkers() == CHUNKERS
-    assert [record.msg for record in caplog.records] == ["plugin.left_out"]
+    assert [record.msg for record in caplog.records] == ["plugin.skipped"]
 
 
 def test_something_else_is_left_out(plugins: Plugins) -> None:
