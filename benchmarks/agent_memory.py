@@ -51,8 +51,8 @@ def remember(client: httpx2.Client, chat: str, text: str, *, wait: int) -> None:
 def can_recall(client: httpx2.Client, chat: str, marker: str) -> bool:
     """Whether the agent's search has it."""
     body = {"agent_id": "agt", "session_id": chat, "messages": [{"role": "user", "content": f"Who said {marker}?"}]}
-    found: list[str] = client.post("/v1/agent-search", json=body).raise_for_status().json()
-    return any(marker in text for text in found)
+    result: list[str] = client.post("/v1/agent-search", json=body).raise_for_status().json()
+    return any(marker in text for text in result)
 
 
 def measure_until_found(client: httpx2.Client, chat: str, marker: str) -> float:
@@ -82,7 +82,7 @@ class NoteFigures:
 def measure(service: RunningService, *, characters: int, number: int) -> NoteFigures:
     """So many of this length, each way."""
     rng = random.Random(characters)
-    posts, found, waited = [], [], []
+    posts, result, waited = [], [], []
     with service.create_client() as client:
         client.put("/v1/agents/agt", json={"knowledge_bases": ["default"], "session_scope": True}).raise_for_status()
         for turn in range(number):
@@ -90,7 +90,7 @@ def measure(service: RunningService, *, characters: int, number: int) -> NoteFig
             begun = time.perf_counter()
             remember(client, chat, build_text(rng, marker, characters), wait=0)
             posts.append(1000 * (time.perf_counter() - begun))
-            found.append(measure_until_found(client, chat, marker))
+            result.append(measure_until_found(client, chat, marker))
         before = service.measure_cpu()
         for turn in range(number):
             begun = time.perf_counter()
@@ -100,7 +100,7 @@ def measure(service: RunningService, *, characters: int, number: int) -> NoteFig
         if not can_recall(client, "waiting", f"zw{characters}x{number - 1}"):
             raise RuntimeError("what was waited for is not found")
     cpu = 1000 * (spent.carrel + spent.postgres) / number
-    return NoteFigures(sorted(posts), sorted(found), sorted(waited), cpu)
+    return NoteFigures(sorted(posts), sorted(result), sorted(waited), cpu)
 
 
 @contextmanager
@@ -127,15 +127,15 @@ def noting_agents(service: RunningService, agents: int) -> Iterator[None]:
 
 def measure_searches(service: RunningService, *, agents: int, number: int) -> Sequence[float]:
     """Sorted milliseconds of so many searches in what the tenant has beside its chats, each with words of its own."""
-    rng, taken = random.Random(agents), []
+    rng, used = random.Random(agents), []
     with noting_agents(service, agents), service.create_client() as client:
         for turn in range(number):
             query = " ".join([f"zs{agents}x{turn}", *rng.choices(WORDS, k=6)])
             begun = time.perf_counter()
             client.post("/v1/search", json={"query": query, "top_k": 5}).raise_for_status()
-            taken.append(1000 * (time.perf_counter() - begun))
+            used.append(1000 * (time.perf_counter() - begun))
             time.sleep(POLL_INTERVAL_SECONDS)
-    return sorted(taken)
+    return sorted(used)
 
 
 def format_percentiles(milliseconds: Sequence[float]) -> str:

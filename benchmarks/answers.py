@@ -80,8 +80,8 @@ def measure(service: RunningService, chat: ChatServer) -> Iterator[FirstToken]:
         for number in range(WARM_UP + QUESTIONS):
             chat.reset()
             answer, search = measure_answer(client, vocabulary.generate_query())
-            asked = next(talk for talk in chat.text_requests if talk.body.get("stream"))
-            figures = FirstToken(answer, search, measure_bare_model(direct, asked.body))
+            requested = next(talk for talk in chat.text_requests if talk.body.get("stream"))
+            figures = FirstToken(answer, search, measure_bare_model(direct, requested.body))
             if number >= WARM_UP:
                 yield figures
 
@@ -94,7 +94,7 @@ def main() -> None:
         with running_service(embedding, settings=settings) as service:
             figures = list(measure(service, chat))
     answer, search, alone, overhead = (
-        statistics.median(getattr(one, name) for one in figures) for name in ("answer", "search", "bare", "overhead")
+        statistics.median(getattr(item, name) for item in figures) for name in ("answer", "search", "bare", "overhead")
     )
     print(f"first token, median of {len(figures)} questions, the model thinking for {THINKING_SECONDS * 1000:.0f} ms:")
     print(f"  the bare model        {alone:7.1f} ms")

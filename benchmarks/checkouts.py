@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
         "--other-settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the other one"
     )
     options = parser.parse_args(arguments)
-    settings = dict(one.split("=", 1) for one in options.other_settings)
+    settings = dict(item.split("=", 1) for item in options.other_settings)
     with (
         embedding_endpoint() as url,
         running_service(url, settings=settings, root=options.other.resolve()) as other,

@@ -100,13 +100,13 @@ async def run(
     asyncio.get_running_loop().call_later(IDLE_SECONDS, end.set)
     idle = SearchLatency.from_times(await search_until(client, questions, end))
     end = asyncio.Event()
-    beside = asyncio.create_task(search_until(client, questions, end))
+    parallel = asyncio.create_task(search_until(client, questions, end))
     took = await delete(database, going)
     end.set()
-    busy = SearchLatency.from_times(await beside)
+    busy = SearchLatency.from_times(await parallel)
     print("\n| another tenant's searches | how many | p50, ms | p99, ms |\n| --- | --- | --- | --- |")
-    for name, found in (("idle", idle), ("beside the deletion", busy)):
-        print(f"| {name} | {found.count} | {found.p50:.1f} | {found.p99:.1f} |")
+    for name, result in (("idle", idle), ("beside the deletion", busy)):
+        print(f"| {name} | {result.count} | {result.p50:.1f} | {result.p99:.1f} |")
     print(f"\ndeleted in {took:.0f} s; p50 {busy.p50 / idle.p50:.2f}x, p99 {busy.p99 / idle.p99:.2f}x of idle")
 
 
@@ -116,21 +116,21 @@ def main(arguments: Sequence[str]) -> int:
         "--chunks", type=int, default=DELETED_CHUNKS, metavar="N", help=f"of the tenant (default: {DELETED_CHUNKS})"
     )
     parser.add_argument("--promoted", action="store_true", help="with a vector index of its own")
-    given = parser.parse_args(arguments)
-    made = SyntheticCorpus(1)
+    provided = parser.parse_args(arguments)
+    created = SyntheticCorpus(1)
 
     async def run_benchmark() -> None:
         async with ScaleDatabase.open(postgres, "deletion", settings) as database:
             going, staying = await database.create_tenant("going"), await database.create_tenant("staying")
             async with Loader.open(database.superuser_url) as loader, loader.without_secondary_indexes():
-                for shelf, chunks in ((going, given.chunks), (staying, OTHER_CHUNKS)):
-                    batches = made.generate_batches(chunks, seed=chunks)
-                    await loader.fill_index(shelf.index, batches, made.terms, build_share_metadata, avgdl=MEAN_WORDS)
-            if given.promoted:
-                await database.build_vector_index(going.index, given.chunks)
-            print(f"{given.chunks} chunks loaded", file=sys.stderr, flush=True)
+                for shelf, chunks in ((going, provided.chunks), (staying, OTHER_CHUNKS)):
+                    batches = created.generate_batches(chunks, seed=chunks)
+                    await loader.fill_index(shelf.index, batches, created.terms, build_share_metadata, avgdl=MEAN_WORDS)
+            if provided.promoted:
+                await database.build_vector_index(going.index, provided.chunks)
+            print(f"{provided.chunks} chunks loaded", file=sys.stderr, flush=True)
             with running_api(database.urls, settings, staying.key) as client:
-                await run(database, client, going, made.generate_questions(QUESTIONS))
+                await run(database, client, going, created.generate_questions(QUESTIONS))
 
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
         asyncio.run(run_benchmark())

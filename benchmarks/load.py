@@ -76,7 +76,7 @@ def show_texts(service: RunningService, text: str) -> None:
             elapsed, spent = time.perf_counter() - begun, service.measure_cpu() - before
         if number == 0:
             continue
-        milliseconds = sorted(1000 * one for one in took)
+        milliseconds = sorted(1000 * item for item in took)
         p50, p95 = statistics.median(milliseconds), milliseconds[int(0.95 * len(milliseconds))]
         print(f"| {uploads} | {TEXTS / elapsed:.1f} | {1000 * spent.carrel / TEXTS:.1f} | {p50:.0f} / {p95:.0f} |")
 
@@ -121,10 +121,10 @@ def show_book(service: RunningService, text: str, folder: Path) -> None:
     with service.create_client() as client, path.open("rb") as file:
         reply = client.post(DOCUMENTS, files={"file": (path.name, file)})
         reply.raise_for_status()
-        made = wait_until_ready(client, reply.json(), seconds=900)
+        created = wait_until_ready(client, reply.json(), seconds=900)
     elapsed, peaks = time.perf_counter() - begun, service.measure_peaks_mb()
     print(
-        f"\na PDF of {BOOK_PAGES} pages: {made['chunk_count']} chunks in {elapsed:.0f} s; peak of the worker "
+        f"\na PDF of {BOOK_PAGES} pages: {created['chunk_count']} chunks in {elapsed:.0f} s; peak of the worker "
         f"{peaks['worker']:.0f} MB (reach: 500), of its parser {peaks['parser']:.0f} MB"
     )
 
@@ -137,23 +137,23 @@ class LoadLatency:
     health_ms: Sequence[float]
 
     def format_row(self, name: str) -> str:
-        p99 = [one[int(0.99 * len(one))] for one in (self.search_ms, self.health_ms)]
-        p50 = [statistics.median(one) for one in (self.search_ms, self.health_ms)]
+        p99 = [item[int(0.99 * len(item))] for item in (self.search_ms, self.health_ms)]
+        p50 = [statistics.median(item) for item in (self.search_ms, self.health_ms)]
         return f"| {name} | {p50[0]:.1f} / {p99[0]:.1f} | {p50[1]:.1f} / {p99[1]:.1f} | {len(self.search_ms)} |"
 
 
 def measure_latency(
-    service: RunningService, vocabulary: Vocabulary, until: threading.Event, *, least: int
+    service: RunningService, vocabulary: Vocabulary, until: threading.Event, *, min_searches: int
 ) -> LoadLatency:
-    """Search and ask for health, one after the other, until the event is set, and ``least`` times at least."""
+    """Search and ask for health, one after the other, until the event is set, and at least ``min_searches`` times."""
     searches: list[float] = []
     health: list[float] = []
     with service.create_client() as client:
-        while not until.is_set() or len(searches) < least:
+        while not until.is_set() or len(searches) < min_searches:
             begun = time.perf_counter()
-            found = client.post("/v1/knowledge-bases/bench/search", json={"query": vocabulary.generate_query()})
+            result = client.post("/v1/knowledge-bases/bench/search", json={"query": vocabulary.generate_query()})
             searches.append(1000 * (time.perf_counter() - begun))
-            found.raise_for_status()
+            result.raise_for_status()
             begun = time.perf_counter()
             client.get("/healthz").raise_for_status()
             health.append(1000 * (time.perf_counter() - begun))
@@ -166,11 +166,11 @@ def show_load(service: RunningService, text: str, folder: Path, vocabulary: Voca
     fill_knowledge_base(service, vocabulary)
     done = threading.Event()
     done.set()
-    measure_latency(service, vocabulary, done, least=50)
-    idle = measure_latency(service, vocabulary, done, least=300)
+    measure_latency(service, vocabulary, done, min_searches=50)
+    idle = measure_latency(service, vocabulary, done, min_searches=300)
     done.clear()
     with ThreadPoolExecutor(1) as pool:
-        busy = pool.submit(measure_latency, service, vocabulary, done, least=50)
+        busy = pool.submit(measure_latency, service, vocabulary, done, min_searches=50)
         with service.create_client() as client:
             for number in range(LOAD_FILES):
                 path = folder / f"load-{number}.pdf"

@@ -60,9 +60,9 @@ def build_chunks(documents: Sequence[dict[str, Any]], embedder: MiniLMEmbedder) 
 
 async def measure_time(embedder: MiniLMEmbedder, chunks: Sequence[str]) -> tuple[float, float]:
     """CPU and wall time, milliseconds a chunk."""
-    cpu, wall = time.process_time(), time.perf_counter()
+    cpu, boundary = time.process_time(), time.perf_counter()
     await embedder.embed_documents(chunks)
-    return tuple(1000 * spent / len(chunks) for spent in (time.process_time() - cpu, time.perf_counter() - wall))  # type: ignore[return-value]
+    return tuple(1000 * spent / len(chunks) for spent in (time.process_time() - cpu, time.perf_counter() - boundary))  # type: ignore[return-value]
 
 
 def compute_ndcg(ranking: Sequence[str], relevant: set[str]) -> float:
@@ -88,9 +88,9 @@ async def rank_corpus(
     vectors = (
         await embedder.embed_documents([f"{document['title']} {document['text']}" for document in corpus])
     ).vectors
-    asked = await embedder.embed_queries([query["text"] for query in queries])
+    requested = await embedder.embed_queries([query["text"] for query in queries])
     ids = [str(document["id"]) for document in corpus]
-    return compute_scores(vectors, ids, asked, [judged[query["id"]] for query in queries]), vectors
+    return compute_scores(vectors, ids, requested, [judged[query["id"]] for query in queries]), vectors
 
 
 def read_resident_mb() -> dict[str, float]:
@@ -140,10 +140,10 @@ async def run(data: Path) -> None:
     print(f"nDCG@10 over {len(subset)} documents, {len(queries)} queries\n")
     print("| precision | CPU ms/chunk | wall ms/chunk | memory MB (own) | nDCG@10 |\n| --- | --- | --- | --- | --- |")
     for precision in PRECISIONS:
-        cpu, wall = (statistics.median(column) for column in zip(*times[precision], strict=True))
+        cpu, boundary = (statistics.median(column) for column in zip(*times[precision], strict=True))
         sizes = measure_memory_in_process(precision)
         mean = statistics.fmean(scores[precision])
-        print(f"| {precision} | {cpu:.1f} | {wall:.1f} | {sizes['rss']:.0f} ({sizes['own']:.0f}) | {mean:.4f} |")
+        print(f"| {precision} | {cpu:.1f} | {boundary:.1f} | {sizes['rss']:.0f} ({sizes['own']:.0f}) | {mean:.4f} |")
     cosines = (vectors["fp32"] * vectors["int8"]).sum(axis=1)
     differences = np.array(scores["int8"]) - np.array(scores["fp32"])
     error = differences.std(ddof=1) / np.sqrt(len(differences))

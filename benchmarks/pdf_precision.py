@@ -24,20 +24,20 @@ TOP_K = 5
 
 
 def main() -> int:
-    given = os.environ.get("CARREL_EVAL_DATA")
-    if not given:
+    provided = os.environ.get("CARREL_EVAL_DATA")
+    if not provided:
         print("CARREL_EVAL_DATA must name the evaluation data")
         return 2
-    pdf = Path(given) / "torture" / "GeoTopo-komprimiert.pdf"
+    pdf = Path(provided) / "torture" / "GeoTopo-komprimiert.pdf"
     runs: dict[str, list[dict[str, Any]]] = {"fp32": [], "int8": []}
     for _ in range(ROUNDS):
         for precision, done in runs.items():
             done.append(run(pdf, precision))
     print("precision   seconds to searchable   CPU s of the worker   own section")
     for precision, done in runs.items():
-        wall = statistics.median(one["wall"] for one in done)
-        cpu = statistics.median(one["cpu"] for one in done)
-        print(f"{precision:9}   {wall:21.1f}   {cpu:19.1f}   {done[0]['own']:11.3f}")
+        boundary = statistics.median(item["wall"] for item in done)
+        cpu = statistics.median(item["cpu"] for item in done)
+        print(f"{precision:9}   {boundary:21.1f}   {cpu:19.1f}   {done[0]['own']:11.3f}")
     pairs = zip(runs["fp32"][0]["found"], runs["int8"][0]["found"], strict=True)
     same = statistics.mean(len(a & b) / TOP_K for a, b in pairs)
     print(f"{len(runs['fp32'][0]['found'])} queries, {runs['fp32'][0]['pages']} pages; same top five: {same:.3f}")
@@ -86,16 +86,16 @@ def measure(client: httpx2.Client, pid: int, pdf: Path) -> dict[str, Any]:
         time.sleep(0.05)
         document = client.get(f"{base}/{document['id']}").json()
     assert document["status"] == "ready", document["error"]
-    wall, cpu = time.monotonic() - begun, measure_children_cpu(pid) - before
+    boundary, cpu = time.monotonic() - begun, measure_children_cpu(pid) - before
     titles = list_section_titles(client, f"{base}/{document['id']}/chunks")
-    found, own = [], 0
+    matches, own = [], 0
     for title in titles:
         body = {"query": title, "top_k": TOP_K, "strategy": "dense"}
         results = client.post("/v1/search", json=body).raise_for_status().json()["results"]
         own += any(title in result["section_titles"] for result in results)
-        found.append({result["chunk_index"] for result in results})
+        matches.append({result["chunk_index"] for result in results})
     client.close()
-    return {"wall": wall, "cpu": cpu, "own": own / len(titles), "found": found, "pages": document["page_count"]}
+    return {"wall": boundary, "cpu": cpu, "own": own / len(titles), "found": matches, "pages": document["page_count"]}
 
 
 def list_section_titles(client: httpx2.Client, url: str) -> list[str]:
@@ -115,10 +115,10 @@ def measure_children_cpu(pid: int) -> float:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+                name, _, remainder = (entry / "stat").read_text().partition("(")[2].rpartition(")")
             except OSError:
                 continue
-            fields = rest.split()
+            fields = remainder.split()
             ticks = sum(map(int, fields[11:15]))
             processes[int(entry.name)] = (int(fields[1]), name, ticks / os.sysconf("SC_CLK_TCK"))
 

@@ -98,8 +98,8 @@ class PreparedChat:
         self, _messages: Sequence[ChatMessage], shape: type[Shape], **_limits: float
     ) -> StructuredCompletion[Shape]:
         if shape not in self.completions:
-            given = {"query": self.texts[0], "analysis": "", "texts": self.texts}
-            self.completions[shape] = StructuredCompletion(shape.model_validate(given), ChatTokens())
+            provided = {"query": self.texts[0], "analysis": "", "texts": self.texts}
+            self.completions[shape] = StructuredCompletion(shape.model_validate(provided), ChatTokens())
         return self.completions[shape]
 
 

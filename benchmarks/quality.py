@@ -69,14 +69,14 @@ def run_queries(
     """What was found for each query, in the form that evaluate.py reads."""
 
     def search(query: EvaluationQuery) -> JsonObject:
-        asked = {**query.search_body, "timeout_seconds": 60, **body}
-        reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=asked)
+        requested = {**query.search_body, "timeout_seconds": 60, **body}
+        reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=requested)
         reply.raise_for_status()
-        found = [
+        matches = [
             {"document": ids[result["document"]["id"]], "text": result["text"], "score": result["score"]}
             for result in reply.json()["results"]
         ]
-        return {"query": query.id, "results": found}
+        return {"query": query.id, "results": matches}
 
     with ThreadPoolExecutor(SEARCH_CONCURRENCY) as pool:
         yield from pool.map(search, queries)
@@ -89,8 +89,8 @@ def compute_figures(data: Path, name: str, run: Sequence[JsonObject]) -> dict[st
         lines.write_text("".join(json.dumps(line) + "\n" for line in run), "utf-8")
         command = [sys.executable, str(data / "evaluate.py"), str(data / name), str(lines), "--json", str(figures)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=600)
-        found: dict[str, float] = json.loads(figures.read_text())
-        return found
+        result: dict[str, float] = json.loads(figures.read_text())
+        return result
 
 
 def compute_half_intervals(
@@ -99,8 +99,8 @@ def compute_half_intervals(
     """Half of the 95 % interval of each measure that has an aim, over the queries."""
     answers = {
         line["query"]: QueryResult(
-            documents=tuple(dict.fromkeys(found["document"] for found in line["results"])),
-            chunks=tuple(RetrievedChunk(found["document"], found["text"]) for found in line["results"]),
+            documents=tuple(dict.fromkeys(result["document"] for result in line["results"])),
+            chunks=tuple(RetrievedChunk(result["document"], result["text"]) for result in line["results"]),
         )
         for line in run
     }
@@ -108,8 +108,8 @@ def compute_half_intervals(
     texts = CorpusTexts({document.id: document.text for document in corpus})
     values = score_documents(list(measures.values()), queries, answers)
     values |= score_excerpts(list(measures.values()), queries, answers, texts)[0]
-    intervals = {aim: Bootstrap().compute_interval(list(values[one.label].values())) for aim, one in measures.items()}
-    return {aim: (one.high - one.low) / 2 for aim, one in intervals.items()}
+    intervals = {aim: Bootstrap().compute_interval(list(values[item.label].values())) for aim, item in measures.items()}
+    return {aim: (item.high - item.low) / 2 for aim, item in intervals.items()}
 
 
 def measure(
@@ -121,9 +121,10 @@ def measure(
         with service.create_client() as client:
             started, kb = time.monotonic(), f"{name}-{number}"
             ids = upload(client, kb, corpus, chunking)
-            loaded, made = time.monotonic() - started, client.get(f"/v1/knowledge-bases/{kb}").json()
+            loaded, created = time.monotonic() - started, client.get(f"/v1/knowledge-bases/{kb}").json()
             print(
-                f"\n{name} {json.dumps(made['chunking'])}: {len(corpus)} documents, {made['chunk_count']} chunks in "
+                f"\n{name} {json.dumps(created['chunking'])}: {len(corpus)} documents, {created['chunk_count']} "
+                f"chunks in "
                 f"{loaded:.0f} s",
                 flush=True,
             )
@@ -131,13 +132,15 @@ def measure(
                 run = list(run_queries(client, kb, queries, ids, {"top_k": TOP_K[name], **options}))
                 figures = compute_figures(data, name, run)
                 print(f"{json.dumps(options)}: {format_figures(name, figures)}", flush=True)
-                row = format_table_row(name, made, options, figures, compute_half_intervals(name, run, queries, corpus))
+                row = format_table_row(
+                    name, created, options, figures, compute_half_intervals(name, run, queries, corpus)
+                )
                 yield MeasuredSetting(row, list_missed_targets(name, figures))
 
 
 def list_missed_targets(name: str, figures: dict[str, float]) -> list[str]:
     """The aims of a set that are not reached."""
-    return [one for one, aim in TARGETS[name].items() if not figures[one] >= aim]
+    return [item for item, aim in TARGETS[name].items() if not figures[item] >= aim]
 
 
 def format_table_row(
@@ -147,9 +150,9 @@ def format_table_row(
     chunking = "{strategy} {max_tokens}/{overlap_tokens}".format(**kb["chunking"])
     searched = json.dumps(options["strategy_options"]) if options else "defaults"
     shown = [
-        f"{one} {figures[one]:.3f} ± "
-        f"{spread[one]:.3f}{' (missed)' if one in list_missed_targets(name, figures) else ''}"
-        for one in TARGETS[name]
+        f"{item} {figures[item]:.3f} ± "
+        f"{spread[item]:.3f}{' (missed)' if item in list_missed_targets(name, figures) else ''}"
+        for item in TARGETS[name]
     ]
     return f"| {name} | {chunking} | {searched} | {kb['chunk_count']} | {', '.join(shown)} |"
 
@@ -158,17 +161,17 @@ def format_figures(name: str, figures: dict[str, float]) -> str:
     """Those with an aim, and whether it is reached, before the others."""
     aims = TARGETS[name]
     aimed = [
-        f"{one} {figures[one]:.4f} ({'MISSED' if one in list_missed_targets(name, figures) else 'reached'}: {aim})"
-        for one, aim in aims.items()
+        f"{item} {figures[item]:.4f} ({'MISSED' if item in list_missed_targets(name, figures) else 'reached'}: {aim})"
+        for item, aim in aims.items()
     ]
     kinds = "excerpt" if name == "chroma-dev" else ("ndcg", "recall")
-    others = [one for one in figures if one not in aims and one.startswith(kinds)]
-    return ", ".join([*aimed, *(f"{one} {figures[one]:.4f}" for one in others)])
+    others = [item for item in figures if item not in aims and item.startswith(kinds)]
+    return ", ".join([*aimed, *(f"{item} {figures[item]:.4f}" for item in others)])
 
 
-def compute_exit_code(found: Sequence[MeasuredSetting]) -> int:
+def compute_exit_code(result: Sequence[MeasuredSetting]) -> int:
     """As the module's text has it."""
-    return int(any(one.missed_targets for one in found))
+    return int(any(item.missed_targets for item in result))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -177,20 +180,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--strategy-options", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--chunking", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--table", action="store_true", help="end with a table of all settings")
-    given = parser.parse_args(arguments)
-    sets = given.sets or SETS
+    provided = parser.parse_args(arguments)
+    sets = provided.sets or SETS
     data = os.environ.get("CARREL_EVAL_DATA")
     missing = [name for name in sets if name not in SETS or not data or not (Path(data) / name).is_dir()]
     if not data or missing:
         sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {', '.join(missing)}\n")
         return 2
-    variants = [{"strategy_options": json.loads(options)} for options in given.strategy_options] or [{}]
-    chunkings = [{"chunking": json.loads(chunking)} for chunking in given.chunking] or [{}]
+    variants = [{"strategy_options": json.loads(options)} for options in provided.strategy_options] or [{}]
+    chunkings = [{"chunking": json.loads(chunking)} for chunking in provided.chunking] or [{}]
     with running_service(None) as service:
-        found = [one for name in sets for one in measure(service, Path(data), name, chunkings, variants)]
-    if given.table:
-        print("\n".join(["", *TABLE_HEAD, *(one.row for one in found)]))
-    return compute_exit_code(found)
+        result = [item for name in sets for item in measure(service, Path(data), name, chunkings, variants)]
+    if provided.table:
+        print("\n".join(["", *TABLE_HEAD, *(item.row for item in result)]))
+    return compute_exit_code(result)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,9 @@ class TopicVectors:
         self._random = np.random.default_rng(seed)
 
     def generate_near(self, topic: np.ndarray | None, count: int) -> np.ndarray:
-        made = self._random.normal(size=(count, DIMENSIONS)) / np.sqrt(DIMENSIONS)
-        made = made if topic is None else topic + NOISE * made
-        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
+        created = self._random.normal(size=(count, DIMENSIONS)) / np.sqrt(DIMENSIONS)
+        created = created if topic is None else topic + NOISE * created
+        return np.asarray(created / np.linalg.norm(created, axis=1, keepdims=True), np.float32)
 
 
 async def load_topics(
@@ -85,7 +85,7 @@ async def load_topics(
         )
         for index, topic in zip(indexes, topics, strict=True):
             centroids = enumerate(directions.generate_near(topic, CENTROIDS))
-            records = [(tenant, index, number, False, HalfVector(one)) for number, one in centroids]
+            records = [(tenant, index, number, False, HalfVector(item)) for number, item in centroids]
             await connection.copy_records_to_table("routing_vector", records=records)
         await connection.execute("analyze")
     finally:
@@ -111,14 +111,14 @@ def create_router(database: ScaleDatabase, shelf: ScaleTenant) -> Router:
 async def measure_cost(postgres_pid: int, times: int, do: Callable[[int], Awaitable[None]]) -> RoutingCost:
     for number in range(min(times, WARM_UP)):
         await do(number)
-    walls = []
+    boundaries = []
     cpu, server = time.process_time(), _measure_cpu(postgres_pid)
     for number in range(times):
         started = time.perf_counter()
         await do(number)
-        walls.append(time.perf_counter() - started)
+        boundaries.append(time.perf_counter() - started)
     own, servers = time.process_time() - cpu, _measure_cpu(postgres_pid) - server
-    return RoutingCost(statistics.median(walls) * 1000, own / times * 1000, servers / times * 1000)
+    return RoutingCost(statistics.median(boundaries) * 1000, own / times * 1000, servers / times * 1000)
 
 
 def _measure_cpu(pid: int) -> float:
@@ -139,13 +139,13 @@ class RoutingTenant:
         place = number % len(self.queries)
         self.router.search_run.timings_ms.clear()
         routed = await self.router.resolve_route(SearchRequest(routing=RoutingOptions(3)), [self.queries[place]], [])
-        found = await routed.wait_for_route()
+        result = await routed.wait_for_route()
         self.route_ms.append(self.router.search_run.timings_ms["route"])
-        self.right_count += f"kb-{place + 1}" in [view.row.name for view in found.views]
+        self.right_count += f"kb-{place + 1}" in [view.row.name for view in result.views]
 
     async def search(self, number: int, routing: RoutingOptions) -> None:
-        asked = SearchRequest([self.queries[number % len(self.queries)]], routing=routing, timeout_seconds=60)
-        await self.shelf.retrieval.search(asked)
+        requested = SearchRequest([self.queries[number % len(self.queries)]], routing=routing, timeout_seconds=60)
+        await self.shelf.retrieval.search(requested)
 
 
 async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int]) -> None:
@@ -175,13 +175,13 @@ async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int])
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench NAME=routing", description=__doc__)
     parser.add_argument("counts", type=int, nargs="*", default=[10, 100, KNOWLEDGE_BASES], metavar="N")
-    given = parser.parse_args(arguments)
+    provided = parser.parse_args(arguments)
 
     async def run_benchmark() -> None:
         async with ScaleDatabase.open(postgres, "routing", settings) as database:
             pid: int = await database.owner.fetchval("select pg_backend_pid()")
-            parent = next(one.parent_pid for one in list_process_tree(pid) if one.pid == pid)
-            await run(database, parent, given.counts)
+            parent = next(item.parent_pid for item in list_process_tree(pid) if item.pid == pid)
+            await run(database, parent, provided.counts)
 
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
         asyncio.run(run_benchmark())

@@ -24,9 +24,11 @@ MAX_CPU_MS, REFERENCE_EMPTY_MS = 3.0, 0.07
 def show_ingestion(figures: Sequence[IngestionFigures], bare: float) -> None:
     print("\n| uploads at once | pages/s | pages per CPU-second, Carrel | Postgres | of PyMuPDF alone |")
     print("| --- | --- | --- | --- | --- |")
-    for one in figures:
-        share = one.carrel_cpu / bare
-        print(f"| {one.uploads} | {one.elapsed:.1f} | {one.carrel_cpu:.1f} | {one.postgres_cpu:.0f} | {share:.0%} |")
+    for item in figures:
+        share = item.carrel_cpu / bare
+        print(
+            f"| {item.uploads} | {item.elapsed:.1f} | {item.carrel_cpu:.1f} | {item.postgres_cpu:.0f} | {share:.0%} |"
+        )
     print(f"\nPyMuPDF, text alone, one process: {bare:.0f} pages/s; {figures[0].pages} pages a file")
     print(f"4 uploads over 1: {figures[1].elapsed / figures[0].elapsed:.2f}x (reach: 1.6x)")
     print(f"pages per CPU-second: {figures[0].carrel_cpu:.0f} (reach: 150, and 30 % of PyMuPDF)")
@@ -42,8 +44,8 @@ def show_search(figures: SearchFigures, chunks: int) -> None:
     print(f"| bare SQL of the lanes | | | {figures.sql_p50:.2f} |")
     print(f"| the same with as many cosines as the service asks for | | | {figures.sql_for_five_p50:.2f} |")
     print(f"| a request to uvicorn alone | {figures.empty_cpu:.3f} | | {figures.empty_p50:.2f} |")
-    least = f"{figures.cpu_without_model / figures.empty_cpu:.0f} requests to uvicorn alone"
-    print(f"\nserver CPU, the model apart: {figures.cpu_without_model:.2f} ms (reach: {MAX_CPU_MS:.0f}), {least}")
+    minimum = f"{figures.cpu_without_model / figures.empty_cpu:.0f} requests to uvicorn alone"
+    print(f"\nserver CPU, the model apart: {figures.cpu_without_model:.2f} ms (reach: {MAX_CPU_MS:.0f}), {minimum}")
     print(
         f"(reach: {MAX_CPU_MS / REFERENCE_EMPTY_MS:.0f}, where one takes {REFERENCE_EMPTY_MS} ms as it did when "
         f"that was set)"

@@ -171,11 +171,11 @@ class ScaleRun:
                     started = time.monotonic()
                     await among.build_vector_index(large.index, crowd)
                     self.log(f"{crowd} vectors indexed in {time.monotonic() - started:.0f} s")
-                by_itself, beside = await compare_in_turns(first, second, questions)
+                by_itself, parallel = await compare_in_turns(first, second, questions)
                 self.report(
                     f"\n{SMALL} chunks alone {by_itself:.2f} ms, among {crowd + NEIGHBOUR_COUNT * SMALL} of "
                     f"{NEIGHBOUR_COUNT + 1}"
-                    f" other tenants ({state}) {beside:.2f} ms: {beside / by_itself:.2f}x (reach: 1.5x)"
+                    f" other tenants ({state}) {parallel:.2f} ms: {parallel / by_itself:.2f}x (reach: 1.5x)"
                 )
             if crowd > HUNDRED_THOUSAND:
                 bare = await stack.enter_async_context(BareSql.open(among.urls.app))
@@ -206,7 +206,7 @@ class ScaleRun:
     ) -> None:
         questions, pid = self.corpus.generate_questions(self.options.query_count), self.postgres.pid
         async with database.vectors_alone(bare.connection) as alone:
-            found = await measure_retrievers(
+            result = await measure_retrievers(
                 shelf, bare, questions, batches, self.corpus.terms, postgres=pid, alone=alone
             )
         chunks = sum(len(batch.texts) for batch in batches)
@@ -215,33 +215,33 @@ class ScaleRun:
             "\n| lane, beside | SQL p50 | the other's p50 | ratio | SQL CPU | the other's CPU | ratio | reach |"
         )
         self.report("| --- | --- | --- | --- | --- | --- | --- | --- |")
-        for one, reach in zip(found, RETRIEVER_TARGETS, strict=True):
+        for item, reach in zip(result, RETRIEVER_TARGETS, strict=True):
             self.report(
-                f"| {one.name} | {one.sql:.2f} | {one.baseline:.2f} | {one.sql / one.baseline:.1f}x"
-                f" | {one.sql_cpu:.2f} | {one.baseline_cpu:.2f} | {one.sql_cpu / one.baseline_cpu:.1f}x | {reach} |"
+                f"| {item.name} | {item.sql:.2f} | {item.baseline:.2f} | {item.sql / item.baseline:.1f}x"
+                f" | {item.sql_cpu:.2f} | {item.baseline_cpu:.2f} | {item.sql_cpu / item.baseline_cpu:.1f}x | {reach} |"
             )
 
     async def show_filters(self, shelf: ScaleTenant, bare: BareSql) -> None:
         questions = self.corpus.generate_questions(5 * self.options.query_count // 2)
-        found = await measure_by_filter(shelf, bare, questions, postgres=self.postgres.pid)
+        result = await measure_by_filter(shelf, bare, questions, postgres=self.postgres.pid)
         self.report(f"\nhybrid search, {HUNDRED_THOUSAND} chunks, ms a search:\n")
         self.report("| filter | p50 | p95 | bare SQL p50 | p50 over it | Postgres CPU | plan (dense, lexical) |")
         self.report("| --- | --- | --- | --- | --- | --- | --- |")
-        for one in found:
+        for item in result:
             self.report(
-                f"| {one.case.name} | {one.p50:.1f} | {one.p95:.1f} | {one.bare_p50:.1f} | "
-                f"{one.p50 / one.bare_p50:.2f}x"
-                f" | {one.postgres_cpu_ms:.1f} | {one.plan} |"
+                f"| {item.case.name} | {item.p50:.1f} | {item.p95:.1f} | {item.bare_p50:.1f} | "
+                f"{item.p50 / item.bare_p50:.2f}x"
+                f" | {item.postgres_cpu_ms:.1f} | {item.plan} |"
             )
-        worst = max(found, key=lambda one: one.p50)
+        worst = max(result, key=lambda item: item.p50)
         self.report(f"\nslowest: {worst.p50:.1f} ms with {worst.case.name} (reach: 20)")
         await self.show_complete(shelf, questions[:3], HUNDRED_THOUSAND)
 
     async def show_complete(self, shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> None:
-        right, asked = await count_complete(shelf, questions, chunks)
-        self.report(f"`top_k` results, or all there are: {right} of {asked} searches (reach: all)")
-        if right < asked:
-            self.missed.append(f"top_k results: {right} of {asked} searches")
+        right, requested = await count_complete(shelf, questions, chunks)
+        self.report(f"`top_k` results, or all there are: {right} of {requested} searches (reach: all)")
+        if right < requested:
+            self.missed.append(f"top_k results: {right} of {requested} searches")
 
     async def show_recall(
         self, shelf: ScaleTenant, matrix: Floats, questions: Sequence[Question], cases: Sequence[FilterCase]
@@ -276,8 +276,8 @@ class ScaleRun:
             chunks=chunks,
             vector_index=await database.get_vector_index(place),
             hybrid_ms=await measure_p50(shelf.search),
-            dense_ms=await measure_p50(partial(bare.run, place, lane="dense")),
-            lexical_ms=await measure_p50(partial(bare.run, place, lane="lexical")),
+            dense_ms=await measure_p50(partial(bare.run, place, retriever="dense")),
+            lexical_ms=await measure_p50(partial(bare.run, place, retriever="lexical")),
             sizes=await database.measure_sizes(),
             memory_mb=measure_proportional_mb(self.postgres.pid),
         )
@@ -297,8 +297,8 @@ class ScaleRun:
 
 def _is_from_set(sets: npt.NDArray[np.str_], name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """Which of the documents come from the set of this name."""
-    found: npt.NDArray[np.bool_] = sets[documents] == name
-    return found
+    result: npt.NDArray[np.bool_] = sets[documents] == name
+    return result
 
 
 def read_options(arguments: Sequence[str]) -> ScaleOptions:
@@ -306,15 +306,15 @@ def read_options(arguments: Sequence[str]) -> ScaleOptions:
     parser.add_argument("--quick", action="store_true", help="100,000 chunks at most; nothing is written")
     parser.add_argument("--queries", type=int, default=40, metavar="N", help="of each kind (default: 40)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is made up is made from it")
-    given = parser.parse_args(arguments)
+    provided = parser.parse_args(arguments)
     data = os.environ.get("CARREL_EVAL_DATA")
     if not data:
         print("CARREL_EVAL_DATA is not set: recall on real embeddings is left out", file=sys.stderr)
     return ScaleOptions(
-        seed=given.seed,
-        query_count=given.queries,
-        crowd_chunks=HUNDRED_THOUSAND if given.quick else MILLION,
-        docs_folder=None if given.quick else ROOT / "docs",
+        seed=provided.seed,
+        query_count=provided.queries,
+        crowd_chunks=HUNDRED_THOUSAND if provided.quick else MILLION,
+        docs_folder=None if provided.quick else ROOT / "docs",
         real_corpus=read_real_corpus(Path(data)) if data else None,
     )
 
@@ -324,8 +324,8 @@ def main(arguments: Sequence[str]) -> int:
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
         run = ScaleRun(options, postgres, settings)
         uvloop.run(run.run_all())  # as the service does
-    for one in run.missed:
-        run.log(f"missed: {one}")
+    for item in run.missed:
+        run.log(f"missed: {item}")
     return run.exit_code
 
 

@@ -56,11 +56,11 @@ class SyntheticCorpus:
         self.vocabulary = Vocabulary(seed)
         self._rng = np.random.default_rng(seed)
         analyzer = get_analyzer("english")
-        found = [
+        result = [
             (word, analyzer.tokenize(word), weight)
             for word, weight in zip(self.vocabulary.words, self.vocabulary.weights, strict=True)
         ]
-        usable = [(word, terms[0], weight) for word, terms, weight in found if len(terms) == 1]
+        usable = [(word, terms[0], weight) for word, terms, weight in result if len(terms) == 1]
         self.terms = TermTable.from_terms(term for _, term, _ in usable)
         self._words = np.array([word for word, _, _ in usable], object)
         self._numbers = np.array([self.terms.numbers[term] for _, term, _ in usable], np.int64)
@@ -74,8 +74,8 @@ class SyntheticCorpus:
         place = self._centres[rng.integers(CLUSTERS, size=count)] + 0.7 * rng.standard_normal(
             (count, LATENT_DIMENSIONS), np.float32
         )
-        made = place @ self._basis + 2 * rng.standard_normal((count, DIMENSIONS), np.float32)
-        unit: Floats = made / np.linalg.norm(made, axis=1, keepdims=True)
+        created = place @ self._basis + 2 * rng.standard_normal((count, DIMENSIONS), np.float32)
+        unit: Floats = created / np.linalg.norm(created, axis=1, keepdims=True)
         return unit
 
     def generate_batches(self, chunks: int, *, seed: int) -> Iterator[LoadBatch]:
@@ -113,37 +113,37 @@ class RealCorpus:
         analyzer = get_analyzer("english")
         tokens = [analyzer.tokenize(text) for text in self.texts]
         table = TermTable.from_terms({term for each in tokens for term in each})
-        made = []
+        created = []
         for start in range(0, len(tokens), BATCH_CHUNKS):
             part = tokens[start : start + BATCH_CHUNKS]
             numbers = [table.numbers[term] for each in part for term in each]
             lengths = np.array([len(each) for each in part], np.int64)
             halves = self.vectors[start : start + BATCH_CHUNKS].astype(np.float16)
-            made.append(
+            created.append(
                 LoadBatch(self.texts[start : start + BATCH_CHUNKS], halves, np.array(numbers, np.int64), lengths)
             )
-        return table, made
+        return table, created
 
 
 def read_real_corpus(data: Path) -> RealCorpus:
     """Embedded on the first run, which takes minutes; kept in the user's cache directory."""
-    texts, sets, asked = [], [], []
+    texts, sets, requested = [], [], []
     for name in SETS:
         cut = list(_iter_chunks(data / name / "corpus.jsonl"))
         cut = cut[: len(cut) // CHUNKS_PER_DOCUMENT * CHUNKS_PER_DOCUMENT]
         texts += cut
         sets += [name] * len(cut)
-        asked += [line["text"] for line in _read_lines(data / name / "queries.jsonl")]
+        requested += [line["text"] for line in _read_lines(data / name / "queries.jsonl")]
     texts, sets = texts[-MAX_CHUNKS:], sets[-MAX_CHUNKS:]
-    asked = asked[:: max(1, len(asked) // MAX_QUERIES)][:MAX_QUERIES]
-    digest = hashlib.sha256("\0".join([*texts, *asked]).encode()).hexdigest()[:16]
-    kept = get_user_cache_dir() / "carrel" / f"scale-vectors-{digest}.npy"
-    if not kept.is_file():
+    requested = requested[:: max(1, len(requested) // MAX_QUERIES)][:MAX_QUERIES]
+    digest = hashlib.sha256("\0".join([*texts, *requested]).encode()).hexdigest()[:16]
+    stored = get_user_cache_dir() / "carrel" / f"scale-vectors-{digest}.npy"
+    if not stored.is_file():
         print(f"embedding {len(texts)} passages", flush=True)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        np.save(kept, asyncio.run(_embed([*texts, *asked])))
-    vectors = np.load(kept)
-    questions = [Question(text, vector) for text, vector in zip(asked, vectors[len(texts) :], strict=True)]
+        stored.parent.mkdir(parents=True, exist_ok=True)
+        np.save(stored, asyncio.run(_embed([*texts, *requested])))
+    vectors = np.load(stored)
+    questions = [Question(text, vector) for text, vector in zip(requested, vectors[len(texts) :], strict=True)]
     return RealCorpus(texts, sets, vectors[: len(texts)], questions)
 
 

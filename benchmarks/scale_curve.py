@@ -62,10 +62,11 @@ def format_curve_table(points: Sequence[CostPoint]) -> str:
         "| chunks | vectors | hybrid p50 ms | dense lane | BM25 lane | disk MB | of it HNSW | Postgres' memory MB |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for one in points:
+    for item in points:
         lines.append(
-            f"| {one.chunks} | {one.vector_index} | {one.hybrid_ms:.1f} | {one.dense_ms:.1f} | {one.lexical_ms:.1f}"
-            f" | {one.disk_mb:.0f} | {one.sizes.get('hnsw', 0) / BYTES_PER_MB:.0f} | {one.memory_mb:.0f} |"
+            f"| {item.chunks} | {item.vector_index} | {item.hybrid_ms:.1f} | {item.dense_ms:.1f} | "
+            f"{item.lexical_ms:.1f}"
+            f" | {item.disk_mb:.0f} | {item.sizes.get('hnsw', 0) / BYTES_PER_MB:.0f} | {item.memory_mb:.0f} |"
         )
     return "\n".join(lines)
 
@@ -73,14 +74,14 @@ def format_curve_table(points: Sequence[CostPoint]) -> str:
 def build_panels(points: Sequence[CostPoint]) -> list[CurvePanel]:
     """What is drawn."""
     latency = [
-        Curve("hybrid search", [(one.chunks, one.hybrid_ms) for one in points]),
-        Curve("dense lane", [(one.chunks, one.dense_ms) for one in points]),
-        Curve("BM25 lane", [(one.chunks, one.lexical_ms) for one in points]),
+        Curve("hybrid search", [(item.chunks, item.hybrid_ms) for item in points]),
+        Curve("dense lane", [(item.chunks, item.dense_ms) for item in points]),
+        Curve("BM25 lane", [(item.chunks, item.lexical_ms) for item in points]),
     ]
     memory = [
-        Curve("disk", [(one.chunks, one.disk_mb) for one in points]),
-        Curve("vectors, HNSW", [(one.chunks, one.vectors_mb) for one in points]),
-        Curve("Postgres' memory", [(one.chunks, one.memory_mb) for one in points]),
+        Curve("disk", [(item.chunks, item.disk_mb) for item in points]),
+        Curve("vectors, HNSW", [(item.chunks, item.vectors_mb) for item in points]),
+        Curve("Postgres' memory", [(item.chunks, item.memory_mb) for item in points]),
     ]
     return [CurvePanel("Latency, p50 in ms", latency), CurvePanel("Disk and memory, MB", memory)]
 
@@ -127,8 +128,8 @@ def _render_curve(line: Curve, colour: str, places: Sequence[tuple[float, float]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     parts = [f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{path}"/>']
     for (x, y), (chunks, value) in zip(places, line.points, strict=True):
-        told = f"{line.name}, {_format_short(chunks)} chunks: {value:.4g}"
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{told}</title></circle>')
+        reported = f"{line.name}, {_format_short(chunks)} chunks: {value:.4g}"
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{reported}</title></circle>')
     last = line.points[-1][1]
     name = f"{line.name} {last:,.0f}" if last >= 10 else f"{line.name} {last:.1f}"
     parts.append(f'<text x="{places[-1][0] + 10:.1f}" y="{end + 4:.1f}" style="fill:{colour}">{name}</text>')

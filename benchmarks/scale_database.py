@@ -60,10 +60,10 @@ class ScaleTenant:
 
     async def search(self, question: Question, *, filter: Filter = None, **fields: Any) -> SearchResult:
         """Through the service, as a request with a vector would."""
-        asked = SearchRequest(
+        requested = SearchRequest(
             queries=[Query(question.text, question.vector)], knowledge_bases=["default"], filter=filter, **fields
         )
-        return await self.retrieval.search(asked)
+        return await self.retrieval.search(requested)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ class BareSql:
             await connection.close()
 
     async def run(
-        self, place: IndexReference, question: Question, *, lane: str = "both", filter: Filter = None
+        self, place: IndexReference, question: Question, *, retriever: str = "both", filter: Filter = None
     ) -> float:
         """Milliseconds of one transaction with one statement, begun as the service begins it."""
-        values = _build_values(place, question, lane, filter)
-        statement = {"both": HYBRID_SQL, "dense": DENSE_SQL, "lexical": LEXICAL_SQL}[lane]
+        values = _build_values(place, question, retriever, filter)
+        statement = {"both": HYBRID_SQL, "dense": DENSE_SQL, "lexical": LEXICAL_SQL}[retriever]
         begin = build_begin_sql(place.tenant_id, snapshot=True, allow_generic_plans=True, read_only=True)
         started = time.perf_counter()
         await self.connection.execute(begin)
@@ -96,15 +96,15 @@ class BareSql:
         return (time.perf_counter() - started) * 1000
 
 
-def _build_values(place: IndexReference, question: Question, lane: str, filter: Filter) -> tuple[Any, ...]:
+def _build_values(place: IndexReference, question: Question, retriever: str, filter: Filter) -> tuple[Any, ...]:
     contains, path, lookups = compile_filter(filter, enforced_filter=None).sql_params
     where = (list(DocumentScope().list_visible_keys()), contains, path)
     terms, keys = compute_query_terms(get_analyzer("english").tokenize(question.text), compute_salt(place.index_id))
     index, vector = (place.tenant_id, place.index_id), (HalfVector(question.vector), DIMENSIONS)
-    if lane == "both":
+    if retriever == "both":
         return (*index, *vector, terms, keys, *where, lookups)
-    asked = vector if lane == "dense" else (terms, keys)
-    return (*index, *asked, *where, RETRIEVER_CANDIDATES, lookups)
+    requested = vector if retriever == "dense" else (terms, keys)
+    return (*index, *requested, *where, RETRIEVER_CANDIDATES, lookups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,8 @@ class ScaleDatabase:
         return await self.get_vector_index(place)
 
     async def get_vector_index(self, place: IndexReference) -> str:
-        found: str = await self.owner.fetchval("select vector_index from search_index where id = $1", place.index_id)
-        return found
+        result: str = await self.owner.fetchval("select vector_index from search_index where id = $1", place.index_id)
+        return result
 
     @asynccontextmanager
     async def vectors_alone(self, reader: asyncpg.Connection) -> AsyncIterator[Callable[[Question], Awaitable[object]]]:

@@ -90,7 +90,7 @@ async def measure_by_filter(
     cases: Sequence[FilterCase] = FILTER_CASES,
 ) -> list[FilterFigures]:
     """Every filter in every round, the service first in one and the bare SQL first in the next."""
-    found: dict[str, list[tuple[list[float], list[float], float]]] = {case.name: [] for case in cases}
+    result: dict[str, list[tuple[list[float], list[float], float]]] = {case.name: [] for case in cases}
     parts = [questions[number :: ROUNDS + 1] for number in range(ROUNDS + 1)]  # the first warms everything up
     for number, part in enumerate(parts):
         for case in cases:
@@ -106,15 +106,15 @@ async def measure_by_filter(
             times = await measure_times(search, part)
             spent = measure_postgres_cpu(postgres) - spent
             if number:
-                found[case.name].append((times, before or await measure_times(run_statement, part), spent / len(part)))
-    return [await _compute_figures(shelf, questions[0], case, found[case.name]) for case in cases]
+                result[case.name].append((times, before or await measure_times(run_statement, part), spent / len(part)))
+    return [await _compute_figures(shelf, questions[0], case, result[case.name]) for case in cases]
 
 
 async def _compute_figures(
     shelf: ScaleTenant, question: Question, case: FilterCase, rounds: Sequence[tuple[list[float], list[float], float]]
 ) -> FilterFigures:
-    times, bare = [each for one in rounds for each in one[0]], [each for one in rounds for each in one[1]]
-    cpu = statistics.median(one[2] for one in rounds)
+    times, bare = [each for item in rounds for each in item[0]], [each for item in rounds for each in item[1]]
+    cpu = statistics.median(item[2] for item in rounds)
     return FilterFigures(
         case,
         statistics.median(times),
@@ -133,13 +133,13 @@ async def explain_plan(shelf: ScaleTenant, question: Question, filter: Filter) -
     """How both lanes are searched, as a search explains it."""
     result = await shelf.search(question, filter=filter, explain=True)
     assert result.explanation is not None
-    taken = result.explanation.indexes[0].plan
-    return "?" if taken is None else f"{taken.dense}, {taken.lexical}"
+    used = result.explanation.indexes[0].plan
+    return "?" if used is None else f"{used.dense}, {used.lexical}"
 
 
 async def count_complete(shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> tuple[int, int]:
     """How many searches of every kind returned ``top_k`` results, or all there are; and how many were asked."""
-    right = asked = 0
+    right = requested = 0
     for case in FILTER_CASES:
         there = int(case.select_rows(chunks).sum())
         for top_k in TOP_K_VALUES:
@@ -148,8 +148,8 @@ async def count_complete(shelf: ScaleTenant, questions: Sequence[Question], chun
                     result = await shelf.search(question, filter=case.filter, top_k=top_k, strategy=strategy)
                     places = {(hit.document.id, hit.chunk.ordinal) for hit in result.hits}
                     right += len(result.hits) == len(places) == min(top_k, there)
-                    asked += 1
-    return right, asked
+                    requested += 1
+    return right, requested
 
 
 async def measure_recall(
@@ -159,22 +159,22 @@ async def measure_recall(
     rows = np.flatnonzero(passing)
     own, shares = matrix[rows], []
     for question in questions:
-        asked = question.vector.astype(np.float16).astype(np.float32)
+        requested = question.vector.astype(np.float16).astype(np.float32)
         cosines = np.full(len(matrix), -2, np.float32)
-        cosines[rows] = own @ (asked / np.linalg.norm(asked))
+        cosines[rows] = own @ (requested / np.linalg.norm(requested))
         wanted = min(10, len(rows))
-        least = np.partition(cosines, -wanted)[-wanted] - 1e-6
+        minimum = np.partition(cosines, -wanted)[-wanted] - 1e-6
         result = await shelf.search(question, filter=filter, top_k=10, strategy="dense")
-        found = [cosines[place] for place in _find_rows(result)]
-        shares.append(sum(cosine >= least for cosine in found) / wanted)
+        matches = [cosines[place] for place in _find_rows(result)]
+        shares.append(sum(cosine >= minimum for cosine in matches) / wanted)
     return float(np.mean(shares))
 
 
 def to_unit_vectors(vectors: npt.NDArray[Any]) -> Floats:
     """As the database keeps them, of unit length."""
-    kept = vectors.astype(np.float16).astype(np.float32)
-    made: Floats = kept / np.linalg.norm(kept, axis=1, keepdims=True)
-    return made
+    stored = vectors.astype(np.float16).astype(np.float32)
+    created: Floats = stored / np.linalg.norm(stored, axis=1, keepdims=True)
+    return created
 
 
 def _find_rows(result: SearchResult) -> list[int]:
@@ -231,21 +231,21 @@ async def measure_retrievers(
 
     there = partial(measure_postgres_cpu, postgres)
     ways: Sequence[tuple[Callable[[Question], Awaitable[float]], Callable[[], float]]] = (
-        (partial(bare.run, shelf.index, lane="dense"), there),
+        (partial(bare.run, shelf.index, retriever="dense"), there),
         (partial(_measure_time, search_brute_force), measure_own_cpu),
-        (partial(bare.run, shelf.index, lane="lexical"), there),
+        (partial(bare.run, shelf.index, retriever="lexical"), there),
         (partial(_measure_time, search_bm25s), measure_own_cpu),
         (partial(_measure_time, alone), there),
     )
-    found = [(list[float](), list[float]()) for _ in ways]
+    result = [(list[float](), list[float]()) for _ in ways]
     for number, question in enumerate(questions):
-        for (way, cpu), (times, spent) in zip(ways, found, strict=True):
+        for (way, cpu), (times, spent) in zip(ways, result, strict=True):
             before = cpu()
             took = await way(question)
             if number >= len(questions) // 5:  # the first ones warm everything up
                 times.append(took)
                 spent.append(cpu() - before)
-    figures = [(statistics.median(times), statistics.mean(spent)) for times, spent in found]
+    figures = [(statistics.median(times), statistics.mean(spent)) for times, spent in result]
     return [
         RetrieverFigures("exact, numpy", *figures[0], *figures[1]),
         RetrieverFigures("BM25, bm25s", *figures[2], *figures[3]),

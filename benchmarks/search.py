@@ -138,37 +138,37 @@ def measure_search(
         measure_times(request_empty, ["warm"] * WARM_UP)
         rounds = []
         for _ in range(ROUNDS):
-            asked = [vocabulary.generate_query() for _ in range(queries)]
-            found = _measure_round(searching, asked)
+            requested = [vocabulary.generate_query() for _ in range(queries)]
+            result = _measure_round(searching, requested)
             bare = [
                 statistics.median(
-                    uvloop.run(measure_sql_times(service, client, asked[: queries // 2], statement=statement))
+                    uvloop.run(measure_sql_times(service, client, requested[: queries // 2], statement=statement))
                 )
                 for statement in (HYBRID_SEARCH_SQL, HYBRID_SEARCH_FIVE_SQL)
             ]
             begun = server.measure_cpu_seconds()
-            idle = measure_times(request_empty, list(asked) * EMPTY_REPETITIONS)
+            idle = measure_times(request_empty, list(requested) * EMPTY_REPETITIONS)
             spent = (server.measure_cpu_seconds() - begun) * 1000 / len(idle)
-            rounds.append((*found, *bare, spent, statistics.median(idle)))
+            rounds.append((*result, *bare, spent, statistics.median(idle)))
     return SearchFigures(*(statistics.median(column) for column in zip(*rounds, strict=True)))
 
 
-def _measure_round(searching: MeteredSearches, asked: Sequence[str]) -> tuple[float, ...]:
+def _measure_round(searching: MeteredSearches, requested: Sequence[str]) -> tuple[float, ...]:
     """The figures up to ``known_inside``."""
-    service, each = searching.service, 1000 / len(asked)
+    service, each = searching.service, 1000 / len(requested)
     before, begun = service.measure_cpu(), searching.meter.seconds
-    times, _ = searching.measure_times(asked)
+    times, _ = searching.measure_times(requested)
     spent, embedder = service.measure_cpu() - before, searching.meter.seconds - begun
     before = service.measure_cpu()
-    known_times, inside = searching.measure_times(asked)
-    known = service.measure_cpu() - before
+    existing_times, inside = searching.measure_times(requested)
+    existing = service.measure_cpu() - before
     return (
         spent.carrel * each,
         embedder * each,
         spent.postgres * each,
         statistics.median(times),
-        known.carrel * each,
-        statistics.median(known_times),
+        existing.carrel * each,
+        statistics.median(existing_times),
         statistics.median(inside),
     )
 

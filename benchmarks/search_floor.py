@@ -59,13 +59,13 @@ select c.id, c.content, d.source from unnest($3::uuid[]) k(id)
 
 def create_floor_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
     """One route that searches one search index."""
-    held: dict[str, Any] = {}
+    locked: dict[str, Any] = {}
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        held["connection"] = connection = await asyncpg.connect(url, server_settings=SERVER_SETTINGS)
+        locked["connection"] = connection = await asyncpg.connect(url, server_settings=SERVER_SETTINGS)
         await register_vector(connection)
-        held["ending"] = asyncio.create_task(asyncio.sleep(0))
+        locked["ending"] = asyncio.create_task(asyncio.sleep(0))
         yield
         await connection.close()
 
@@ -77,22 +77,24 @@ def create_floor_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
 
     @app.post("/search")
     async def search(request: Request) -> dict[str, Any]:
-        query, connection = json.loads(await request.body())["query"], held["connection"]
+        query, connection = json.loads(await request.body())["query"], locked["connection"]
         terms, keys = compute_query_terms(analyzer.tokenize(query), compute_salt(index))
         vector = HalfVector(np.frombuffer(compute_direction(query), "<f4"))
-        await held["ending"]
+        await locked["ending"]
         await connection.execute(BEGIN_SQL.format(tenant))
         rows = await connection.fetch(HYBRID_SEARCH_FIVE_SQL, tenant, index, vector, DIMENSIONS, terms, keys, scopes)
-        lanes = [RankedList(0.5, [(row[1], row[2]) for row in rows if row[0] == name]) for name in ("dense", "lexical")]
-        best = fuse_weighted(lanes)[:TOP_K]
-        texts = {row[0]: row for row in await connection.fetch(TEXTS_SQL, tenant, index, [one for one, _ in best])}
-        held["ending"] = asyncio.create_task(connection.execute("commit"))
-        return {"results": [{"text": texts[one][1], "source": texts[one][2], "score": score} for one, score in best]}
+        retrievers = [
+            RankedList(0.5, [(row[1], row[2]) for row in rows if row[0] == name]) for name in ("dense", "lexical")
+        ]
+        best = fuse_weighted(retrievers)[:TOP_K]
+        texts = {row[0]: row for row in await connection.fetch(TEXTS_SQL, tenant, index, [item for item, _ in best])}
+        locked["ending"] = asyncio.create_task(connection.execute("commit"))
+        return {"results": [{"text": texts[item][1], "source": texts[item][2], "score": score} for item, score in best]}
 
     return app
 
 
-def measure_connection(address: str, path: str, key: str, asked: Sequence[str]) -> list[float]:
+def measure_connection(address: str, path: str, key: str, requested: Sequence[str]) -> list[float]:
     """Milliseconds of each query on one connection that is kept."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     with closing(http.client.HTTPConnection(urlsplit(address).netloc)) as connection:
@@ -104,7 +106,7 @@ def measure_connection(address: str, path: str, key: str, asked: Sequence[str]) 
             if reply.status != HTTPStatus.OK:
                 raise RuntimeError(content[:500])
 
-        return measure_times(send_query, asked)
+        return measure_times(send_query, requested)
 
 
 def measure(service: RunningService, client: httpx2.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
@@ -115,16 +117,16 @@ def measure(service: RunningService, client: httpx2.Client, address: str, vocabu
         client.post(PATH, json={"query": query}).raise_for_status()
 
     for _ in range(ROUNDS + 1):
-        asked = [vocabulary.generate_query() for _ in range(QUERIES)]
-        measure_times(send_to_service, asked)  # their vectors are known from here on
+        requested = [vocabulary.generate_query() for _ in range(QUERIES)]
+        measure_times(send_to_service, requested)  # their vectors are known from here on
         times = {
-            "bare": uvloop.run(measure_sql_times(service, client, asked)),
-            "least": measure_connection(address, "/search", service.key, asked),
-            "service": measure_connection(service.url, PATH, service.key, asked),
-            "httpx2": measure_times(send_to_service, asked),
+            "bare": uvloop.run(measure_sql_times(service, client, requested)),
+            "least": measure_connection(address, "/search", service.key, requested),
+            "service": measure_connection(service.url, PATH, service.key, requested),
+            "httpx2": measure_times(send_to_service, requested),
         }
-        rounds.append({name: statistics.median(one) for name, one in times.items()})
-    return {name: statistics.median(one[name] for one in rounds[1:]) for name in rounds[0]}
+        rounds.append({name: statistics.median(item) for name, item in times.items()})
+    return {name: statistics.median(item[name] for item in rounds[1:]) for name in rounds[0]}
 
 
 def main() -> int:
@@ -137,8 +139,8 @@ def main() -> int:
     ):
         chunks = fill_knowledge_base(service, vocabulary)
         tenant, index = asyncio.run(find_index(service, client))
-        with listening_process("benchmarks.search_floor", service.database_url, str(tenant), str(index)) as least:
-            p50 = measure(service, client, least.address, vocabulary)
+        with listening_process("benchmarks.search_floor", service.database_url, str(tenant), str(index)) as minimum:
+            p50 = measure(service, client, minimum.address, vocabulary)
     print(f"\nhybrid search, {chunks} chunks, p50, vectors known: bare SQL of the lanes {p50['bare']:.2f} ms;")
     print(f"the least by HTTP {p50['least']:.2f} ms, {p50['least'] / p50['bare']:.2f}x the bare SQL;")
     print(f"the service {p50['service']:.2f} ms, {p50['service'] / p50['bare']:.2f}x the bare SQL", end=", ")

@@ -40,16 +40,16 @@ async def measure_begin(db: TenantDatabase) -> float:
 
 
 async def measure_steps(
-    retrieval: RetrievalService, bare: BareSql, place: IndexReference, asked: Sequence[str]
+    retrieval: RetrievalService, bare: BareSql, place: IndexReference, requested: Sequence[str]
 ) -> dict[str, float]:
     """Medians of milliseconds. The two take turns, also in who has a query first: the second finds its rows warm."""
     took: dict[str, list[float]] = {name: [] for name in ("total", "begin", "retrieve", "read", "bare")}
-    for number, query in enumerate(asked):
+    for number, query in enumerate(requested):
         question = Question(query, np.frombuffer(compute_direction(query), "<f4"))
         request = SearchRequest(queries=[Query(query, question.vector)], knowledge_bases=[KB])
         if number % 2:
             took["bare"].append(await bare.run(place, question))
-        told = (await retrieval.search(request)).timings_ms
+        reported = (await retrieval.search(request)).timings_ms
         if not number % 2:
             took["bare"].append(await bare.run(place, question))
         view = retrieval.knowledge_base_cache.get(place.tenant_id, KB)
@@ -58,7 +58,7 @@ async def measure_steps(
             await measure_begin(replace(retrieval.db, expected_states={view.row.id: view.cache_token}))
         )
         for name in ("total", "retrieve", "read"):
-            took[name].append(told[name])
+            took[name].append(reported[name])
     return {name: statistics.median(times[WARM_UP:]) for name, times in took.items()}
 
 
@@ -72,14 +72,14 @@ async def measure(service: RunningService, place: IndexReference, vocabulary: Vo
             "CARREL_EMBEDDING_DIMENSIONS": DIMENSIONS,
         },
     )
-    asked = [vocabulary.generate_query() for _ in range(WARM_UP + QUERIES)]
+    requested = [vocabulary.generate_query() for _ in range(WARM_UP + QUERIES)]
     url = service.database_url
     async with (
         Resources.open(settings, database_url=url, operator_key="k" * 40, bulk_threads=1) as resources,
         BareSql.open(url) as bare,
     ):
         retrieval = TenantServices(Principal(place.tenant_id, KB, Role.ADMIN), resources).retrieval
-        return await measure_steps(retrieval, bare, place, asked)
+        return await measure_steps(retrieval, bare, place, requested)
 
 
 def main() -> int:
@@ -89,10 +89,10 @@ def main() -> int:
         chunks = fill_knowledge_base(service, vocabulary)
         tenant, index = asyncio.run(find_index(service, client))
         p50 = uvloop.run(measure(service, IndexReference(tenant, UUID(int=0), index), vocabulary))
-    rest = p50["total"] - p50["begin"] - p50["retrieve"] - p50["read"]
+    remainder = p50["total"] - p50["begin"] - p50["retrieve"] - p50["read"]
     print(f"\nhybrid search inside the service, {chunks} chunks, p50 {p50['total']:.2f} ms, of which")
     print(f"beginning the transaction {p50['begin']:.2f}, both lanes {p50['retrieve']:.2f}, reading {p50['read']:.2f},")
-    print(f"the rest {rest:.2f}: planning, words, fusion;")
+    print(f"the rest {remainder:.2f}: planning, words, fusion;")
     print(f"bare SQL of the lanes {p50['bare']:.2f} ms: {p50['total'] / p50['bare']:.2f}x (reach: 1.5x)")
     return 0
 

@@ -41,27 +41,27 @@ async def complete_documents(
     """Give the loaded documents their originals, trees and texts; titles go, for the loaded words are without them."""
     number = 0
     for batch in batches:
-        made = []
+        created = []
         for start in range(0, len(batch.texts), CHUNKS_PER_DOCUMENT):
             document = derive_id("bench", place.kb_id, number)
             text = SEPARATOR.join(batch.texts[start : start + CHUNKS_PER_DOCUMENT])
             key = build_object_key(place.tenant_id, document, derive_id("upload", number))
             (objects / key).parent.mkdir(parents=True, exist_ok=True)
             (objects / key).write_text(text)
-            made.append((document, key, text))
+            created.append((document, key, text))
             number += 1
-        await _add_documents(connection, place, made)
+        await _add_documents(connection, place, created)
     await connection.execute(_OFFSETS_SQL, place.tenant_id)
 
 
 async def _add_documents(
-    connection: asyncpg.Connection, place: IndexReference, made: Sequence[tuple[Any, str, str]]
+    connection: asyncpg.Connection, place: IndexReference, records: Sequence[tuple[Any, str, str]]
 ) -> None:
     tenant = place.tenant_id
-    texts = [(tenant, document, 1, text) for document, _, text in made]
-    keys = [(tenant, document, 1, key) for document, key, _ in made]
+    texts = [(tenant, document, 1, text) for document, _, text in records]
+    keys = [(tenant, document, 1, key) for document, key, _ in records]
     nodes: list[tuple[Any, ...]] = []
-    for document, _, text in made:
+    for document, _, text in records:
         root = build_node_id(document, 1, ())
         nodes.append((tenant, document, root, None, 0, "document", 0, 0, len(text), None))
         nodes.append(
@@ -71,9 +71,9 @@ async def _add_documents(
     await connection.copy_records_to_table("document_text", records=texts, columns=[*columns, "content"])
     await connection.copy_records_to_table("document_object", records=keys, columns=[*columns, "key"])
     await connection.copy_records_to_table("node", records=nodes, columns=NODE_COLUMNS)
-    hashes = [hashlib.sha256(text.encode()).digest() for _, _, text in made]
-    sizes = [len(text.encode()) for _, _, text in made]
-    await connection.execute(_FACTS_SQL, tenant, [document for document, _, _ in made], hashes, sizes)
+    hashes = [hashlib.sha256(text.encode()).digest() for _, _, text in records]
+    sizes = [len(text.encode()) for _, _, text in records]
+    await connection.execute(_FACTS_SQL, tenant, [document for document, _, _ in records], hashes, sizes)
 
 
 _FACTS_SQL = """
@@ -88,23 +88,23 @@ update chunk c set start_offset = s.start, end_offset = s.start + length(c.conte
 
 def collect_answers(client: httpx2.Client, kb: str, questions: Sequence[Question]) -> list[ScoredTexts]:
     """Scores and texts of each, those of equal scores in the order of their texts."""
-    found = []
+    matches = []
     for question in questions:
         body = {"query": question.text, "top_k": TOP}
         results = client.post(f"/v1/knowledge-bases/{kb}/search", json=body).raise_for_status().json()["results"]
-        found.append(sorted((-result["score"], result["text"]) for result in results))
-    return found
+        matches.append(sorted((-result["score"], result["text"]) for result in results))
+    return matches
 
 
-def is_same_above_cutoff(one: ScoredTexts, other: ScoredTexts) -> bool:
+def is_same_above_cutoff(first: ScoredTexts, other: ScoredTexts) -> bool:
     """Whether two answers differ only in which of the passages with the last place's score found room.
 
     Equal scores are ordered by the chunks' ids, and a chunk that is imported has another.
     """
-    last = max(one, default=None)
-    if last is None or [score for score, _ in one] != [score for score, _ in other]:
+    last = max(first, default=None)
+    if last is None or [score for score, _ in first] != [score for score, _ in other]:
         return False
-    return [each for each in one if each[0] < last[0]] == [each for each in other if each[0] < last[0]]
+    return [each for each in first if each[0] < last[0]] == [each for each in other if each[0] < last[0]]
 
 
 def measure_usage() -> tuple[CpuSeconds, float]:
@@ -133,8 +133,8 @@ def run_command(client: httpx2.Client, *arguments: str) -> dict[str, Any]:
         f"peak memory of the API {idle:.0f} MB before, {peak:.0f} MB after",
         flush=True,
     )
-    told: dict[str, Any] = json.loads(ended.stdout)
-    return told
+    reported: dict[str, Any] = json.loads(ended.stdout)
+    return reported
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench NAME=transfer", description=__doc__)
     parser.add_argument("--chunks", type=int, default=CHUNKS, metavar="N", help=f"(default: {CHUNKS})")
     chunks: int = parser.parse_args(arguments).chunks
-    made = SyntheticCorpus(1)
+    created = SyntheticCorpus(1)
 
     async def run_benchmark(archive: Path) -> int:
         async with (
@@ -153,30 +153,30 @@ def main(arguments: Sequence[str]) -> int:
             async with Loader.open(here.superuser_url) as loader, loader.without_secondary_indexes():
                 await loader.fill_index(
                     full.index,
-                    made.generate_batches(chunks, seed=1),
-                    made.terms,
+                    created.generate_batches(chunks, seed=1),
+                    created.terms,
                     build_share_metadata,
                     avgdl=MEAN_WORDS,
                 )
                 objects = settings.server.data_dir / "objects"
                 await complete_documents(
-                    loader.connections[0], full.index, made.generate_batches(chunks, seed=1), objects
+                    loader.connections[0], full.index, created.generate_batches(chunks, seed=1), objects
                 )
             print(f"{chunks} chunks loaded", file=sys.stderr, flush=True)
-            questions = made.generate_questions(QUESTIONS)
+            questions = created.generate_questions(QUESTIONS)
             with running_api(here.urls, settings, full.key) as client:
                 before = await asyncio.to_thread(collect_answers, client, "default", questions)
-                told = await asyncio.to_thread(run_command, client, "export", "default", "--to", str(archive))
-                print(f"{told['documents']} documents, {told['bytes'] / 1e6:.0f} MB")
+                reported = await asyncio.to_thread(run_command, client, "export", "default", "--to", str(archive))
+                print(f"{reported['documents']} documents, {reported['bytes'] / 1e6:.0f} MB")
             with running_api(there.urls, settings, empty.key) as client:
-                told = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
-                print(f"{told['documents']} documents, {told['chunks']} chunks")
-                told = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
-                print(f"{told['existing']} documents were there already")
+                reported = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
+                print(f"{reported['documents']} documents, {reported['chunks']} chunks")
+                reported = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
+                print(f"{reported['existing']} documents were there already")
                 after = await asyncio.to_thread(collect_answers, client, "copy", questions)
         pairs = list(zip(before, after, strict=True))
-        same = sum(one == other for one, other in pairs)
-        cut = sum(one != other and is_same_above_cutoff(one, other) for one, other in pairs)
+        same = sum(item == other for item, other in pairs)
+        cut = sum(item != other and is_same_above_cutoff(item, other) for item, other in pairs)
         print(f"identical results: {same} of {len(questions)} searches, {sum(map(len, before))} results")
         print(f"others, in which the last of equal scores is another, for ids decide there: {cut}")
         return int(same + cut < len(questions))

@@ -26,8 +26,8 @@ class ArchiveDocument:
 
     def __post_init__(self) -> None:
         text = "\n\n".join(self.texts)
-        starts = np.cumsum([0, *(len(one) + 2 for one in self.texts)]).tolist()
-        spans = [(start, start + len(one)) for start, one in zip(starts, self.texts, strict=False)]
+        starts = np.cumsum([0, *(len(item) + 2 for item in self.texts)]).tolist()
+        spans = [(start, start + len(item)) for start, item in zip(starts, self.texts, strict=False)]
         root = {"kind": "document", "level": 0, "start": 0, "end": len(text)}
         leaves = [
             {"path": [n], "kind": "paragraph", "level": 0, "start": start, "end": end, "block": "paragraph"}
@@ -62,11 +62,11 @@ def format_json_lines(rows: Sequence[Any]) -> bytes:
 
 
 def build_manifest(**changes: Any) -> bytes:
-    made = {
+    created = {
         "format": "carrel-knowledge-base", "version": 1, "carrel": "0", "name": "made", "settings": {},
         "identity": DEFAULT_IDENTITY, "average_length": 20.0, "exported_at": "2026-01-02T03:04:05Z", **changes,
     }  # fmt: skip
-    return json.dumps(made).encode()
+    return json.dumps(created).encode()
 
 
 def build_archive(*documents: ArchiveDocument, head: bytes | None = None) -> bytes:

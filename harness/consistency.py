@@ -69,7 +69,7 @@ async def find_inconsistencies(owner_url: str) -> dict[str, list[asyncpg.Record]
     connection = await asyncpg.connect(owner_url)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            found = {name: await connection.fetch(sql) for name, sql in CONSISTENCY_CHECKS.items()}
+            result = {name: await connection.fetch(sql) for name, sql in CONSISTENCY_CHECKS.items()}
     finally:
         await connection.close()
-    return {name: rows for name, rows in found.items() if rows}
+    return {name: rows for name, rows in result.items() if rows}

@@ -68,9 +68,9 @@ class TermTable:
     @classmethod
     def from_terms(cls, terms: Iterable[str]) -> Self:
         ids = {term: compute_term_id(term) for term in terms}
-        known = sorted(set(ids.values()))
-        places = {id_: number for number, id_ in enumerate(known)}
-        return cls(np.array(known, np.int64), {term: places[id_] for term, id_ in ids.items()})
+        existing = sorted(set(ids.values()))
+        places = {id_: number for number, id_ in enumerate(existing)}
+        return cls(np.array(existing, np.int64), {term: places[id_] for term, id_ in ids.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def _build_documents(
     place: IndexReference, first: int, texts: Sequence[str], describe: MetadataFactory
 ) -> list[DocumentRow]:
     """Of the passages from this one on."""
-    made, now = [], datetime.now(UTC)
+    created, now = [], datetime.now(UTC)
     for start in range(0, len(texts), CHUNKS_PER_DOCUMENT):
         number, own = (first + start) // CHUNKS_PER_DOCUMENT, texts[start : start + CHUNKS_PER_DOCUMENT]
         document = DocumentRow(
@@ -222,8 +222,8 @@ def _build_documents(
             created_at=now,
         )  # fmt: skip
         document.filterable = build_document_filter_metadata(document)
-        made.append(document)
-    return made
+        created.append(document)
+    return created
 
 
 def _build_row(document: DocumentRow) -> tuple[Any, ...]:

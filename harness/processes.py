@@ -83,15 +83,15 @@ class RunningService:
     @property
     def database_url(self) -> str:
         """The plain role's."""
-        found: str = json.loads((self.data_dir / "runtime.json").read_text())["database_url"]
-        return found
+        result: str = json.loads((self.data_dir / "runtime.json").read_text())["database_url"]
+        return result
 
 
 def read_process(pid: int) -> ProcessUsage:
     """Raises OSError where it has ended."""
     directory = Path("/proc") / str(pid)
-    head, _, rest = (directory / "stat").read_text().rpartition(")")
-    fields = rest.split()
+    head, _, remainder = (directory / "stat").read_text().rpartition(")")
+    fields = remainder.split()
     status = (directory / "status").read_text().splitlines()
     peak = next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM:")), 0.0)
     return ProcessUsage(
@@ -202,14 +202,14 @@ def running_service(
 
 def _wait_until_ready(process: "subprocess.Popen[bytes]", data_dir: Path, log: Path) -> tuple[str, str]:
     def read_credentials() -> tuple[str, str] | None:
-        found = json.loads((data_dir / "credentials.json").read_text())
-        is_ready = httpx2.get(f"{found['url']}/readyz", timeout=2).is_success
-        return (found["url"], found["api_key"]) if is_ready else None
+        result = json.loads((data_dir / "credentials.json").read_text())
+        is_ready = httpx2.get(f"{result['url']}/readyz", timeout=2).is_success
+        return (result["url"], result["api_key"]) if is_ready else None
 
-    found = wait_for_answer(process, read_credentials)
-    if found is None:
+    result = wait_for_answer(process, read_credentials)
+    if result is None:
         raise RuntimeError(f"the service did not start:\n{log.read_text()[-3000:]}")
-    return found
+    return result
 
 
 def wait_for_answer(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | None]) -> AnswerT | None:

@@ -38,9 +38,9 @@ class Tenant:
 
     def create_client(self, role: str = "reader", **narrowing: Any) -> httpx2.Client:
         """A client with a new key of this role."""
-        made = self.admin.post("/v1/api-keys", json={"name": f"a {role}", "role": role, **narrowing})
-        made.raise_for_status()
-        return self.service.create_client(made.json()["key"])
+        created = self.admin.post("/v1/api-keys", json={"name": f"a {role}", "role": role, **narrowing})
+        created.raise_for_status()
+        return self.service.create_client(created.json()["key"])
 
     def upload(self, path: Path, *, kb: str = "default", **fields: str) -> dict[str, Any]:
         """Upload a file and wait until it is ready or failed."""
@@ -86,10 +86,10 @@ class Service:
         return self.create_client(OPERATOR_KEY)
 
     def create_tenant(self, name: str = "tenant") -> Tenant:
-        made = self.operator.post("/v1/tenants", json={"name": name})
-        made.raise_for_status()
-        key = made.json()["api_key"]["key"]
-        return Tenant(self, made.json()["id"], key, self.create_client(key))
+        created = self.operator.post("/v1/tenants", json={"name": name})
+        created.raise_for_status()
+        key = created.json()["api_key"]["key"]
+        return Tenant(self, created.json()["id"], key, self.create_client(key))
 
 
 def build_settings(data_dir: Path, **groups: dict[str, Any]) -> Settings:

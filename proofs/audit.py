@@ -29,7 +29,7 @@ class Advisories:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--strict", action="store_true")
-    given = parser.parse_args()
+    provided = parser.parse_args()
     locked = read_lock(Path(LOCK_FILE).read_text())
     broken = run_module("pip", "check")
     print(f"requirements: {broken.stdout.strip()}")
@@ -43,8 +43,8 @@ def main() -> int:
         "pip_audit", "--disable-pip", "--require-hashes", "--progress-spinner", "off", "-f", "json", "-r", LOCK_FILE
     )
     advisories = read_report(report.stdout, locked)
-    print("\n".join([*(f"advisory: {one}" for one in advisories.messages), format_verdict(advisories, len(locked))]))
-    return compute_exit_code(broken.returncode, advisories, strict=given.strict)
+    print("\n".join([*(f"advisory: {item}" for item in advisories.messages), format_verdict(advisories, len(locked))]))
+    return compute_exit_code(broken.returncode, advisories, strict=provided.strict)
 
 
 def run_module(*command: str) -> subprocess.CompletedProcess[str]:
@@ -61,20 +61,20 @@ def read_lock(lock: str) -> dict[str, str]:
 
 def list_newer_releases(listed: str, locked: Mapping[str, str]) -> list[str]:
     """Of pip's list of what is outdated, what is locked."""
-    found = {_normalize_name(one["name"]): one["latest_version"] for one in json.loads(listed)}
-    return [f"{name} {locked[name]} -> {found[name]}" for name in sorted(found.keys() & locked.keys())]
+    result = {_normalize_name(item["name"]): item["latest_version"] for item in json.loads(listed)}
+    return [f"{name} {locked[name]} -> {result[name]}" for name in sorted(result.keys() & locked.keys())]
 
 
 def read_report(report: str, locked: Mapping[str, str]) -> Advisories:
     """Of pip-audit's report, which is empty where it could reach nothing at all."""
     dependencies = json.loads(report)["dependencies"] if report.strip() else []
-    read = {_normalize_name(one["name"]) for one in dependencies if "skip_reason" not in one}
-    known = [
-        f"{one['name']} {one['version']}: {of['id']}, mended in {', '.join(of['fix_versions']) or 'no release'}"
-        for one in dependencies
-        for of in one.get("vulns", ())
+    read = {_normalize_name(item["name"]) for item in dependencies if "skip_reason" not in item}
+    existing = [
+        f"{item['name']} {item['version']}: {of['id']}, mended in {', '.join(of['fix_versions']) or 'no release'}"
+        for item in dependencies
+        for of in item.get("vulns", ())
     ]
-    return Advisories(known, len(locked.keys() - read))
+    return Advisories(existing, len(locked.keys() - read))
 
 
 def format_verdict(advisories: Advisories, locked: int) -> str:

@@ -79,8 +79,8 @@ def _lock_table(table: str) -> FaultInjector:
 
 def _combine_faults(*all_of_them: FaultInjector) -> FaultInjector:
     def inject_all(services: DeadlineServices, stack: ExitStack) -> None:
-        for one in all_of_them:
-            one(services, stack)
+        for item in all_of_them:
+            item(services, stack)
 
     return inject_all
 
@@ -139,12 +139,12 @@ def send_search(client: httpx2.Client, case: OutageCase, budget: float) -> Timed
     begun = time.perf_counter()
     reply = client.post(path, json=body)
     seconds = time.perf_counter() - begun
-    found = reply.json()
-    problem = found.get("type", "").rpartition(":")[2] if isinstance(found, dict) else ""
-    found = found.get("results", []) if isinstance(found, dict) else found
+    result = reply.json()
+    problem = result.get("type", "").rpartition(":")[2] if isinstance(result, dict) else ""
+    result = result.get("results", []) if isinstance(result, dict) else result
     steps = [part for part in reply.headers.get("Server-Timing", "").split(", ") if part.startswith("degraded")]
     degraded = ", ".join(part.partition('"')[2].rstrip('"') for part in steps)
-    return TimedSearch(seconds, reply.status_code, not found, degraded, problem)
+    return TimedSearch(seconds, reply.status_code, not result, degraded, problem)
 
 
 def send_search_in_turn(place: int, client: httpx2.Client, case: OutageCase, budget: float) -> TimedSearch:
@@ -164,15 +164,15 @@ class OutageOutcome:
     @property
     def p99(self) -> float:
         """Of all waves."""
-        return compute_quantile([one.seconds for wave in self.waves for one in wave], 0.99)
+        return compute_quantile([item.seconds for wave in self.waves for item in wave], 0.99)
 
     @property
     def failure(self) -> str:
         """What was promised and not kept; empty where everything was."""
-        every = [one for wave in self.waves for one in wave]
-        bad = sum(one.status != 200 or one.is_empty for one in every) if self.case.can_answer else 0
-        wrong = sum(one.status not in (200, 503) for one in every)
-        kinds = "/".join(sorted({one.problem for one in every if one.problem}))
+        every = [item for wave in self.waves for item in wave]
+        bad = sum(item.status != 200 or item.is_empty for item in every) if self.case.can_answer else 0
+        wrong = sum(item.status not in (200, 503) for item in every)
+        kinds = "/".join(sorted({item.problem for item in every if item.problem}))
         late = f"p99 above {MAX_BUDGET_SHARE * self.budget:g} s" if self.p99 > MAX_BUDGET_SHARE * self.budget else ""
         return ", ".join(
             filter(None, [late, f"{bad} without an answer {kinds}" * bool(bad), f"{wrong} failed" * bool(wrong)])
@@ -180,12 +180,12 @@ class OutageOutcome:
 
     def format_row(self) -> str:
         """Of the table."""
-        waves = " | ".join(f"{compute_quantile([one.seconds for one in wave], 0.5):.2f}" for wave in self.waves)
-        every = [one for wave in self.waves for one in wave]
-        told = dict.fromkeys(one.degraded for one in every if one.degraded)
-        answered = sum(one.status == 200 and not one.is_empty for one in every)
+        waves = " | ".join(f"{compute_quantile([item.seconds for item in wave], 0.5):.2f}" for wave in self.waves)
+        every = [item for wave in self.waves for item in wave]
+        reported = dict.fromkeys(item.degraded for item in every if item.degraded)
+        answered = sum(item.status == 200 and not item.is_empty for item in every)
         counts = f"{answered}/{len(every)}"
-        return f"| {self.case.name} | {self.budget:g} | {waves} | {self.p99:.2f} | {counts} | {'; '.join(told)} |"
+        return f"| {self.case.name} | {self.budget:g} | {waves} | {self.p99:.2f} | {counts} | {'; '.join(reported)} |"
 
 
 def compute_quantile(values: Sequence[float], share: float) -> float:
@@ -209,21 +209,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=CONCURRENCY, help="searches side by side")
     parser.add_argument("--only", default="", help="cases whose names hold this")
-    given = parser.parse_args()
+    provided = parser.parse_args()
     missed = []
     with DeadlineServices.open() as services:
         services.fill()
-        print(f"{given.number} searches side by side, twice; seconds")
+        print(f"{provided.number} searches side by side, twice; seconds")
         print("| what is broken | budget | p50, first wave | p50, second wave | p99 | answers | degraded |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
-        wanted = [(case, budget) for case in CASES for budget in BUDGETS_SECONDS if given.only in case.name]
+        wanted = [(case, budget) for case in CASES for budget in BUDGETS_SECONDS if provided.only in case.name]
         for case, budget in wanted:
             services.restore()
-            outcome = measure(services, case, budget, number=given.number)
+            outcome = measure(services, case, budget, number=provided.number)
             print(outcome.format_row(), flush=True)
             missed += [f"{case.name}, {budget:g} s: {outcome.failure}"] if outcome.failure else []
-    for one in missed:
-        print(f"MISSED: {one}")
+    for item in missed:
+        print(f"MISSED: {item}")
     print(
         f"p99 within {MAX_BUDGET_SHARE:g} of the budget, and an answer wherever a lane works: "
         f"{'missed' if missed else 'kept'}"

@@ -41,7 +41,7 @@ VISITOR_NUMBERS = itertools.count()
 
 def reply_as_rewriter(talk: ReceivedTextRequest) -> str:
     """What a conversation asks, as the context manager wants it."""
-    material = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
+    material = json.loads(next(item["content"] for item in talk.messages if item["role"] == "user"))
     return json.dumps({"query": f"opening hours of the museum, {material['question']}", "analysis": "Hours."})
 
 
@@ -84,8 +84,8 @@ class DeadlineServices:
             }
             url = stack.enter_context(served_api(folder / "data", settings))
             headers = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-            made = httpx2.post(f"{url}/v1/tenants", json={"name": "patient"}, headers=headers, timeout=30)
-            key = made.raise_for_status().json()["api_key"]["key"]
+            created = httpx2.post(f"{url}/v1/tenants", json={"name": "patient"}, headers=headers, timeout=30)
+            key = created.raise_for_status().json()["api_key"]["key"]
             yield cls(url, key, urls, link, chat, embedding, reranker, site)
 
     def create_client(self) -> httpx2.Client:

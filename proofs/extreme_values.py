@@ -215,13 +215,13 @@ def _find_locations(description: Mapping[str, Any], schema: Mapping[str, Any], d
 def _replace_value(base: Any, place: Sequence[Any], value: Any) -> Any:
     if not place:
         return value
-    first, *rest = place
+    first, *remainder = place
     if first == 0:
         inner = base[0] if isinstance(base, list) and base else {}
-        return [_replace_value(inner, rest, value)]
-    made = dict(base) if isinstance(base, dict) else {}
-    made[first] = _replace_value(made.get(first, {}), rest, value)
-    return made
+        return [_replace_value(inner, remainder, value)]
+    created = dict(base) if isinstance(base, dict) else {}
+    created[first] = _replace_value(created.get(first, {}), remainder, value)
+    return created
 
 
 def _build_valid_value(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Any:
@@ -254,11 +254,11 @@ def _resolve_schema(description: Mapping[str, Any], schema: Mapping[str, Any]) -
         if "$ref" in schema:
             schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
             continue
-        choices = [one for name in ("anyOf", "oneOf", "allOf") for one in schema.get(name, ())]
-        choices = [one for one in choices if one.get("type") != "null"]
+        choices = [item for name in ("anyOf", "oneOf", "allOf") for item in schema.get(name, ())]
+        choices = [item for item in choices if item.get("type") != "null"]
         if not choices:
             return schema
-        schema = next((one for one in choices if "$ref" in one), choices[0])
+        schema = next((item for item in choices if "$ref" in item), choices[0])
 
 
 def _fill_path(path: str, ids: Mapping[str, str]) -> str:

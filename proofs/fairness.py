@@ -55,11 +55,11 @@ def small_tenant(service: RunningService) -> Iterator[tuple[str, httpx2.Client]]
     """A second tenant's id, and a client with its key."""
     operator = (service.data_dir / "operator-key").read_text().strip()
     headers = {"Authorization": f"Bearer {operator}"}
-    made = httpx2.post(f"{service.url}/v1/tenants", json={"name": "small"}, headers=headers, timeout=30)
-    made.raise_for_status()
-    key = made.json()["api_key"]["key"]
+    created = httpx2.post(f"{service.url}/v1/tenants", json={"name": "small"}, headers=headers, timeout=30)
+    created.raise_for_status()
+    key = created.json()["api_key"]["key"]
     with httpx2.Client(base_url=service.url, headers={"Authorization": f"Bearer {key}"}, timeout=120) as client:
-        yield made.json()["id"], client
+        yield created.json()["id"], client
 
 
 def upload(client: httpx2.Client, text: str) -> None:

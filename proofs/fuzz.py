@@ -108,10 +108,10 @@ schemathesis.serializer.alias("application/x-tar", "application/octet-stream")
 
 def build_configuration(ids: Ids) -> str:
     """Schemathesis's: the ids, and which statuses are no server's error."""
-    known = [name for name in ID_FIELDS if name in ids]
+    existing = [name for name in ID_FIELDS if name in ids]
     lines = ['hooks = "hooks.py"', "[parameters]"]
-    lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = {REAL_ID_SHARE} }}' for name in known]
-    for name in known:
+    lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = {REAL_ID_SHARE} }}' for name in existing]
+    for name in existing:
         lines += [f"[dictionaries.{name}]", f"values = [{json.dumps(ids[name])}]"]
     lines += ["[checks.not_a_server_error]", 'expected-statuses = ["2xx", "3xx", "4xx", "503"]']
     return "\n".join(lines) + "\n"
@@ -152,14 +152,14 @@ def send_extreme_values(running: RunningService, everybody: Sequence[FuzzCaller]
         with httpx2.Client(base_url=running.url, headers=headers, timeout=60) as client:
             description = client.get("/openapi.json").raise_for_status().json()
             until, sent, broken = time.monotonic() + seconds / len(everybody), 0, []
-            every = [one for one in list_extreme_requests(description, caller.ids) if not _is_ending(one, caller)]
+            every = [item for item in list_extreme_requests(description, caller.ids) if not _is_ending(item, caller)]
             random.Random(1).shuffle(every)
-            for one in every:
+            for item in every:
                 if time.monotonic() > until:
                     break
                 sent += 1
-                if one.send(client).status_code in (500, 502):
-                    broken.append(str(one))
+                if item.send(client).status_code in (500, 502):
+                    broken.append(str(item))
             broken += read_back(client, description, caller.ids)
         failures += bool(broken)
         print(
@@ -170,9 +170,13 @@ def send_extreme_values(running: RunningService, everybody: Sequence[FuzzCaller]
     return failures
 
 
-def _is_ending(one: ExtremeRequest, caller: FuzzCaller) -> bool:
+def _is_ending(request: ExtremeRequest, caller: FuzzCaller) -> bool:
     """Whether it would end what is still asked for: a key, a tenant, a knowledge base."""
-    return one.method == "delete" or "/rotate" in one.path or (caller.role == "operator" and one.path == "/v1/tenants")
+    return (
+        request.method == "delete"
+        or "/rotate" in request.path
+        or (caller.role == "operator" and request.path == "/v1/tenants")
+    )
 
 
 def run(running: RunningService, *, seconds: int, seed: int) -> int:
@@ -183,40 +187,40 @@ def run(running: RunningService, *, seconds: int, seed: int) -> int:
         for name, share, chosen in OPERATION_GROUPS:
             budget = max(8, round(seconds * share / len(everybody)))
             begun = time.monotonic()
-            is_clean, told = run_schemathesis(running.url, caller, chosen, seconds=budget, seed=seed)
+            is_clean, reported = run_schemathesis(running.url, caller, chosen, seconds=budget, seed=seed)
             for repetition in range(1, REPETITIONS + 1):
-                if not has_sent_nothing(told):
+                if not has_sent_nothing(reported):
                     break
                 again, budget = seed + SEED_STEP * repetition, budget * 2
                 print(f"{caller.role}, {name}: nothing was asked; again with seed {again}, {budget} s", flush=True)
-                is_clean, told = run_schemathesis(running.url, caller, chosen, seconds=budget, seed=again)
-            is_clean = is_clean and not has_sent_nothing(told)
+                is_clean, reported = run_schemathesis(running.url, caller, chosen, seconds=budget, seed=again)
+            is_clean = is_clean and not has_sent_nothing(reported)
             failures += not is_clean
             print(
-                f"{caller.role}, {name}: {_parse_count(TESTED_PATTERN, told)} operations, "
-                f"{_parse_count(GENERATED_PATTERN, told)} "
+                f"{caller.role}, {name}: {_parse_count(TESTED_PATTERN, reported)} operations, "
+                f"{_parse_count(GENERATED_PATTERN, reported)} "
                 f"requests in {time.monotonic() - begun:.0f} s: {'clean' if is_clean else 'FOUND'}",
                 flush=True,
             )
             if not is_clean:
-                print(_shorten_output(told))
+                print(_shorten_output(reported))
     return failures
 
 
-def has_sent_nothing(told: str) -> bool:
+def has_sent_nothing(reported: str) -> bool:
     """Whether the time was over before anything was asked, and nothing was wrong."""
-    is_error = " FAILURES " in told or " ERRORS " in told or " error occurred" in told
-    return not is_error and not _parse_count(TESTED_PATTERN, told)
+    is_error = " FAILURES " in reported or " ERRORS " in reported or " error occurred" in reported
+    return not is_error and not _parse_count(TESTED_PATTERN, reported)
 
 
-def _parse_count(pattern: str, told: str) -> int:
-    found = re.search(pattern, told)
-    return int(found[1]) if found else 0
+def _parse_count(pattern: str, reported: str) -> int:
+    result = re.search(pattern, reported)
+    return int(result[1]) if result else 0
 
 
-def _shorten_output(told: str) -> str:
+def _shorten_output(reported: str) -> str:
     """Without the long values that made it happen; the seed makes them again."""
-    lines = [line[:400] for line in told.partition(" FAILURES ")[2].splitlines() or told.splitlines()]
+    lines = [line[:400] for line in reported.partition(" FAILURES ")[2].splitlines() or reported.splitlines()]
     return "\n".join(lines[:120])
 
 
@@ -224,7 +228,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=DURATION_SECONDS)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    provided = parser.parse_args()
     # Made-up keys are tried without end, and receivers of webhooks are on this machine.
     lenient = {
         "CARREL_AUTH_FAILURES_PER_MINUTE": "1000000",
@@ -236,7 +240,7 @@ def main() -> int:
         embedding_endpoint() as embedding_url,
         running_service(embedding_url, settings={**lenient, **build_chat_settings(chat)}) as running,
     ):
-        failures = run(running, seconds=given.seconds, seed=given.seed)
+        failures = run(running, seconds=provided.seconds, seed=provided.seed)
     print("nothing was found" if not failures else f"something was found in {failures} runs")
     return int(bool(failures))
 

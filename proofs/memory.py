@@ -115,16 +115,18 @@ def run_attack(target: AttackTarget, each: HostileInput, sampler: MemorySampler)
     begun = time.monotonic()
     with ThreadPoolExecutor(each.concurrency) as threads:
         running = [threads.submit(_send_input, each.send, target, number) for number in range(each.concurrency)]
-        told = [one.result() for one in running]
+        reported = [item.result() for item in running]
     with suppress(httpx2.HTTPError):
         target.wait_until_idle(IDLE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
     peaks = sampler.collect_peaks()
-    faults = [f"{name} {mb:.0f} MB" for name, mb, most in
-              (("API", peaks.api_mb, MAX_API_MB), ("worker", peaks.worker_mb, MAX_WORKER_MB)) if mb > most]  # fmt: skip
-    faults += [each for each in sorted(set(told)) if each.startswith(("500", "no answer"))]
+    faults = [f"{name} {mb:.0f} MB" for name, mb, limit in
+              (("API", peaks.api_mb, MAX_API_MB), ("worker", peaks.worker_mb, MAX_WORKER_MB)) if mb > limit]  # fmt: skip  # noqa: E501
+    faults += [each for each in sorted(set(reported)) if each.startswith(("500", "no answer"))]
     faults += ["the worker died"] if len(peaks.worker_pids) > 1 else []
-    summary = ", ".join(f"{told.count(one)} x {one}" if told.count(one) > 1 else one for one in sorted(set(told)))
+    summary = ", ".join(
+        f"{reported.count(item)} x {item}" if reported.count(item) > 1 else item for item in sorted(set(reported))
+    )
     return MemoryRow(each.name, time.monotonic() - begun, peaks, summary, faults)
 
 
@@ -148,7 +150,7 @@ def main(arguments: Sequence[str]) -> int:
         idle = sampler.collect_peaks()
         print(f"ready with one document: API {idle.api_mb:.0f} MB, worker {idle.worker_mb:.0f} MB", flush=True)
         print(f"{'input':44} {'seconds':>7} {'API':>6} {'worker':>6} {'child':>6}  answers")
-        for each in (one for one in INPUTS if only in one.name):
+        for each in (item for item in INPUTS if only in item.name):
             row = run_attack(target, each, sampler)
             rows.append(row)
             peaks = row.peaks

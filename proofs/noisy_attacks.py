@@ -59,20 +59,20 @@ async def send_request(url: str, request: bytes) -> int:
     return status
 
 
-async def send_repeatedly(url: str, request: bytes, at_once: int, stop: Event, told: Counter[int]) -> None:
+async def send_repeatedly(url: str, request: bytes, at_once: int, stop: Event, reported: Counter[int]) -> None:
     """Send a request from so many callers, again and again; refused callers wait as they are told."""
 
     async def send_until_stopped() -> None:
         while not stop.is_set():
             status = await send_request(url, request)
-            told[status] += 1
+            reported[status] += 1
             if status in (0, 429, 503):
                 await asyncio.sleep(0.2)
 
     await asyncio.gather(*(send_until_stopped() for _ in range(at_once)))
 
 
-async def occupy_connections(url: str, first: bytes, connections: int, stop: Event, told: Counter[int]) -> None:
+async def occupy_connections(url: str, first: bytes, connections: int, stop: Event, reported: Counter[int]) -> None:
     """Open so many connections, send the beginning of a request, and open those again that are closed."""
     place = urlsplit(url)
 
@@ -81,7 +81,7 @@ async def occupy_connections(url: str, first: bytes, connections: int, stop: Eve
             writer = None
             try:
                 reader, writer = await asyncio.open_connection(place.hostname, place.port)
-                told[1] += 1
+                reported[1] += 1
                 writer.write(first)
                 reply = b""
                 while not stop.is_set():
@@ -90,10 +90,10 @@ async def occupy_connections(url: str, first: bytes, connections: int, stop: Eve
                             break
                         reply = reply or piece
                 if reply.startswith(b"HTTP/1.1 429"):
-                    told[429] += 1
+                    reported[429] += 1
                     await asyncio.sleep(REFUSED_DELAY_SECONDS)
             except OSError:
-                told[0] += 1
+                reported[0] += 1
             finally:
                 if writer is not None:
                     writer.close()
@@ -107,7 +107,7 @@ async def occupy_connections(url: str, first: bytes, connections: int, stop: Eve
     await asyncio.gather(*tasks)
 
 
-def _run_attack(work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...], stop: Event, told: Any) -> None:
+def _run_attack(work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...], stop: Event, reported: Any) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000) if hard > 0 else soft, hard))
     counts: Counter[int] = Counter()
@@ -120,22 +120,22 @@ def _run_attack(work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]
         await asyncio.gather(attack, return_exceptions=True)
 
     asyncio.run(run_until_stopped())
-    told.put(dict(counts))
+    reported.put(dict(counts))
 
 
 @contextmanager
 def attack_process(work: Callable[..., Awaitable[None]], *arguments: Any) -> Iterator[dict[int, int]]:
     """Attack in another process until the block ends; then the dictionary has the statuses of the replies."""
     context = multiprocessing.get_context("spawn")
-    stop, told, found = context.Event(), context.Queue(), dict[int, int]()
-    process = context.Process(target=_run_attack, args=(work, arguments, stop, told), daemon=True)
+    stop, reported, result = context.Event(), context.Queue(), dict[int, int]()
+    process = context.Process(target=_run_attack, args=(work, arguments, stop, reported), daemon=True)
     process.start()
     try:
-        yield found
+        yield result
     finally:
         stop.set()
         with suppress(Exception):
-            found.update(told.get(timeout=15))
+            result.update(reported.get(timeout=15))
         process.join(10)
         if process.is_alive():
             process.kill()

@@ -138,11 +138,11 @@ class Victim:
         text = f"Notice {time.time()}.\nThe café on the pier is closed today.\nIt opens again tomorrow."
         began = time.monotonic()
         with suppress(httpx2.TransportError), self._create_client() as client:
-            made = client.post(DOCUMENTS.format("default"), json={"text": text})
-            if not made.is_success:
-                window.statuses.append(made.status_code)
+            created = client.post(DOCUMENTS.format("default"), json={"text": text})
+            if not created.is_success:
+                window.statuses.append(created.status_code)
                 return
-            path = f"{DOCUMENTS.format('default')}/{made.json()['id']}"
+            path = f"{DOCUMENTS.format('default')}/{created.json()['id']}"
             while time.monotonic() - began < 60:
                 if client.get(path).json().get("status") == "ready":
                     window.ready_seconds = time.monotonic() - began
@@ -239,14 +239,14 @@ class NoisyTenant:
     @contextmanager
     def long_texts(self) -> Iterator[dict[int, int]]:
         """Two text files of 1.5 MB."""
-        told: dict[int, int] = {}
+        reported: dict[int, int] = {}
         for number in range(2):
             text = "\n\n".join(f"Section {number}.{line}. " + "It rains on the pier. " * 12 for line in range(5_500))
             files = {"file": (f"long-{number}.txt", text.encode(), "text/plain")}
             status = self.client.post(DOCUMENTS.format("default"), files=files).status_code
-            told[status] = told.get(status, 0) + 1
+            reported[status] = reported.get(status, 0) + 1
         time.sleep(1)
-        yield told
+        yield reported
 
     @contextmanager
     def webhooks(self) -> Iterator[dict[int, int]]:
@@ -255,20 +255,20 @@ class NoisyTenant:
         thread = threading.Thread(target=loop.run_forever, daemon=True)
         thread.start()
         asyncio.run_coroutine_threadsafe(tarpit.serve(), loop).result(10)
-        made = []
-        told: dict[int, int] = {}
+        created = []
+        reported: dict[int, int] = {}
         for number in range(40):
             body = {"url": f"https://127.0.0.1:{tarpit.port}/{number}", "events": ["document.ready"]}
             reply = self.client.post("/v1/webhooks", json=body)
-            told[reply.status_code] = told.get(reply.status_code, 0) + 1
+            reported[reply.status_code] = reported.get(reply.status_code, 0) + 1
             if reply.is_success:
-                made.append(reply.json()["id"])
+                created.append(reply.json()["id"])
         for number in range(5):
             self.client.post(DOCUMENTS.format("default"), json={"text": f"An event {number} {time.time()}."})
         try:
-            yield told
+            yield reported
         finally:
-            for webhook in made:
+            for webhook in created:
                 self.client.delete(f"/v1/webhooks/{webhook}")
             loop.call_soon_threadsafe(loop.stop)
 
@@ -278,11 +278,11 @@ class NoisyTenant:
 
     def attack_with_streams(self) -> AbstractContextManager[Any]:
         """Three thousand event streams of a document that is never ready."""
-        made = self.client.post(DOCUMENTS.format("default"), json={"text": f"Never ready {time.time()}."}).json()
+        created = self.client.post(DOCUMENTS.format("default"), json={"text": f"Never ready {time.time()}."}).json()
         time.sleep(3)
         asyncio.run(self.run_sql(("update document set status = 'queued' where tenant_id = $1 and id = $2",
-                                 _decode_document_id(made["id"]))))  # fmt: skip
-        path = f"{DOCUMENTS.format('default')}/{made['id']}/events"
+                                 _decode_document_id(created["id"]))))  # fmt: skip
+        path = f"{DOCUMENTS.format('default')}/{created['id']}/events"
         return attack_process(
             occupy_connections, self.service.url, build_request(self.key, path, None, "localhost"), 3_000
         )
@@ -294,7 +294,7 @@ def _decode_document_id(public: str) -> Any:
     return decode_id("doc", public)
 
 
-def check_window(name: str, window: MeasuredWindow, told: str, limit: float) -> AttackRow:
+def check_window(name: str, window: MeasuredWindow, reported: str, limit: float) -> AttackRow:
     """Compare a window with what is promised."""
     reasons = []
     if window.p95 > limit:
@@ -303,7 +303,7 @@ def check_window(name: str, window: MeasuredWindow, told: str, limit: float) -> 
         reasons.append("the document was not ready in time")
     if window.failed_count:
         reasons.append(f"{window.failed_count} searches failed")
-    return AttackRow(name, window, told, reasons)
+    return AttackRow(name, window, reported, reasons)
 
 
 def run_attacks(service: RunningService, only: str | None) -> list[AttackRow]:
@@ -330,7 +330,7 @@ def run_attacks(service: RunningService, only: str | None) -> list[AttackRow]:
             continue
         if before is not None:
             before()
-        with attack() as told:
+        with attack() as reported:
             time.sleep(
                 OPENING_SECONDS
                 if attack in (attacker.attack_with_half_open, attacker.attack_with_streams)
@@ -338,10 +338,10 @@ def run_attacks(service: RunningService, only: str | None) -> list[AttackRow]:
             )
             window = victim.watch(WINDOW_SECONDS, uploads=True)
         idle.append(victim.watch(IDLE_SECONDS / 2, uploads=False))
-        limit = max(MAX_TIMES_IDLE * statistics.median(one.p95 for one in idle[:IDLE_WINDOWS]), FLOOR_SECONDS)
-        rows.append(check_window(name, window, json.dumps(told), limit))
+        limit = max(MAX_TIMES_IDLE * statistics.median(item.p95 for item in idle[:IDLE_WINDOWS]), FLOOR_SECONDS)
+        rows.append(check_window(name, window, json.dumps(reported), limit))
         print(format_row(rows[-1]), flush=True)
-    usual = statistics.median(one.p95 for one in idle)
+    usual = statistics.median(item.p95 for item in idle)
     print(f"V's searches without an attack: p95 {usual * 1000:.0f} ms (median of {len(idle)} windows)")
     return rows
 
@@ -351,21 +351,21 @@ def format_row(row: AttackRow) -> str:
     window = row.window
     ready = "-" if window.ready_seconds is None else f"{window.ready_seconds:.1f} s"
     verdict = "ok" if not row.reasons else "FAILED: " + "; ".join(row.reasons)
-    p50, p95, longest = (1000 * one for one in (window.p50, window.p95, max(window.search_seconds)))
+    p50, p95, longest = (1000 * item for item in (window.p50, window.p95, max(window.search_seconds)))
     felt = f"p50 {p50:6.0f}  p95 {p95:6.0f}  max {longest:6.0f} ms  ready {ready:>7}  5xx {window.failed_count:3}"
     return f"{row.name:<46} {felt}  attacker {row.attacker_replies}  {verdict}"
 
 
 def _create_tenants(service: RunningService) -> tuple[NoisyTenant, Victim]:
     operator = {"Authorization": f"Bearer {(service.data_dir / 'operator-key').read_text().strip()}"}
-    made = {}
+    created = {}
     for name in ("attacker", "victim"):
         reply = httpx2.post(f"{service.url}/v1/tenants", json={"name": name}, headers=operator, timeout=30)
         reply.raise_for_status()
-        made[name] = reply.json()
-    attacker = made["attacker"]
+        created[name] = reply.json()
+    attacker = created["attacker"]
     return NoisyTenant(service, attacker["api_key"]["key"], attacker["id"]), Victim(
-        service, made["victim"]["api_key"]["key"]
+        service, created["victim"]["api_key"]["key"]
     )
 
 

@@ -114,38 +114,42 @@ async def run_attack(service: RunningService, client: httpx2.Client, files: Iter
     return AttackReport(await asyncio.to_thread(collect_outcomes, client, sent), visits, ended, watch, seconds, alive)
 
 
-def show_outcomes(found: Sequence[HostileFileOutcome]) -> None:
+def show_outcomes(result: Sequence[HostileFileOutcome]) -> None:
     """By family and word."""
     print("\n| family | files | ended |\n| --- | --- | --- |")
-    for family in dict.fromkeys(end.sent.file.family for end in found):
-        words = Counter(end.code for end in found if end.sent.file.family == family)
+    for family in dict.fromkeys(end.sent.file.family for end in result):
+        words = Counter(end.code for end in result if end.sent.file.family == family)
         print(f"| {family} | {words.total()} | {', '.join(f'{word} {n}' for word, n in words.most_common())} |")
 
 
-def check_report(seen: AttackReport, connections: int, folder: Path | None) -> bool:
+def check_report(report: AttackReport, connections: int, folder: Path | None) -> bool:
     """Print everything; whether all of it is as it should be."""
-    show_outcomes(seen.outcomes)
-    wrong = [end for end in seen.outcomes if not end.is_expected]
+    show_outcomes(report.outcomes)
+    wrong = [end for end in report.outcomes if not end.is_expected]
     for end in wrong[:50]:
         print(f"wrong: {end.code}: {end.sent.file.family}, {end.sent.file.label}")
     if wrong and folder is not None:
         save_files(folder, wrong)
-    copies = [end for end in seen.outcomes if end.sent.file.family == "mutation"]
+    copies = [end for end in report.outcomes if end.sent.file.family == "mutation"]
     reached = sum(end.sent.document_id is not None for end in copies)
     slots, memory = WorkerSettings().concurrency, ParserSettings().max_memory_mb
-    waits, most = sorted(one.seconds for one in seen.neighbour_uploads), max(seen.ended_jobs, default=0)
-    parser = seen.watch.peaks_mb.get("parser", 0.0)
-    print(f"\n{len(seen.outcomes)} files in {seen.seconds:.0f} s, {len(wrong)} ended as none may (reach: 0)")
+    waits, limit = sorted(item.seconds for item in report.neighbour_uploads), max(report.ended_jobs, default=0)
+    parser = report.watch.peaks_mb.get("parser", 0.0)
+    print(f"\n{len(report.outcomes)} files in {report.seconds:.0f} s, {len(wrong)} ended as none may (reach: 0)")
     print(f"{len(copies)} mutated, {reached} of them reached a parser (reach: {MIN_PARSED_SHARE:.0%})")
     print(f"connections to the address in the files: {connections} (reach: 0)")
-    print("peak memory, MB: " + ", ".join(f"{name} {size:.0f}" for name, size in seen.watch.peaks_mb.items()), end=" ")
+    print(
+        "peak memory, MB: " + ", ".join(f"{name} {size:.0f}" for name, size in report.watch.peaks_mb.items()), end=" "
+    )
     print(f"(reach: parser {memory})")
-    print(f"workers: {len(seen.watch.worker_pids)} seen, {seen.living_worker_count} of them alive (reach: at least 1)")
+    print(
+        f"workers: {len(report.watch.worker_pids)} report, {report.living_worker_count} of them alive (reach: at least 1)"  # noqa: E501
+    )
     print(f"the neighbour's {len(waits)} uploads: ready after {waits[len(waits) // 2]:.1f} s in the median,", end=" ")
-    print(f"{waits[-1]:.1f} s at most; {most} hostile jobs at most ended between its answer and its claim", end=" ")
+    print(f"{waits[-1]:.1f} s at most; {limit} hostile jobs at most ended between its answer and its claim", end=" ")
     print(f"(reach: {slots}, one for each place)")
-    held = parser <= memory and seen.living_worker_count > 0 and most <= slots and connections == 0
-    return not wrong and held and reached >= MIN_PARSED_SHARE * len(copies)
+    locked = parser <= memory and report.living_worker_count > 0 and limit <= slots and connections == 0
+    return not wrong and locked and reached >= MIN_PARSED_SHARE * len(copies)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -154,19 +158,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="what they are made from")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_MUTATIONS} mutated copies")
     parser.add_argument("--save", type=Path, metavar="FOLDER", help="where files that ended as none may are kept")
-    given = parser.parse_args(arguments)
+    provided = parser.parse_args(arguments)
     data = os.environ.get("CARREL_EVAL_DATA")
     if not data or not (Path(data) / "torture" / "manifest.json").is_file():
         sys.stderr.write("CARREL_EVAL_DATA does not name a directory with torture/manifest.json\n")
         return 2
-    torture, count = Path(data) / "torture", QUICK_MUTATIONS if given.quick else given.mutations
+    torture, count = Path(data) / "torture", QUICK_MUTATIONS if provided.quick else provided.mutations
     with embedding_endpoint() as endpoint, running_service(endpoint) as service, link_listener() as listener:
         with service.create_client() as client:
             right = run_set(client, torture)
-            files = generate_hostile_files(listener.url, torture, count=count, seed=given.seed)
-            seen = asyncio.run(run_attack(service, client, files))
-        held = check_report(seen, listener.connections, given.save)
-    return int(not (right and held))
+            files = generate_hostile_files(listener.url, torture, count=count, seed=provided.seed)
+            visited = asyncio.run(run_attack(service, client, files))
+        locked = check_report(visited, listener.connections, provided.save)
+    return int(not (right and locked))
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ class FileOutcome:
 
 def normalize_text(text: str) -> str:
     """What is compared: NFKC without white space and soft hyphens."""
-    kept = unicodedata.normalize("NFKC", text)
-    return "".join(char for char in kept if not char.isspace() and char != "\u00ad")
+    stored = unicodedata.normalize("NFKC", text)
+    return "".join(char for char in stored if not char.isspace() and char != "\u00ad")
 
 
 def read_text(client: httpx2.Client, kb: str, document: str) -> str:
@@ -57,12 +57,12 @@ def read_text(client: httpx2.Client, kb: str, document: str) -> str:
 def find_out_of_order(text: str, wanted: Sequence[str]) -> str:
     """The first text that does not come behind the one before it; empty where all do."""
     squeezed_text, position = normalize_text(text), 0
-    for one in wanted:
-        part = normalize_text(one)
-        found = squeezed_text.find(part, position)
-        if found < 0:
-            return one
-        position = found + len(part)
+    for item in wanted:
+        part = normalize_text(item)
+        result = squeezed_text.find(part, position)
+        if result < 0:
+            return item
+        position = result + len(part)
     return ""
 
 
@@ -89,8 +89,8 @@ def iter_column_lines(path: Path) -> Iterator[str]:
 def find_faults(entry: Entry, path: Path, text: str) -> str:
     """What of ``has``, ``hasnot`` and ``order`` is not so; the multicolumn file has an order of its own too."""
     there = normalize_text(text)
-    lacking = [f"lacks {one!r}" for one in entry.get("has", ()) if normalize_text(one) not in there]
-    lacking += [f"has {one!r}" for one in entry.get("hasnot", ()) if normalize_text(one) in there]
+    lacking = [f"lacks {item!r}" for item in entry.get("has", ()) if normalize_text(item) not in there]
+    lacking += [f"has {item!r}" for item in entry.get("hasnot", ()) if normalize_text(item) in there]
     if wrong := find_out_of_order(text, entry.get("order", ())):
         lacking.append(f"{wrong!r} is not in order")
     if path.name == COLUMNS_FILE and (wrong := find_out_of_order(text, list(iter_column_lines(path)))):
@@ -132,10 +132,10 @@ def run_set(client: httpx2.Client, folder: Path) -> bool:
         print(f"| {outcome.file} | {outcome.result} | {outcome.faults or 'yes'} |", flush=True)
     right = sum(not outcome.faults for outcome in outcomes)
     musts = [outcome for outcome in outcomes if outcome.is_required or outcome.file == COLUMNS_FILE]
-    held = sum(not outcome.faults for outcome in musts)
+    locked = sum(not outcome.faults for outcome in musts)
     print(
         f"\n{right} of {len(outcomes)} files (reach: {MIN_RIGHT_FILES}); of those to fail or to be empty, and "
         f"{COLUMNS_FILE}:"
     )
-    print(f"{held} of {len(musts)} (reach: all)")
-    return right >= MIN_RIGHT_FILES and held == len(musts)
+    print(f"{locked} of {len(musts)} (reach: all)")
+    return right >= MIN_RIGHT_FILES and locked == len(musts)

@@ -96,10 +96,10 @@ class UpgradeClients:
 
     def _search(self, name: str, client: httpx2.Client, number: int) -> None:
         body = {"top_k": TOP_K, **SEARCHES[number % len(SEARCHES)]}
-        found = client.post(f"{KB}/search", json=body).raise_for_status().json()
+        result = client.post(f"{KB}/search", json=body).raise_for_status().json()
         self.answers[f"searched at {name}"] += 1
-        if len(found["results"]) < TOP_K or found["warnings"]:
-            self.faults[f"{name}: {len(found['results'])} results, {found['warnings']}"] += 1
+        if len(result["results"]) < TOP_K or result["warnings"]:
+            self.faults[f"{name}: {len(result['results'])} results, {result['warnings']}"] += 1
 
 
 @dataclass(frozen=True)
@@ -157,17 +157,17 @@ def wait_until_settled(client: httpx2.Client) -> list[dict[str, Any]]:
     until = time.monotonic() + SETTLE_TIMEOUT_SECONDS
     while time.monotonic() < until:
         view = client.get(KB).raise_for_status().json()
-        found, cursor = list[dict[str, Any]](), dict[str, str]()
+        result, cursor = list[dict[str, Any]](), dict[str, str]()
         while True:
             page = client.get(f"{KB}/documents", params={"limit": 200, **cursor}).raise_for_status().json()
-            found += page["items"]
+            result += page["items"]
             if page["next_cursor"] is None:
                 break
             cursor = {"cursor": page["next_cursor"]}
-        if view["pending_metadata_filter"] is None and all(one["status"] == "ready" for one in found):
-            return found
+        if view["pending_metadata_filter"] is None and all(item["status"] == "ready" for item in result):
+            return result
         time.sleep(0.1)
-    raise StuckError(f"{Counter(one['status'] for one in found)}, filter {view['pending_metadata_filter']}")
+    raise StuckError(f"{Counter(item['status'] for item in result)}, filter {view['pending_metadata_filter']}")
 
 
 def change_metadata_filter(client: httpx2.Client, team: str, *, wait: bool = True) -> None:
@@ -218,11 +218,11 @@ def run_upgrade(run: RollingUpgrade) -> tuple[UpgradeClients, httpx2.Client]:
 def find_leftovers(client: httpx2.Client, superuser_url: str) -> Iterator[str]:
     """What is not as it should be when all is done. Raises Stuck."""
     documents = wait_until_settled(client)
-    teams = Counter(one["metadata"].get("team") for one in documents)
+    teams = Counter(item["metadata"].get("team") for item in documents)
     if set(teams) != {"last"}:
         yield f"documents by the filter's value: {dict(teams)}"
-    found = client.post(f"{KB}/search", json={"query": "heron", "top_k": 500}).raise_for_status().json()
-    missing = {one["id"] for one in documents} ^ {one["document"]["id"] for one in found["results"]}
+    result = client.post(f"{KB}/search", json={"query": "heron", "top_k": 500}).raise_for_status().json()
+    missing = {item["id"] for item in documents} ^ {item["document"]["id"] for item in result["results"]}
     if missing:
         yield f"{len(missing)} of {len(documents)} documents are not found, or should not be"
     yield from asyncio.run(_find_wrong_rows(superuser_url))
@@ -233,14 +233,14 @@ async def _find_wrong_rows(url: str) -> list[str]:
     connection = await asyncpg.connect(url)
     try:
         dead = await connection.fetch("select kind, error from job where state = 'dead'")
-        lanes = await connection.fetch(
+        retrievers = await connection.fetch(
             "select 'dense' as lane, count(*) from chunk_embedding where metadata->>'team' <> 'last' union all"
             " select 'lexical', count(*) from chunk_lexical where metadata->>'team' <> 'last'"
         )
     finally:
         await connection.close()
-    told = [f"dead: {row['kind']}, {row['error']}" for row in dead]
-    return told + [f"{row['lane']}: {row['count']} rows of another filter" for row in lanes if row["count"]]
+    reported = [f"dead: {row['kind']}, {row['error']}" for row in dead]
+    return reported + [f"{row['lane']}: {row['count']} rows of another filter" for row in retrievers if row["count"]]
 
 
 @contextmanager
@@ -267,19 +267,19 @@ def main(arguments: Sequence[str]) -> int:
     """Print what was answered, and what was wrong."""
     parser = argparse.ArgumentParser(prog="make prove NAME=upgrade", description=__doc__)
     parser.add_argument("--from", dest="revision", metavar="COMMIT", help="the earlier commit")
-    given = parser.parse_args(arguments)
+    provided = parser.parse_args(arguments)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="carrel-upgrade-")))
         folder.chmod(0o711)  # under root Postgres runs as another user, who has to pass through
-        earlier = stack.enter_context(checked_out_tree(given.revision, folder))
+        earlier = stack.enter_context(checked_out_tree(provided.revision, folder))
         endpoint = stack.enter_context(embedding_endpoint())
         postgres = stack.enter_context(EmbeddedPostgres(folder / "data", fsync=False))
         (folder / "service").mkdir()
         run = RollingUpgrade(earlier, folder, postgres.ensure_database("upgrade"), endpoint, stack)
         clients, at_new = run_upgrade(run)
-        faults = [f"{told} ({times} times)" for told, times in clients.faults.items()]
+        faults = [f"{reported} ({times} times)" for reported, times in clients.faults.items()]
         faults += find_leftovers(at_new, postgres.build_url("upgrade"))
-        print(", ".join(f"{times} {told}" for told, times in sorted(clients.answers.items())))
+        print(", ".join(f"{times} {reported}" for reported, times in sorted(clients.answers.items())))
     print("\n".join(faults) or "no fault")
     return int(bool(faults))
 

@@ -124,7 +124,7 @@ def build(precision: Precision) -> bytes:
         )
     mean = graph.add_node("ReduceMean", x, "zero", keepdims=1)
     graph.add_node("LpNormalization", mean, output="embedding", axis=-1, p=2)
-    made = helper.make_graph(
+    created = helper.make_graph(
         graph.nodes,
         f"all-MiniLM-L6-v2-{precision}",
         [helper.make_tensor_value_info("words", TensorProto.FLOAT, ["tokens", HIDDEN])],
@@ -132,7 +132,7 @@ def build(precision: Precision) -> bytes:
         list(graph.tensors.values()),
     )
     operators = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
-    model = helper.make_model(made, opset_imports=operators, ir_version=IR_VERSION)
+    model = helper.make_model(created, opset_imports=operators, ir_version=IR_VERSION)
     return bytes(model.SerializeToString(deterministic=True))
 
 

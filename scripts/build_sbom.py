@@ -27,7 +27,7 @@ def main(target: Path = ROOT / "sbom.cdx.json") -> None:
 
 
 def _list_locked(text: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     for line in text.splitlines():
         if pin := re.match(r"([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^ ;\\]+)(?: *; *([^\\]*))?", line):
             name, version, marker = pin.groups()
@@ -42,10 +42,10 @@ def _list_locked(text: str) -> list[dict[str, Any]]:
             if marker:
                 component["properties"] = [{"name": "carrel:marker", "value": marker.strip()}]
             component["externalReferences"] = [{"type": "distribution", "url": purl, "hashes": []}]
-            found.append(component)
+            result.append(component)
         elif digest := re.search(r"--hash=sha256:([0-9a-f]{64})", line):
-            found[-1]["externalReferences"][0]["hashes"].append({"alg": "SHA-256", "content": digest[1]})
-    return found
+            result[-1]["externalReferences"][0]["hashes"].append({"alg": "SHA-256", "content": digest[1]})
+    return result
 
 
 def _build_swagger_component(manifest: dict[str, Any]) -> dict[str, Any]:

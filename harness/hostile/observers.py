@@ -51,7 +51,9 @@ class ProcessWatch:
 def list_living_workers(service: RunningService) -> set[int]:
     """The processes that serve has started, the database apart."""
     return {
-        one.pid for one in list_process_tree(service.pid) if one.parent_pid == service.pid and one.program != "postgres"
+        item.pid
+        for item in list_process_tree(service.pid)
+        if item.parent_pid == service.pid and item.program != "postgres"
     }
 
 
@@ -91,4 +93,4 @@ def count_ended_jobs(log: Path, tenant: object, visits: Sequence[NeighbourUpload
         for line in log.read_text().splitlines()
         if str(tenant) in line and any(event in line for event in _ENDED_EVENTS)
     ]
-    return [sum(one.answered_at <= moment <= one.claimed_at for moment in ended) for one in visits]
+    return [sum(item.answered_at <= moment <= item.claimed_at for moment in ended) for item in visits]

@@ -135,5 +135,5 @@ def generate_false_pdfs() -> Iterator[HostileFile]:
     return _create_files("pdf lie", _generate_false_claims())
 
 
-def _create_files(family: str, made: Iterator[tuple[str, bytes]]) -> Iterator[HostileFile]:
-    return (HostileFile(family, label, "hostile.pdf", data) for label, data in made)
+def _create_files(family: str, contents: Iterator[tuple[str, bytes]]) -> Iterator[HostileFile]:
+    return (HostileFile(family, label, "hostile.pdf", data) for label, data in contents)

@@ -122,10 +122,10 @@ def _generate_sizes() -> Iterator[tuple[str, str, bytes]]:
 
 def generate_hostile_texts() -> Iterator[HostileFile]:
     """All of them."""
-    for family, made in (
+    for family, created in (
         ("entities", _generate_entities()),
         ("nesting", _generate_nesting()),
         ("run", _generate_runs()),
         ("size", _generate_sizes()),
     ):
-        yield from (HostileFile(family, label, name, data) for label, name, data in made)
+        yield from (HostileFile(family, label, name, data) for label, name, data in created)

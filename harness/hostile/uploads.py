@@ -41,14 +41,14 @@ class HostileFileOutcome:
 
 def group_into_batches(files: Iterable[HostileFile]) -> Iterator[tuple[str, list[HostileFile]]]:
     """Batches and their knowledge bases. The same bytes would be the same document there, so each copy gets another."""
-    seen: Counter[bytes] = Counter()
+    visited: Counter[bytes] = Counter()
     open_batches: dict[str, list[HostileFile]] = defaultdict(list)
     for file in files:
         digest = hashlib.sha256(file.content).digest()
-        kb = f"hostile-{seen[digest]}"
-        seen[digest] += 1
+        kb = f"hostile-{visited[digest]}"
+        visited[digest] += 1
         batch = open_batches[kb]
-        if len(batch) == BATCH_FILES or sum(len(one.content) for one in batch) + len(file.content) > BATCH_BYTES:
+        if len(batch) == BATCH_FILES or sum(len(item.content) for item in batch) + len(file.content) > BATCH_BYTES:
             if batch:
                 yield kb, batch
             batch = open_batches[kb] = []
@@ -59,11 +59,11 @@ def group_into_batches(files: Iterable[HostileFile]) -> Iterator[tuple[str, list
 def send_files(client: httpx2.Client, files: Iterable[HostileFile]) -> list[SentFile]:
     """Upload all of them, in batches."""
     sent: list[SentFile] = []
-    made: set[str] = set()
+    created: set[str] = set()
     for kb, batch in group_into_batches(files):
-        if kb not in made:
+        if kb not in created:
             client.post("/v1/knowledge-bases", json={"name": kb}).raise_for_status()
-            made.add(kb)
+            created.add(kb)
         sent.extend(send_batch(client, kb, batch))
     return sent
 
@@ -87,18 +87,18 @@ def send_batch(client: httpx2.Client, kb: str, batch: Sequence[HostileFile]) -> 
 
 def collect_outcomes(client: httpx2.Client, sent: Sequence[SentFile]) -> list[HostileFileOutcome]:
     """What became of all of them, once nothing is queued any more."""
-    found = {
+    result = {
         document["id"]: "ready" if document["status"] == "ready" else (document["error"] or {}).get("code", "unsettled")
-        for kb in sorted({one.kb for one in sent})
+        for kb in sorted({item.kb for item in sent})
         for document in _iter_documents(client, kb)
     }
-    return [_determine_outcome(one, found) for one in sent]
+    return [_determine_outcome(item, result) for item in sent]
 
 
-def _determine_outcome(sent: SentFile, found: dict[str, str]) -> HostileFileOutcome:
+def _determine_outcome(sent: SentFile, result: dict[str, str]) -> HostileFileOutcome:
     if sent.document_id is None:
         return HostileFileOutcome(sent, f"refused: {sent.refusal}", not sent.refusal.startswith("5"))
-    word = found.get(sent.document_id, "lost")
+    word = result.get(sent.document_id, "lost")
     return HostileFileOutcome(sent, word, word == "ready" or word in EXPECTED_CODES)
 
 

@@ -28,8 +28,8 @@ def pack_zip(members: Members) -> bytes:
 
 def build_relationships(*targets: tuple[str, str, str], extra: str = "") -> str:
     """Relationships of id, kind and target; ``extra`` goes in as it is."""
-    found = "".join(f'<Relationship Id="{i}" Type="{OFFICE}/{kind}" Target="{to}"/>' for i, kind, to in targets)
-    return f'<Relationships xmlns="{PACKAGE}/relationships">{found}{extra}</Relationships>'
+    result = "".join(f'<Relationship Id="{i}" Type="{OFFICE}/{kind}" Target="{to}"/>' for i, kind, to in targets)
+    return f'<Relationships xmlns="{PACKAGE}/relationships">{result}{extra}</Relationships>'
 
 
 def build_external_relationship(identifier: str, kind: str, url: str) -> str:

@@ -63,16 +63,16 @@ def request_no_tools(_: ReceivedTextRequest) -> list[dict[str, Any]]:
     return []
 
 
-def find_colour(picture: Image.Image) -> str:
+def find_colour(image: Image.Image) -> str:
     """The strongest of the three colours in the middle."""
-    pixel = picture.convert("RGB").getpixel((picture.width // 2, picture.height // 2))
+    pixel = image.convert("RGB").getpixel((image.width // 2, image.height // 2))
     assert isinstance(pixel, tuple)
     return ("red", "green", "blue")[pixel.index(max(pixel))]
 
 
-def describe_colour(asked: ReceivedVisionRequest) -> str:
+def describe_colour(requested: ReceivedVisionRequest) -> str:
     """Tells pictures apart by what they show."""
-    return f"A {find_colour(asked.image)} square of {asked.image.width} by {asked.image.height} dots."
+    return f"A {find_colour(requested.image)} square of {requested.image.width} by {requested.image.height} dots."
 
 
 @dataclass
@@ -162,8 +162,8 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
 
     def do_POST(self) -> None:
         body = self.read_json()
-        asked = _parse_request(body, self.read_headers())
-        failure = self.served.record(asked)
+        requested = _parse_request(body, self.read_headers())
+        failure = self.served.record(requested)
         how, retry_after = failure or (None, None)
         self.served.wait(self.served.delay_seconds)
         if self.path != "/v1/chat/completions":
@@ -179,10 +179,10 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
             self.answer(200, {"choices": [{"message": "?"}]})
         elif how == "not_json":
             self.answer(200, b"<html>welcome</html>", {"Content-Type": "text/html"})
-        elif isinstance(asked, ReceivedTextRequest):
-            self.answer_text(asked, how)
+        elif isinstance(requested, ReceivedTextRequest):
+            self.answer_text(requested, how)
         else:
-            self.answer(200, self.build_reply(self.served.describe_image(asked), how))
+            self.answer(200, self.build_reply(self.served.describe_image(requested), how))
 
     def answer_text(self, talk: ReceivedTextRequest, how: ChatFailure | None) -> None:
         """An answer to a text: refused, whole or as a stream."""
@@ -275,7 +275,7 @@ def get_finish_reason(how: ChatFailure | None) -> str:
 def _parse_request(body: dict[str, Any], headers: dict[str, str]) -> ReceivedVisionRequest | ReceivedTextRequest:
     if isinstance(body["messages"][0]["content"], str):
         return ReceivedTextRequest(body["messages"], body, headers)
-    text, picture = body["messages"][0]["content"]
-    head, _, data = picture["image_url"]["url"].partition(";base64,")
+    text, image_part = body["messages"][0]["content"]
+    head, _, data = image_part["image_url"]["url"].partition(";base64,")
     image = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
     return ReceivedVisionRequest(text["text"], image, head.removeprefix("data:"), body, headers)

@@ -229,9 +229,9 @@ class _EmbeddingHandler(ProtocolHandler[EmbeddingServer]):
     def do_POST(self) -> None:
         endpoint = self.served
         body = self.read_json()
-        inputs, pictures = _read_inputs(body)
+        inputs, images = _read_inputs(body)
         headers = self.read_headers()
-        request = ReceivedEmbeddingRequest(inputs, pictures, body, headers)
+        request = ReceivedEmbeddingRequest(inputs, images, body, headers)
         failure = endpoint.record(request)
         endpoint.before_reply(request)
         endpoint.wait(endpoint.latency_seconds)
@@ -283,13 +283,13 @@ def _read_inputs(body: dict[str, Any]) -> tuple[list[str], list[bytes]]:
     inputs = body.get("input", [])
     if isinstance(inputs, str):
         return [inputs], []
-    encoded = [one["image"] for one in inputs if isinstance(one, dict)]
+    encoded = [item["image"] for item in inputs if isinstance(item, dict)]
     for message in body.get("messages", []):
         (part,) = message["content"]
         head, _, data = part["image_url"]["url"].partition(";base64,")
         assert head in ("data:image/png", "data:image/jpeg")
         encoded.append(data)
-    pictures = [base64.b64decode(data, validate=True) for data in encoded]
-    if not pictures:
+    images = [base64.b64decode(data, validate=True) for data in encoded]
+    if not images:
         return list(inputs), []
-    return [find_colour(Image.open(io.BytesIO(data))) for data in pictures], pictures
+    return [find_colour(Image.open(io.BytesIO(data))) for data in images], images

@@ -131,8 +131,8 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
     def send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         """JSON, unless ``headers`` say otherwise; they may lie about the length."""
         self.send_response_only(status)
-        told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
-        for name, value in told.items():
+        reported = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+        for name, value in reported.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

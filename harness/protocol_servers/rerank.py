@@ -51,8 +51,8 @@ FAILING_SCORES: dict[RerankFailure, Any] = {
 
 def compute_relevance(query: str, text: str) -> float:
     """The share of the query's words that are in the text."""
-    asked, there = (set(re.findall(r"\w+", one.lower())) for one in (query, text))
-    return len(asked & there) / len(asked)
+    requested, there = (set(re.findall(r"\w+", item.lower())) for item in (query, text))
+    return len(requested & there) / len(requested)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,14 @@ class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
     def build_reply(self, request: ReceivedRerankRequest, how: RerankFailure | None) -> Any:
         """The body of a successful answer, best first, spoiled where it is to be."""
         name = "score" if self.style == "tei" else "relevance_score"
-        found = [
+        result = [
             {"index": index, name: compute_relevance(request.query, text), **self._build_document_field(request, text)}
             for index, text in enumerate(request.texts)
         ]
-        found.sort(key=lambda entry: -entry[name])
-        _corrupt_results(found, how, name)
-        found = found[: request.body.get("top_n", len(found))]
-        return found if self.style == "tei" else {"id": "an-id", "results": found, "usage": {"total_tokens": 1}}
+        result.sort(key=lambda entry: -entry[name])
+        _corrupt_results(result, how, name)
+        result = result[: request.body.get("top_n", len(result))]
+        return result if self.style == "tei" else {"id": "an-id", "results": result, "usage": {"total_tokens": 1}}
 
     def _build_document_field(self, request: ReceivedRerankRequest, text: str) -> dict[str, Any]:
         """Some send the text back, and Jina's unless it is told not to."""
@@ -129,22 +129,22 @@ class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
         return {"document": {"text": text}} if shows else {}
 
 
-def _corrupt_results(found: list[dict[str, Any]], how: RerankFailure | None, name: str) -> None:
-    indexes = {"indexes": len(found) + 7, "negative": -1, "duplicates": found[0]["index"]}
+def _corrupt_results(result: list[dict[str, Any]], how: RerankFailure | None, name: str) -> None:
+    indexes = {"indexes": len(result) + 7, "negative": -1, "duplicates": result[0]["index"]}
     if how in indexes:
-        found[-1]["index"] = indexes[how]
+        result[-1]["index"] = indexes[how]
     elif how == "from_one":
-        for entry in found:
+        for entry in result:
             entry["index"] += 1
     elif how in FAILING_SCORES:
-        found[0][name] = FAILING_SCORES[how]
+        result[0][name] = FAILING_SCORES[how]
     elif how == "all_null":
-        for entry in found:
+        for entry in result:
             entry[name] = None
     elif how == "short":
-        del found[1:]
+        del result[1:]
     elif how == "empty":
-        found.clear()
+        result.clear()
 
 
 class _RerankHandler(ProtocolHandler[RerankServer]):

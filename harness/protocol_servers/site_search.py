@@ -64,12 +64,17 @@ class SiteSearchServer(FailingServer[SiteFailure | int]):
 
     def find_pages(self, query: str) -> list[dict[str, Any]]:
         """The pages that have any of the words, those with most of them first."""
-        asked = set(re.findall(r"\w+", query.lower()))
+        requested = set(re.findall(r"\w+", query.lower()))
         scored = [
-            {"title": title, "snippet": text, "link": path, "rank": len(asked & set(re.findall(r"\w+", text.lower())))}
+            {
+                "title": title,
+                "snippet": text,
+                "link": path,
+                "rank": len(requested & set(re.findall(r"\w+", text.lower()))),
+            }
             for path, (title, text) in self.pages.items()
         ]
-        return sorted((one for one in scored if one["rank"]), key=lambda one: -one["rank"])
+        return sorted((item for item in scored if item["rank"]), key=lambda item: -item["rank"])
 
     def search_web(self, query: str) -> list[dict[str, Any]]:
         """Pages of all sites that have any of the words; of one ``site:`` or more those alone."""
@@ -79,7 +84,7 @@ class SiteSearchServer(FailingServer[SiteFailure | int]):
             {"name": "A page", "url": url, "snippet": text}
             for url, text in self.sites.items()
             if words & set(re.findall(r"\w+", text.lower()))
-            and (not only or any(urlsplit(url).hostname == one for one in only))
+            and (not only or any(urlsplit(url).hostname == item for item in only))
         ]
 
 
@@ -119,7 +124,8 @@ class _SiteSearchHandler(ProtocolHandler[SiteSearchServer]):
         if path == "/web":
             return {"webPages": {"value": site.search_web(params["q"])}}
         hits = [
-            {"_source": one, "_score": one["rank"]} for one in site.find_pages(body["query"]["match"])[: body["size"]]
+            {"_source": item, "_score": item["rank"]}
+            for item in site.find_pages(body["query"]["match"])[: body["size"]]
         ]
         return {"hits": {"hits": hits}}
 

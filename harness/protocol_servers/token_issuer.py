@@ -93,9 +93,9 @@ class TokenIssuer(ProtocolServer):
             "/.well-known/openid-configuration": {"issuer": self.url, "jwks_uri": f"{self.url}/keys"},
             "/keys": {"keys": [key.public_jwk for key in self.keys]},
         }
-        found = {**usual, **self.answers}.get(path)
-        body = found if isinstance(found, bytes) else json.dumps(found).encode()
-        return (404, b"{}") if found is None else (200, body)
+        result = {**usual, **self.answers}.get(path)
+        body = result if isinstance(result, bytes) else json.dumps(result).encode()
+        return (404, b"{}") if result is None else (200, body)
 
     def build_claims(self, **claims: Any) -> dict[str, Any]:
         """Those of a valid token with changes; None leaves one out."""

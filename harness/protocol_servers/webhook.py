@@ -21,8 +21,8 @@ class ReceivedWebhook:
 
     def verify(self, secret: str) -> dict[str, Any]:
         """What it says. Raises WebhookVerificationError where it was not signed with this secret."""
-        found: dict[str, Any] = Webhook(secret).verify(self.body, self.headers)
-        return found
+        result: dict[str, Any] = Webhook(secret).verify(self.body, self.headers)
+        return result
 
     @property
     def id(self) -> str:

@@ -67,7 +67,7 @@ def _iter_id_fields(value: Any) -> Iterator[str]:
     items = (
         value.items()
         if isinstance(value, Mapping)
-        else ((None, one) for one in value)
+        else ((None, item) for item in value)
         if isinstance(value, list)
         else ()
     )
@@ -86,8 +86,8 @@ SCOPED_SEARCHES = (
 FILTERED_SEARCH = RequestTemplate(json={**QUERY_BODY, "filter": {"$document_id": "<document>"}})
 ANSWER_BODY = {**QUERY_BODY, "stream": False}
 ANSWER_TEMPLATES = tuple(
-    RequestTemplate(json={**ANSWER_BODY, **one.json})
-    for one in (RequestTemplate(json=QUERY_BODY), FILTERED_SEARCH, *SCOPED_SEARCHES)
+    RequestTemplate(json={**ANSWER_BODY, **template.json})
+    for template in (RequestTemplate(json=QUERY_BODY), FILTERED_SEARCH, *SCOPED_SEARCHES)
 )
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
 AGENT_CONVERSATION = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}

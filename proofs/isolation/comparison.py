@@ -35,9 +35,9 @@ def send_case(client: httpx2.Client, case: EndpointCase, ids: Ids) -> httpx2.Res
     words = {**ids, "fresh": secrets.token_hex(8)}
 
     def fill_placeholders(value: Any) -> Any:
-        return json.loads(PLACEHOLDER.sub(lambda found: words[found[1]], json.dumps(value)))
+        return json.loads(PLACEHOLDER.sub(lambda result: words[result[1]], json.dumps(value)))
 
-    path = re.sub(r"{(\w+)}", lambda found: quote(words[found[1]], safe=""), case.endpoint.path)
+    path = re.sub(r"{(\w+)}", lambda result: quote(words[result[1]], safe=""), case.endpoint.path)
     template = case.template
     if template.archive:
         content = build_archive(ArchiveDocument([f"A text {words['fresh']} to keep."]))

@@ -43,8 +43,8 @@ def _get_id(field: str, ids: Ids) -> str:
 
 def _to_bare_uuid(field: str, ids: Ids) -> str:
     value = ids[field]
-    found = decode_id(value.partition("_")[0], value)
-    return value if found is None else str(found)
+    result = decode_id(value.partition("_")[0], value)
+    return value if result is None else str(result)
 
 
 PLAIN_KINDS = tuple(
@@ -159,9 +159,9 @@ def create_grid(service: Service, *, roles: Sequence[str] = ROLES) -> Grid:
     }
     things["gone"] = to_forms(_create_deleted(a))
     attackers = [
-        _create_attacker(f"B's {role}{told}", service.create_tenant("b"), role, narrowed)
+        _create_attacker(f"B's {role}{reported}", service.create_tenant("b"), role, narrowed)
         for role in roles
-        for told, narrowed in (
+        for reported, narrowed in (
             ("", ()),
             (" of a kb", ("kb",)),
             (" of a user", ("user",)),
@@ -170,9 +170,9 @@ def create_grid(service: Service, *, roles: Sequence[str] = ROLES) -> Grid:
         )
     ]
     attackers += [
-        _create_attacker(f"A's {role}{told}", a, role, narrowed)
+        _create_attacker(f"A's {role}{reported}", a, role, narrowed)
         for role in roles
-        for told, narrowed in ((" of a kb", ("kb",)), (" of both", ("kb", "user")))
+        for reported, narrowed in ((" of a kb", ("kb",)), (" of both", ("kb", "user")))
     ]
     attackers.append(
         Attacker(
@@ -233,7 +233,7 @@ def _create_deleted(tenant: Tenant) -> dict[str, str]:
 
 def snapshot_owners(grid: Grid) -> dict[str, object]:
     """What the owners have, as they see it; but for the index, which the service itself looks after."""
-    seen: dict[str, object] = {}
+    visited: dict[str, object] = {}
     for name, owner in grid.owners.items():
         ids = grid.owned_ids[name]["id"]
         kb = f"/v1/knowledge-bases/{ids['kb']}"
@@ -243,5 +243,5 @@ def snapshot_owners(grid: Grid) -> dict[str, object]:
             paths.append(f"{kb}/documents?user_id={ids['user_id']}")
         for path in paths:
             reply = owner.admin.get(path).raise_for_status().json()
-            seen[f"{name} {path}"] = {field: value for field, value in reply.items() if field != "index"}
-    return seen
+            visited[f"{name} {path}"] = {field: value for field, value in reply.items() if field != "index"}
+    return visited

@@ -99,22 +99,27 @@ def list_all_cases() -> list[EndpointCase]:
     def refuse_resources() -> AbstractAsyncContextManager[Resources]:
         raise AssertionError("asked for its routes only")
 
-    found = [case for endpoint in list_endpoints(create_app(refuse_resources).routes) for case in list_cases(endpoint)]
-    return sorted(found, key=lambda case: (not case.is_read_only, "taken" in case.fields))
+    result = [case for endpoint in list_endpoints(create_app(refuse_resources).routes) for case in list_cases(endpoint)]
+    return sorted(result, key=lambda case: (not case.is_read_only, "taken" in case.fields))
 
 
 def run_trials(attacker: Attacker, grid: Grid, cases: Sequence[EndpointCase], *, share: float) -> GridFindings:
     """Everything that one attacker tries, or a share of it."""
-    seen, chosen = GridFindings(), random.Random(attacker.name)
+    visited, chosen = GridFindings(), random.Random(attacker.name)
     nothing: dict[str, IdsByForm] = {owner: invent_forms() for owner in grid.owned_ids}
     for trial in generate_trials(cases, grid.owned_ids, attacker):
         if chosen.random() < share:
-            _run_trial(trial, attacker, grid.owned_ids[trial.kind.owner], nothing[trial.kind.owner], seen, chosen)
-    return seen
+            _run_trial(trial, attacker, grid.owned_ids[trial.kind.owner], nothing[trial.kind.owner], visited, chosen)
+    return visited
 
 
 def _run_trial(
-    trial: Trial, attacker: Attacker, theirs: IdsByForm, nothing: IdsByForm, seen: GridFindings, chosen: random.Random
+    trial: Trial,
+    attacker: Attacker,
+    theirs: IdsByForm,
+    nothing: IdsByForm,
+    findings: GridFindings,
+    chosen: random.Random,
 ) -> None:
     case, mine = trial.case, attacker.ids["id"]
     sent = [trial.build_ids(mine, theirs[trial.form]), trial.build_ids(mine, nothing[trial.form])]
@@ -124,37 +129,37 @@ def _run_trial(
         reply = send_case(attacker.client, case, sent[which])
         seconds[which] = time.perf_counter() - begun
         outcomes[which] = build_comparable_reply(reply, sent[which])
-        seen.statuses[reply.status_code] += 1
+        findings.statuses[reply.status_code] += 1
         if reply.status_code >= 500 or any(secret in reply.text for secret in list_hidden_secrets(attacker)):
-            seen.differences.append(f"{attacker.name}: {trial}: {reply.status_code} {reply.text[:300]}")
+            findings.differences.append(f"{attacker.name}: {trial}: {reply.status_code} {reply.text[:300]}")
     if outcomes[0] != outcomes[1] and not may_learn_existence(trial, attacker):
-        seen.differences.append(f"{attacker.name}: {trial}: {outcomes[0]} instead of {outcomes[1]}")
+        findings.differences.append(f"{attacker.name}: {trial}: {outcomes[0]} instead of {outcomes[1]}")
     name, _, role = attacker.name.partition(" ")
-    seen.combinations.add((str(case), " ".join(trial.fields), f"{trial.kind.name} {trial.form}", name, role))
+    findings.combinations.add((str(case), " ".join(trial.fields), f"{trial.kind.name} {trial.form}", name, role))
     if trial.kind in PLAIN_KINDS:
-        for times, spent in zip(seen.seconds[case.endpoint.name], seconds, strict=True):
+        for times, spent in zip(findings.seconds[case.endpoint.name], seconds, strict=True):
             times.append(spent * 1000)
 
 
 def run(running: RunningService, *, share: float) -> tuple[GridFindings, list[str]]:
     """What was seen, and what the owners have not as they had it."""
-    service, cases, seen = adapt_service(running), list_all_cases(), GridFindings()
+    service, cases, visited = adapt_service(running), list_all_cases(), GridFindings()
     grid = create_grid(service)
     before = snapshot_owners(grid)
     with ThreadPoolExecutor(THREADS) as threads:
         done = threads.map(lambda attacker: run_trials(attacker, grid, cases, share=share), grid.attackers)
-        for number, found in enumerate(done, 1):
-            seen.add(found)
-            print(f"{number} of {len(grid.attackers)} keys, {len(seen.combinations)} combinations", flush=True)
+        for number, result in enumerate(done, 1):
+            visited.add(result)
+            print(f"{number} of {len(grid.attackers)} keys, {len(visited.combinations)} combinations", flush=True)
     after = snapshot_owners(grid)
     changed = [f"{path}: {before[path]} is now {after[path]}" for path in before if after[path] != before[path]]
     service.transport.close()
-    return seen, changed
+    return visited, changed
 
 
-def format_timing(seen: GridFindings) -> Iterator[str]:
+def format_timing(findings: GridFindings) -> Iterator[str]:
     """A table of the operations, those whose times differ most surely first."""
-    measured = {name: times for name, times in seen.seconds.items() if min(map(len, times)) >= MIN_SAMPLES}
+    measured = {name: times for name, times in findings.seconds.items() if min(map(len, times)) >= MIN_SAMPLES}
     corrected = dict(
         zip(measured, apply_holm_correction([compute_mann_whitney(*times) for times in measured.values()]), strict=True)
     )
@@ -190,19 +195,19 @@ def main() -> int:
         embedding_endpoint() as embedding_url,
         running_service(embedding_url, settings={**local, **build_chat_settings(chat)}) as running,
     ):
-        seen, changed = run(running, share=share)
-    print("\n".join(format_timing(seen)))
-    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(seen.statuses.items()))
+        visited, changed = run(running, share=share)
+    print("\n".join(format_timing(visited)))
+    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(visited.statuses.items()))
     print(f"\nreplies by status: {statuses}")
-    for difference in [*seen.differences[:20], *changed]:
+    for difference in [*visited.differences[:20], *changed]:
         print(difference)
     print(
-        f"\n{len(seen.combinations)} combinations of operation, place, kind of id, key and role in "
-        f"{time.monotonic() - begun:.0f} s (reach: {MIN_COMBINATIONS}); {len(seen.differences)} can be told apart; "
+        f"\n{len(visited.combinations)} combinations of operation, place, kind of id, key and role in "
+        f"{time.monotonic() - begun:.0f} s (reach: {MIN_COMBINATIONS}); {len(visited.differences)} can be told apart; "
         f"what the owners have is {'CHANGED' if changed else 'as it was'}"
     )
-    enough = share < 1 or len(seen.combinations) >= MIN_COMBINATIONS
-    return int(bool(seen.differences) or bool(changed) or not enough)
+    enough = share < 1 or len(visited.combinations) >= MIN_COMBINATIONS
+    return int(bool(visited.differences) or bool(changed) or not enough)
 
 
 if __name__ == "__main__":

@@ -54,9 +54,9 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     ids = invent_ids(form)
     wanted = set(fields)
     ids["tenant"], name = tenant.id, ids["taken"]
-    made = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
-    made.raise_for_status()
-    ids["kb"], ids["kb_name"] = name if form == "name" else made.json()["id"], name
+    created = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
+    created.raise_for_status()
+    ids["kb"], ids["kb_name"] = name if form == "name" else created.json()["id"], name
     if wanted & {"document", "external_id"}:
         # What is promoted begins in a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
@@ -74,8 +74,8 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
         _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
     _add_files(tenant, text, name, ids, wanted)
     if "deletion" in wanted:
-        gone = tenant.add_text("Soon gone.", kb=name)["id"]
-        reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{gone}")
+        deleted = tenant.add_text("Soon gone.", kb=name)["id"]
+        reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{deleted}")
         ids["deletion"] = reply.headers["carrel-deletion-id"]
     if "api_key" in wanted:
         ids["api_key"] = tenant.admin.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).json()["id"]
@@ -119,9 +119,9 @@ def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: 
     for name in ("file", "vector_store_file"):
         if name in wanted or (name == "vector_store_file" and "batch" in wanted):
             part = {"file": ("a.txt", f"{text} {name}".encode())}
-            made = tenant.admin.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
-            made.raise_for_status()
-            ids[name] = made.json()["id"]
+            created = tenant.admin.post("/openai/v1/files", files=part, data={"purpose": "assistants"})
+            created.raise_for_status()
+            ids[name] = created.json()["id"]
     store = f"/openai/v1/vector_stores/{kb}"
     if "batch" in wanted:
         batch = tenant.admin.post(f"{store}/file_batches", json={"file_ids": [ids["vector_store_file"]]})
@@ -232,8 +232,8 @@ class IsolationTenants:
 
 def build_forms(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
     """The same ids with the knowledge base's name, and with its id."""
-    known = tenant.admin.get(f"/v1/knowledge-bases/{ids['kb']}").json()
-    return {"name": {**ids, "kb": known["name"]}, "id": {**ids, "kb": known["id"]}}
+    existing = tenant.admin.get(f"/v1/knowledge-bases/{ids['kb']}").json()
+    return {"name": {**ids, "kb": existing["name"]}, "id": {**ids, "kb": existing["id"]}}
 
 
 def create_isolation_tenants(service: Service, secret: str) -> IsolationTenants:

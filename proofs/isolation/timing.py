@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 
-def compute_mann_whitney(one: Sequence[float], other: Sequence[float]) -> float:
-    """The two-sided p-value that both come from one distribution; by the normal approximation, corrected for ties."""
-    pooled = [*one, *other]
+def compute_mann_whitney(first: Sequence[float], other: Sequence[float]) -> float:
+    """The two-sided p-value that both come from first distribution; by the normal approximation, corrected for ties."""
+    pooled = [*first, *other]
     counts = Counter(pooled)
     ranks, below = {}, 0
     for value in sorted(counts):
         ranks[value] = below + (counts[value] + 1) / 2
         below += counts[value]
-    n, m = len(one), len(other)
+    n, m = len(first), len(other)
     total = n + m
     ties = sum(count**3 - count for count in counts.values())
     variance = n * m / 12 * (total + 1 - ties / (total * (total - 1))) if total > 1 else 0.0
     if variance <= 0:
         return 1.0
-    u = sum(ranks[value] for value in one) - n * (n + 1) / 2
+    u = sum(ranks[value] for value in first) - n * (n + 1) / 2
     z = (abs(u - n * m / 2) - 0.5) / math.sqrt(variance)
     return min(1.0, 2 * (1 - NormalDist().cdf(z)))
 

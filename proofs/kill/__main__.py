@@ -62,8 +62,8 @@ async def _find_session(service: ServiceProcesses) -> int | None:
     connection = await asyncpg.connect(service.superuser_url, timeout=5)
     try:
         sql = "select pid from pg_stat_activity where application_name = 'carrel' order by random() limit 1"
-        found: int | None = await connection.fetchval(sql)
-        return found
+        result: int | None = await connection.fetchval(sql)
+        return result
     finally:
         connection.terminate()
 
@@ -96,8 +96,8 @@ async def run_kills(
 def prepare(service: ServiceProcesses) -> PatientClient:
     """A tenant with a knowledge base of small chunks."""
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
-    made = httpx2.post(f"{service.api_urls[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30)
-    calls = PatientClient(service.api_urls, made.raise_for_status().json()["api_key"]["key"])
+    created = httpx2.post(f"{service.api_urls[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30)
+    calls = PatientClient(service.api_urls, created.raise_for_status().json()["api_key"]["key"])
     chunking = {"max_tokens": 64, "overlap_tokens": 0}
     reply = calls.try_request("POST", "/v1/knowledge-bases", json={"name": KB, "chunking": chunking})
     assert reply is not None

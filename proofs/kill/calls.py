@@ -97,12 +97,12 @@ class PatientClient:
         reply = self.try_request("POST", f"/v1/knowledge-bases/{KB}/search", json=body)
         if reply is None:
             return None
-        found = reply.raise_for_status().json()
-        if found["warnings"]:
+        result = reply.raise_for_status().json()
+        if result["warnings"]:
             return None
         return [
-            ReturnedChunk(one["document"]["id"], one["chunk_index"], one["total_chunks"], one["text"])
-            for one in found["results"]
+            ReturnedChunk(item["document"]["id"], item["chunk_index"], item["total_chunks"], item["text"])
+            for item in result["results"]
         ]
 
     def list_documents(self, slot: int) -> list[dict[str, Any]] | None:
@@ -110,8 +110,8 @@ class PatientClient:
         reply = self.try_request("GET", DOCUMENTS, params={"external_id": build_external_id(slot)})
         if reply is None:
             return None
-        found: list[dict[str, Any]] = reply.raise_for_status().json()["items"]
-        return found
+        result: list[dict[str, Any]] = reply.raise_for_status().json()["items"]
+        return result
 
     def list_chunks(self, document: str) -> list[ReturnedChunk] | None:
         """The document's list of chunks, where it fits on one page; None without one, or without the document."""
@@ -121,7 +121,9 @@ class PatientClient:
         page = reply.raise_for_status().json()
         if page["next_cursor"] is not None:
             return None
-        return [ReturnedChunk(document, one["chunk_index"], one["total_chunks"], one["text"]) for one in page["items"]]
+        return [
+            ReturnedChunk(document, item["chunk_index"], item["total_chunks"], item["text"]) for item in page["items"]
+        ]
 
 
 def build_external_id(slot: int) -> str:

@@ -65,15 +65,15 @@ class SlotWriter(SlotThread):
 
     def _run_step(self) -> None:
         slot, chance = self._rng.choice(self._slots), self._rng.random()
-        known = self._documents.get(slot)
-        if known is None or chance < 0.5:
+        existing = self._documents.get(slot)
+        if existing is None or chance < 0.5:
             self._upload(slot)
         elif chance < 0.75:
-            self._remove(slot, known[0])
+            self._remove(slot, existing[0])
         elif chance < 0.85:
-            self._send_again(slot, *known)
+            self._send_again(slot, *existing)
         else:
-            self._wait(slot, known[0])
+            self._wait(slot, existing[0])
 
     def _upload(self, slot: int) -> None:
         content = create_content(slot, self._ledger.record_sending(slot), self._rng)

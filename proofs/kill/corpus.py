@@ -37,8 +37,8 @@ class UploadContent:
 def create_content(slot: int, serial: int, rng: random.Random) -> UploadContent:
     """A document of a random kind and size; the largest have several hundred passages."""
     kind = rng.choice(sorted(CONTENT_BUILDERS))
-    least, most = PART_COUNTS.get(kind, (3, 40))
-    parts = rng.randint(least, most)
+    minimum, limit = PART_COUNTS.get(kind, (3, 40))
+    parts = rng.randint(minimum, limit)
     texts = [f"{build_mark(slot, serial, n, parts)} {' '.join(rng.choices(WORDS, k=18))}." for n in range(1, parts + 1)]
     return CONTENT_BUILDERS[kind](texts)
 
@@ -69,12 +69,12 @@ def _build_csv(texts: Sequence[str]) -> UploadContent:
 
 def _build_pdf(texts: Sequence[str]) -> UploadContent:
     """The sample handbook behind pages of our own."""
-    with _pdf_lock, pymupdf.open() as made, pymupdf.open(SAMPLES / "handbook.pdf") as handbook:  # type: ignore[no-untyped-call]
+    with _pdf_lock, pymupdf.open() as created, pymupdf.open(SAMPLES / "handbook.pdf") as handbook:  # type: ignore[no-untyped-call]
         for start in range(0, len(texts), PARTS_PER_PAGE):
-            page = made.new_page()
+            page = created.new_page()
             page.insert_textbox((60, 90, 540, 760), "\n\n".join(texts[start : start + PARTS_PER_PAGE]), fontsize=9)
-        made.insert_pdf(handbook)
-        data: bytes = made.tobytes(no_new_id=True)
+        created.insert_pdf(handbook)
+        data: bytes = created.tobytes(no_new_id=True)
     return UploadContent("PDF", "handbook.pdf", "application/pdf", data)
 
 

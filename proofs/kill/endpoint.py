@@ -48,7 +48,7 @@ class SlowEmbeddingEndpoint(ThreadingHTTPServer):
 
     def simulate_latency(self, texts: list[str]) -> None:
         """Be slow, as a real model is."""
-        slots = {int(found[0]) for text in texts for found in MARK.findall(text)}
+        slots = {int(result[0]) for text in texts for result in MARK.findall(text)}
         with self._lock:
             self._under_way.update(slots)
         try:

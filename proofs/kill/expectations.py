@@ -38,30 +38,30 @@ def build_mark(slot: int, serial: int, part: int, parts: int) -> str:
 
 def find_serials(slot: int, texts: Iterable[str]) -> set[int]:
     """The contents of the slot that these texts are of."""
-    return {int(found[1]) for text in texts for found in MARK.findall(text) if int(found[0]) == slot}
+    return {int(result[1]) for text in texts for result in MARK.findall(text) if int(result[0]) == slot}
 
 
-def find_faults(slot: int, found: Sequence[ReturnedChunk], expected: ExpectedSerials) -> list[str]:
+def find_faults(slot: int, result: Sequence[ReturnedChunk], expected: ExpectedSerials) -> list[str]:
     """What is wrong with everything that was found of one slot; empty when nothing is."""
-    if not found:
+    if not result:
         return ["lost: nothing was found"] if expected.present else []
     return [
-        *_check_one_document(found),
-        *_check_one_version(slot, found, expected),
-        *_check_completeness(slot, found),
+        *_check_one_document(result),
+        *_check_one_version(slot, result, expected),
+        *_check_completeness(slot, result),
     ]
 
 
-def _check_one_document(found: Sequence[ReturnedChunk]) -> list[str]:
-    documents = {passage.document for passage in found}
+def _check_one_document(result: Sequence[ReturnedChunk]) -> list[str]:
+    documents = {passage.document for passage in result}
     return [f"twice: {len(documents)} documents"] if len(documents) > 1 else []
 
 
-def _check_one_version(slot: int, found: Sequence[ReturnedChunk], expected: ExpectedSerials) -> list[str]:
-    texts = [passage.text for passage in found]
+def _check_one_version(slot: int, result: Sequence[ReturnedChunk], expected: ExpectedSerials) -> list[str]:
+    texts = [passage.text for passage in result]
     serials = find_serials(slot, texts)
     wrong = []
-    if any(int(one[0]) != slot for text in texts for one in MARK.findall(text)):
+    if any(int(item[0]) != slot for text in texts for item in MARK.findall(text)):
         wrong.append("foreign: passages of another slot")
     if len(serials) != 1:
         wrong.append(f"mixed: passages of contents {sorted(serials)}")
@@ -71,19 +71,19 @@ def _check_one_version(slot: int, found: Sequence[ReturnedChunk], expected: Expe
     return wrong
 
 
-def _check_completeness(slot: int, found: Sequence[ReturnedChunk]) -> list[str]:
-    total = max(passage.total for passage in found)
-    indexes = sorted(passage.index for passage in found)
+def _check_completeness(slot: int, result: Sequence[ReturnedChunk]) -> list[str]:
+    total = max(passage.total for passage in result)
+    indexes = sorted(passage.index for passage in result)
     wrong = []
     if indexes != list(range(total)):
         missing, doubled = len(set(range(total)) - set(indexes)), len(indexes) - len(set(indexes))
         wrong.append(f"half: of {total} passages {missing} are missing and {doubled} are double")
     parts: dict[tuple[int, int], set[int]] = {}
-    for passage in found:
+    for passage in result:
         for place, serial, part, count in MARK.findall(passage.text):
             if int(place) == slot:
                 parts.setdefault((int(serial), int(count)), set()).add(int(part))
-    for (serial, count), seen in parts.items():
-        if seen != set(range(1, count + 1)):
-            wrong.append(f"half: {len(seen)} of {count} parts of content {serial}")
+    for (serial, count), visited in parts.items():
+        if visited != set(range(1, count + 1)):
+            wrong.append(f"half: {len(visited)} of {count} parts of content {serial}")
     return wrong

@@ -89,8 +89,8 @@ def _compare_slots(calls: PatientClient, ledger: Ledger, tally: Tally) -> None:
             tally.record_fault(
                 f"slot {slot}: {len(documents)} documents at the end, instead of {int(expected.present)}"
             )
-        for one in wrong:
-            tally.record_fault(f"slot {slot}, at the end, {one}")
+        for item in wrong:
+            tally.record_fault(f"slot {slot}, at the end, {item}")
 
 
 def _read_final_state(
@@ -120,8 +120,8 @@ async def _sweep(service: ServiceProcesses, connection: asyncpg.Connection, tall
     end = time.monotonic() + SWEEP_TIMEOUT_SECONDS
     while (list_stored_keys(service.store) != rows or list_partial_objects(service.store)) and time.monotonic() < end:
         await asyncio.sleep(0.5)
-    found = list_stored_keys(service.store)
-    for name, keys in {"without a row": found - rows, "lost": rows - found}.items():
+    result = list_stored_keys(service.store)
+    for name, keys in {"without a row": result - rows, "lost": rows - result}.items():
         if keys:
             tally.record_fault(f"{len(keys)} objects are {name}: {sorted(keys)[:3]}")
 
@@ -135,8 +135,8 @@ def check_after_stop(service: ServiceProcesses, tally: Tally) -> None:
     temporary = service.folder / "tmp"
     swept = sweep_temp_files(temporary, older_than=timedelta(0))
     print(f"temporary files and folders of killed processes: {swept}, removed as a worker does after a day")
-    if rest := sorted(_list_temporary_names(temporary)):
-        tally.record_fault(f"temporary files that nobody removes: {rest[:5]}")
+    if remainder := sorted(_list_temporary_names(temporary)):
+        tally.record_fault(f"temporary files that nobody removes: {remainder[:5]}")
 
 
 def list_partial_objects(store: Path) -> list[str]:

@@ -39,9 +39,9 @@ class Ledger:
     def record_sending(self, slot: int) -> int:
         """A new content is about to be sent; returns its serial."""
         with self._lock:
-            one = self.slots[slot]
-            one.newest_serial += 1
-            return one.newest_serial
+            item = self.slots[slot]
+            item.newest_serial += 1
+            return item.newest_serial
 
     def record_acknowledgement(self, slot: int) -> None:
         """The newest content was taken in: from now on it may not be lost."""
@@ -51,44 +51,44 @@ class Ledger:
     def record_deletion_start(self, slot: int) -> None:
         """A deletion is about to be sent."""
         with self._lock:
-            one = self.slots[slot]
-            one.deletion_count += 1
-            one.is_being_deleted, one.is_searchable, one.is_expected = True, False, False
+            item = self.slots[slot]
+            item.deletion_count += 1
+            item.is_being_deleted, item.is_searchable, item.is_expected = True, False, False
 
     def record_deletion(self, slot: int) -> None:
         """It was acknowledged: nothing that was sent before may be found again."""
         with self._lock:
-            one = self.slots[slot]
-            one.is_being_deleted, one.oldest_serial = False, one.newest_serial + 1
+            item = self.slots[slot]
+            item.is_being_deleted, item.oldest_serial = False, item.newest_serial + 1
 
     def take_snapshot(self, slot: int) -> LedgerSnapshot:
         """Before a search."""
         with self._lock:
-            one = self.slots[slot]
+            item = self.slots[slot]
             return LedgerSnapshot(
-                ExpectedSerials(one.oldest_serial, one.newest_serial, one.is_searchable), one.deletion_count
+                ExpectedSerials(item.oldest_serial, item.newest_serial, item.is_searchable), item.deletion_count
             )
 
     def compute_limits(self, slot: int, look: LedgerSnapshot) -> ExpectedSerials:
         """After it: what was sent meanwhile may be found too, what is being deleted need not be."""
         with self._lock:
-            one = self.slots[slot]
-            present = look.expected.present and one.deletion_count == look.deletion_count
-            return replace(look.expected, newest=one.newest_serial, present=present)
+            item = self.slots[slot]
+            present = look.expected.present and item.deletion_count == look.deletion_count
+            return replace(look.expected, newest=item.newest_serial, present=present)
 
     def record_found(self, slot: int, serial: int, look: LedgerSnapshot) -> None:
         """A search that began at ``look`` found this content: no older one may be found by any that begins later."""
         with self._lock:
-            one = self.slots[slot]
-            if one.deletion_count == look.deletion_count and serial >= one.oldest_serial:
-                one.oldest_serial, one.is_searchable = serial, not one.is_being_deleted
+            item = self.slots[slot]
+            if item.deletion_count == look.deletion_count and serial >= item.oldest_serial:
+                item.oldest_serial, item.is_searchable = serial, not item.is_being_deleted
 
     def get_final_expectation(self, slot: int) -> ExpectedSerials:
         """When everything has come to rest: the newest content alone, or nothing at all."""
         with self._lock:
-            one = self.slots[slot]
+            item = self.slots[slot]
             return (
-                ExpectedSerials(one.newest_serial, one.newest_serial, True)
-                if one.is_expected
-                else ExpectedSerials(one.newest_serial + 1, one.newest_serial, False)
+                ExpectedSerials(item.newest_serial, item.newest_serial, True)
+                if item.is_expected
+                else ExpectedSerials(item.newest_serial + 1, item.newest_serial, False)
             )

@@ -94,14 +94,14 @@ async def _inject_restored_document(connection: asyncpg.Connection, calls: Patie
 
 def _expect_fault(calls: PatientClient, slot: int, expected: ExpectedSerials, beginning: str) -> None:
     """One that begins so, by each strategy; none at all for an empty beginning."""
-    found = check_slot(calls, slot, expected)
-    assert found is not None, "the service did not answer"
+    result = check_slot(calls, slot, expected)
+    assert result is not None, "the service did not answer"
     if beginning:
-        seen = [one for one in found if one.partition(": ")[2].startswith(beginning)]
-        assert len(seen) >= 2, f"the checker did not see what was planted ({beginning}): {found}"
-        print(f"planted and seen: {seen[0]}", flush=True)
+        visited = [item for item in result if item.partition(": ")[2].startswith(beginning)]
+        assert len(visited) >= 2, f"the checker did not see what was planted ({beginning}): {result}"
+        print(f"planted and seen: {visited[0]}", flush=True)
     else:
-        assert found == [], f"the checker saw what is not there: {found}"
+        assert result == [], f"the checker saw what is not there: {result}"
 
 
 async def _upload(connection: asyncpg.Connection, calls: PatientClient, slot: int, serial: int) -> object:
@@ -124,9 +124,9 @@ async def _upload(connection: asyncpg.Connection, calls: PatientClient, slot: in
 
 
 def _find_document(calls: PatientClient, slot: int) -> str:
-    found = calls.list_documents(slot)
-    assert found, "the planted document is not listed"
-    return str(found[0]["id"])
+    result = calls.list_documents(slot)
+    assert result, "the planted document is not listed"
+    return str(result[0]["id"])
 
 
 async def _save_rows(connection: asyncpg.Connection, key: object) -> None:

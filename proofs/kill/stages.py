@@ -76,8 +76,8 @@ class StageObserver:
 
     async def list_running(self) -> list[tuple[int, str]]:
         """Living workers that are at a document, and its external id."""
-        found = await self.connection.fetch(RUNNING_SQL)
-        pairs = [(int(row["worker"].split(":")[1]), row["external_id"]) for row in found]
+        result = await self.connection.fetch(RUNNING_SQL)
+        pairs = [(int(row["worker"].split(":")[1]), row["external_id"]) for row in result]
         return [pair for pair in pairs if self.service.find_name(pair[0]) is not None]
 
 
@@ -100,8 +100,8 @@ async def detect_after_put(look: StageObserver) -> CaughtProcess | None:
     caught = await look.find_blocked("API", "with written")
     if caught is None:
         return None
-    known = {row["key"] for row in await look.connection.fetch("select key from document_object")}
-    return caught if list_stored_keys(look.service.store, since=time.time() - RECENT_SECONDS) - known else None
+    existing = {row["key"] for row in await look.connection.fetch("select key from document_object")}
+    return caught if list_stored_keys(look.service.store, since=time.time() - RECENT_SECONDS) - existing else None
 
 
 async def detect_after_commit(look: StageObserver) -> CaughtProcess | None:
@@ -191,13 +191,13 @@ async def _lock_table(holder: asyncpg.Connection, table: str) -> None:
 
 def list_stored_keys(store: Path, *, since: float = 0.0) -> set[str]:
     """The keys of the whole objects that were put since then."""
-    found = set()
+    result = set()
     for folder, _, names in os.walk(store):  # unlike rglob it does not mind what vanishes meanwhile
         for path in (Path(folder, name) for name in names if not name.startswith("~")):
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime >= since:
-                    found.add(path.relative_to(store).as_posix())
-    return found
+                    result.add(path.relative_to(store).as_posix())
+    return result
 
 
 def _list_children(pid: int) -> list[int]:

@@ -13,10 +13,10 @@ def check_slot(calls: PatientClient, slot: int, expected: ExpectedSerials) -> li
     """What is wrong with a slot that nobody writes to; None without an answer."""
     wrong: list[str] = []
     for strategy in STRATEGIES:
-        found = calls.search(slot, strategy)
-        if found is None:
+        result = calls.search(slot, strategy)
+        if result is None:
             return None
-        wrong += [f"{strategy}: {one}" for one in find_faults(slot, found, expected)]
+        wrong += [f"{strategy}: {item}" for item in find_faults(slot, result, expected)]
     return wrong
 
 
@@ -34,16 +34,16 @@ class Checker(SlotThread):
     def _check_slot(self, slot: int) -> None:
         look = self._ledger.take_snapshot(slot)
         how = self._rng.choice([*STRATEGIES, *STRATEGIES, "chunks"])
-        found = self._list_chunks(slot) if how == "chunks" else self._calls.search(slot, how)
-        if found is None:
+        result = self._list_chunks(slot) if how == "chunks" else self._calls.search(slot, how)
+        if result is None:
             self._tally.count("looks without an answer")
             time.sleep(0.05)
             return
         self._tally.count("looks")
         expected = self._ledger.compute_limits(slot, look)
-        for wrong in find_faults(slot, found, expected):
+        for wrong in find_faults(slot, result, expected):
             self._tally.record_fault(f"slot {slot}, {how}: {wrong} ({expected}; {self._calls.list_documents(slot)})")
-        for serial in find_serials(slot, [passage.text for passage in found]):
+        for serial in find_serials(slot, [passage.text for passage in result]):
             self._ledger.record_found(slot, serial, look)
 
     def _list_chunks(self, slot: int) -> list[ReturnedChunk] | None:

@@ -8,7 +8,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Tenant
-from harness.waiting import create_expired
+from harness.wait_until import create_expired
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NOTE = "The tool lookup_booking answered: booking 4711 is a van from Leeds, paid by Ada."

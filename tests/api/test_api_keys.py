@@ -11,7 +11,7 @@ import pytest
 
 from app.ids import encode_id, generate_id
 from harness.running_service import Service, Tenant
-from harness.waiting import create_expired
+from harness.wait_until import create_expired
 from tests.api.problems import problem
 
 DAY = timedelta(days=1)

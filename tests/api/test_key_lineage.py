@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
-from harness.waiting import get_day_with_time_left
+from harness.wait_until import get_day_with_time_left
 from tests.api.problems import problem
 from tests.api.test_key_quotas import add, new_key, used
 from tests.api.test_quotas import CLIENTS, DOCUMENTS, ask, refused

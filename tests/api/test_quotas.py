@@ -16,7 +16,7 @@ from app.ids import decode_id
 from app.principal import ROW_QUOTAS, Quotas
 from app.settings import KeyLimits
 from harness.running_service import Service, Tenant
-from harness.waiting import get_day_with_time_left
+from harness.wait_until import get_day_with_time_left
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI
 
 from harness.running_service import Service, Tenant
-from harness.waiting import create_expired
+from harness.wait_until import create_expired
 from tests.api.openai.errors import failure
 from tests.api.problems import problem
 

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
-from harness.waiting import get_day_with_time_left
+from harness.wait_until import get_day_with_time_left
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

@@ -17,7 +17,7 @@ from tests.architecture.names import (
 )
 
 ROOT = Path(__file__).parents[2]
-ROOTS = ("app",)
+ROOTS = ("app", "carrel", "harness", "proofs", "benchmarks", "scripts")
 ALL_ROOTS = (*ROOTS, "benchmarks", "clients", "docs", "harness", "migrations", "proofs", "scripts", "tests")
 
 # Names that others fix, each with its reason. At most ten lines.
@@ -57,6 +57,16 @@ def stored_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield node.attr, node.lineno
 
 
+def test_no_name_holds_a_private_word(trees: dict[str, ast.Module]) -> None:
+    found = [
+        f"{path}:{line}: {name} {', '.join(faults)}"
+        for path, tree in trees.items()
+        for name, line in stored_names(tree)
+        if (faults := faults_of(name)) and (path, name) not in EXCEPTIONS
+    ]
+    assert found == []
+
+
 def test_exceptions_are_few_and_needed(trees: dict[str, ast.Module]) -> None:
     assert len(EXCEPTIONS) <= 10
     assert len(TERMS) <= 10
@@ -70,7 +80,17 @@ def has_free_name(path: str, function: Function) -> bool:
     ):
         return True
     decorators = [ast.unparse(decorator) for decorator in function.decorator_list]
-    free = ("property", ".setter", "contextmanager", "validator", "serializer", ".command", ".callback", "overload")
+    free = (
+        "property",
+        "fixture",
+        ".setter",
+        "contextmanager",
+        "validator",
+        "serializer",
+        ".command",
+        ".callback",
+        "overload",
+    )
     return any(part in decorator for decorator in decorators for part in free)
 
 
@@ -120,7 +140,8 @@ def test_modules_are_nouns(trees: dict[str, ast.Module]) -> None:
 def test_a_module_name_belongs_to_two_packages_at_most(trees: dict[str, ast.Module]) -> None:
     packages = defaultdict(set)
     for path in trees:
-        packages[Path(path).stem].add(str(Path(path).parent))
+        if path.startswith(("app/", "carrel/")):
+            packages[Path(path).stem].add(str(Path(path).parent))
     crowded = {stem: found for stem, found in packages.items() if len(found) > 2 and stem not in SHARED_MODULE_NAMES}
     assert crowded == {}
 

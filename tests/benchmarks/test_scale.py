@@ -87,7 +87,7 @@ def test_a_filled_knowledge_base_is_searched_whole(postgres_server: EmbeddedPost
                 assert len(found.hits) == there
             async with BareSql.open(database.urls.app) as bare:
                 for lane in ("both", "dense", "lexical"):
-                    assert await bare.run(shelf.index, questions[0], lane=lane) > 0
+                    assert await bare.run(shelf.index, questions[0], retriever=lane) > 0
 
     with embedding_endpoint() as url:
         asyncio.run(run(url))

@@ -16,7 +16,7 @@ from app.db.statements import parse_statement
 from app.embedded_postgres import DatabaseUrls, EmbeddedPostgres
 from harness.databases import DatabaseFactory, run_sql
 from harness.protocol_servers.slow_link import SlowLink
-from harness.waiting import wait_until
+from harness.wait_until import wait_until
 from tests.db.test_broken_connections import QUESTION, cutting
 from tests.db.test_session import RENAME, add_tenant, connected, kill_connections
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import event
 
-from harness.waiting import wait_until
+from harness.wait_until import wait_until
 from tests.ingestion.workshop import Workshop
 
 

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from harness.running_service import Service, Tenant
-from harness.waiting import create_expired
+from harness.wait_until import create_expired
 from tests.api.problems import problem
 from tests.sql_views.platform import ENDED, Published, allow, eventually, publish, texts
 

@@ -13,7 +13,7 @@ from app.documents.deletion.service import DeletionSelection
 from app.ids import generate_id
 from app.knowledge_bases.types import NewKnowledgeBase, ReindexOptions
 from app.webhooks.types import WebhookEventName
-from harness.waiting import get_day_with_time_left
+from harness.wait_until import get_day_with_time_left
 from tests.ingestion.workshop import Workshop, add_text
 
 NOWHERE = "http://127.0.0.1:9/"

@@ -13,7 +13,7 @@ from app.inference.embedding import (
     EmbeddingUnavailable,
 )
 from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
-from harness.waiting import wait_until
+from harness.wait_until import wait_until
 from tests.inference.embedding.conftest import EmbedderOpener
 
 SOON = "0.01"

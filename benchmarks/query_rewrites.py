@@ -1,4 +1,4 @@
-"""``make bench NAME=rewriting``: measure query rewriting on conversations, with and without a chat model.
+"""``make bench NAME=query-rewrites``: measure query rewriting on conversations, with and without a chat model.
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The model is a protocol server that answers each of these
 turns with the question of ``rewrites/mtrag-un.json``, which was written from the conversation alone; the service, its
@@ -34,15 +34,17 @@ VARIANTS: Mapping[str, dict[str, Any]] = {
 
 def create_rewriter(queries: Sequence[EvaluationQuery], rewrites: Mapping[str, str]) -> ChatServer:
     """A chat model that knows these conversations by what they ask last."""
-    asked = {query.search_body["messages"][-1]["content"].strip(): rewrites[query.id] for query in queries}
-    if len(asked) < len(queries):
+    requested = {query.search_body["messages"][-1]["content"].strip(): rewrites[query.id] for query in queries}
+    if len(requested) < len(queries):
         raise ValueError("two turns ask the same in the same words")
 
     def reply_as_rewriter(talk: ReceivedTextRequest) -> str:
-        told = json.loads(talk.last_message)
-        if "question" in told:
-            return json.dumps({"query": asked[told["question"]]})
-        return json.dumps({"texts": [question for question, rewrite in asked.items() if rewrite == told["query"]]})
+        reported = json.loads(talk.last_message)
+        if "question" in reported:
+            return json.dumps({"query": requested[reported["question"]]})
+        return json.dumps(
+            {"texts": [question for question, rewrite in requested.items() if rewrite == reported["query"]]}
+        )
 
     server = ChatServer()
     server.reply = reply_as_rewriter
@@ -65,13 +67,13 @@ def main() -> int:
             first: Mapping[str, float] = {}
             for way, body in VARIANTS.items():
                 server.reset()
-                found = compute_scores(
+                result = compute_scores(
                     queries, list(run_queries(client, SET_NAME, queries, ids, {"top_k": TOP_K, **body}))
                 )
-                first = first or found
-                gains = [found[query.id] - first[query.id] for query in queries]
+                first = first or result
+                gains = [result[query.id] - first[query.id] for query in queries]
                 print(
-                    f"{way}: {MEASURE.label} {mean(found.values()):.4f}, {format_gain(gains)}; "
+                    f"{way}: {MEASURE.label} {mean(result.values()):.4f}, {format_gain(gains)}; "
                     f"{len(server.text_requests)} answers"
                 )
     return 0
@@ -80,7 +82,7 @@ def main() -> int:
 def compute_scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, Any]]) -> Mapping[str, float]:
     """Of each turn."""
     answers = {
-        line["query"]: QueryResult(documents=tuple(dict.fromkeys(found["document"] for found in line["results"])))
+        line["query"]: QueryResult(documents=tuple(dict.fromkeys(result["document"] for result in line["results"])))
         for line in run
     }
     return score_documents([MEASURE], queries, answers)[MEASURE.label]
@@ -89,7 +91,7 @@ def compute_scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, A
 def format_gain(gains: Sequence[float]) -> str:
     """By turn, with its 95 % interval."""
     interval = Bootstrap().compute_interval(list(gains))
-    better, worse = sum(one > 0 for one in gains), sum(one < 0 for one in gains)
+    better, worse = sum(item > 0 for item in gains), sum(item < 0 for item in gains)
     shown = f"{mean(gains):+.4f} ({interval.low:+.4f} to {interval.high:+.4f})"
     return f"gain {shown}, {better} better, {worse} worse"
 
