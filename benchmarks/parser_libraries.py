@@ -55,11 +55,11 @@ class Expectation:
         """Return what is wrong with a text; None stands for a file that was refused."""
         if text is None or self.fails:
             return [] if (text is None) == self.fails else ["refused" if text is None else "not refused"]
-        folded = fold(text)
-        faults = [f"lacks {part!r}" for part in self.has if fold(part) not in folded]
-        if self.has_any and not any(fold(part) in folded for part in self.has_any):
+        folded = normalize_words(text)
+        faults = [f"lacks {part!r}" for part in self.has if normalize_words(part) not in folded]
+        if self.has_any and not any(normalize_words(part) in folded for part in self.has_any):
             faults.append(f"lacks all of {list(self.has_any)}")
-        return faults + [f"has {part!r}" for part in self.has_not if fold(part) in folded]
+        return faults + [f"has {part!r}" for part in self.has_not if normalize_words(part) in folded]
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Score:
     faults: list[str] = field(default_factory=list)
 
 
-def fold(text: str) -> str:
+def normalize_words(text: str) -> str:
     """Fold what counts for no difference: white space, soft hyphens and the rulers of Markdown tables."""
     text = re.sub(r"\s*\|[ |]*", " | ", unicodedata.normalize("NFC", text).replace("\u00ad", ""))
     return " ".join(text.split())
@@ -145,9 +145,9 @@ def list_expectations(folder: Path) -> list[Expectation]:
             listed[path] = Expectation(path, has, entry.get("any_of", ()), entry.get("hasnot", ()), fails)
     for manifest in sorted(folder.rglob("evaldata.json")):
         for entry in json.loads(manifest.read_text("utf-8")).values():
-            found = [path for part in ("cache", "eval") if (path := manifest.parent / part / entry["file"]).exists()]
-            if found:
-                listed[found[0]] = Expectation(found[0], has=entry["with"], has_not=entry["without"])
+            result = [path for part in ("cache", "eval") if (path := manifest.parent / part / entry["file"]).exists()]
+            if result:
+                listed[result[0]] = Expectation(result[0], has=entry["with"], has_not=entry["without"])
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path not in listed:
             listed[path] = Expectation(path)
@@ -190,7 +190,7 @@ def compare(name: str, readers: Mapping[str, Read], expectations: Sequence[Expec
     """Print the tables of one format and folder."""
     totals, scores = Counter[str](), {parser: Score() for parser in readers}
     files = len(expectations)
-    judged = [one for one in expectations if one.has or one.has_any or one.has_not or one.fails]
+    judged = [item for item in expectations if item.has or item.has_any or item.has_not or item.fails]
     for expected in expectations:
         try:
             reference = REFERENCES[name](expected.path)
@@ -217,18 +217,18 @@ def _build_rows(
     scores: Sequence[Score], judged: Sequence[Expectation], files: int, totals: Words
 ) -> Iterator[tuple[str, list[str]]]:
     if judged:
-        yield f"files as expected, of {len(judged)}", [str(one.right - (files - len(judged))) for one in scores]
-        wanted = sum(len(one.has) + bool(one.has_any) for one in judged)
-        yield f"expected texts that are missing, of {wanted}", [str(one.lacks) for one in scores]
-        unwanted = sum(len(one.has_not) for one in judged)
-        yield f"unwanted texts that are there, of {unwanted}", [str(one.unwanted) for one in scores]
-    yield "files refused", [str(one.refused) for one in scores]
+        yield f"files as expected, of {len(judged)}", [str(item.right - (files - len(judged))) for item in scores]
+        wanted = sum(len(item.has) + bool(item.has_any) for item in judged)
+        yield f"expected texts that are missing, of {wanted}", [str(item.lacks) for item in scores]
+        unwanted = sum(len(item.has_not) for item in judged)
+        yield f"unwanted texts that are there, of {unwanted}", [str(item.unwanted) for item in scores]
+    yield "files refused", [str(item.refused) for item in scores]
     for kind, count in totals.most_common():
         if count:
-            shares = [f"{100 * one.words[kind] / count:.1f} %" for one in scores]
+            shares = [f"{100 * item.words[kind] / count:.1f} %" for item in scores]
             yield f"words of {kind}, of {count:,}", shares
-    yield "added words", [f"{one.added:,}" for one in scores]
-    yield "CPU seconds", [f"{one.seconds:.2f}" for one in scores]
+    yield "added words", [f"{item.added:,}" for item in scores]
+    yield "CPU seconds", [f"{item.seconds:.2f}" for item in scores]
 
 
 def main() -> int:
@@ -249,7 +249,7 @@ def main() -> int:
     sets |= {folder: list_expectations(Path(folder)) for folder in arguments.folder}
     for name, suffixes in SUFFIXES.items():
         for folder, expectations in sets.items():
-            chosen = [one for one in expectations if one.path.suffix.lower() in suffixes]
+            chosen = [item for item in expectations if item.path.suffix.lower() in suffixes]
             if chosen:
                 print(f"\n{name}, {folder}")
                 compare(name, readers[name], chosen, lists=arguments.list)

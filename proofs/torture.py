@@ -143,7 +143,7 @@ def check_report(report: AttackReport, connections: int, folder: Path | None) ->
     )
     print(f"(reach: parser {memory})")
     print(
-        f"workers: {len(report.watch.worker_pids)} seen, {report.living_worker_count} of them alive (reach: at least 1)"  # noqa: E501
+        f"workers: {len(report.watch.worker_pids)} seen, {report.living_worker_count} of them alive (reach: at least 1)"
     )
     print(f"the neighbour's {len(waits)} uploads: ready after {waits[len(waits) // 2]:.1f} s in the median,", end=" ")
     print(f"{waits[-1]:.1f} s at most; {limit} hostile jobs at most ended between its answer and its claim", end=" ")
