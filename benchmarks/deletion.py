@@ -73,9 +73,9 @@ async def search_until(client: httpx2.Client, questions: Sequence[Question], unt
 async def delete(database: ScaleDatabase, going: ScaleTenant) -> float:
     """What the operator's DELETE and the job after it do; seconds. Raises RuntimeError where something is left."""
     resources, tenant_id = database.resources, going.index.tenant_id
-    undo = partial(resources.control_plane.find_expired_indexes, rollback_period=timedelta(days=1), limit=1)
+    find_expired = partial(resources.control_plane.find_expired_indexes, rollback_period=timedelta(days=1), limit=1)
     owner = OwnerDatabase(database.urls.owner)
-    dropping = IndexDropper(resources.database, resources.queue, undo, owner)
+    dropping = IndexDropper(resources.database, resources.queue, find_expired, owner)
     sql_views = SqlViewReconciler(resources.database, resources.queue, owner)
     erasing = Purger(resources.database, resources.queue, resources.objects, dropping, sql_views, resources.tenants)
     started = time.monotonic()

@@ -231,7 +231,7 @@ def _to_search_params(
 ) -> dict[str, Any]:
     half_vectors = indexed.vectors[batch].astype(np.float16)
     return {
-        "places": [_encode_json(_build_location_metadata(draft, node_ids)) for draft in indexed.drafts[batch]],
+        "locations": [_encode_json(_build_location_metadata(draft, node_ids)) for draft in indexed.drafts[batch]],
         "vectors": [
             None if position in indexed.unembedded else HalfVector(half_vector)
             for position, half_vector in enumerate(half_vectors, start=batch.start)
@@ -314,7 +314,7 @@ with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
     from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :tokens::int[],
                 :pages::int[], :page_ends::int[], :slides::int[], :sections::jsonb[], :paths::text[],
-                :metadata::jsonb[], :own::jsonb[], :places::jsonb[], :vectors::halfvec[], :lengths::int[],
+                :metadata::jsonb[], :own::jsonb[], :locations::jsonb[], :vectors::halfvec[], :lengths::int[],
                 :terms::sparsevec[], :keys::text[])
          u(id, ordinal, content, start_offset, end_offset, tokens, page, page_end, slide, sections, path, metadata,
            own, place, vector, length, terms, keys)

@@ -159,7 +159,7 @@ def _load_analyzer(language: str) -> Analyzer:
     supported = list_languages()
     if language not in supported:
         raise InvalidInputError(
-            f"unknown language; known are {', '.join(supported)}", loc=("body", "language"), known=supported
+            f"unknown language; supported are {', '.join(supported)}", loc=("body", "language"), supported=supported
         )
     return Analyzer(language)
 

@@ -80,7 +80,7 @@ class QuotaRepository:
 
     async def acquire(self, bucket_id: UUID, *, requested: int, rate: float, burst: float) -> RateGrant:
         """Take as many as there are of those that are asked for."""
-        values = {"t": self.tenant_id, "bucket": bucket_id, "asked": requested, "rate": rate, "burst": burst}
+        values = {"t": self.tenant_id, "bucket": bucket_id, "requested": requested, "rate": rate, "burst": burst}
         row = await self.session.fetch_row(_ACQUIRE, values)
         assert row is not None
         return RateGrant(**row)
@@ -138,10 +138,10 @@ select count(*) documents, (coalesce(sum(bytes), 0) + {_FILE_BYTES})::bigint sto
   from document where tenant_id = :t""")  # noqa: S608  (a constant)
 _REFILLED = """
 least(:burst::float8, b.tokens + :rate::float8 * greatest(0, extract(epoch from clock_timestamp() - b.filled_at)))"""
-_GRANTED = f"greatest(0, least(:asked::float8, floor({_REFILLED})))"
+_GRANTED = f"greatest(0, least(:requested::float8, floor({_REFILLED})))"
 _ACQUIRE = parse_statement(f"""
 insert into rate_bucket as b (tenant_id, bucket, tokens, granted, filled_at)
-values (:t, :bucket, :burst::float8 - :asked::float8, :asked::float8, clock_timestamp())
+values (:t, :bucket, :burst::float8 - :requested::float8, :requested::float8, clock_timestamp())
 on conflict (tenant_id, bucket) do update
    set tokens = {_REFILLED} - {_GRANTED}, granted = {_GRANTED}, filled_at = greatest(clock_timestamp(), b.filled_at)
 returning granted, tokens""")  # noqa: S608  (constants)

@@ -26,7 +26,7 @@ _REMOVE_ENDED = parse_statement("""
 delete from api_key k using (
   select e.id from api_key e
    where e.tenant_id = :tenant and (e.revoked_at is not null or e.expires_at <= now())
-   order by coalesce(e.revoked_at, e.expires_at) desc offset :kept) ended
+   order by coalesce(e.revoked_at, e.expires_at) desc offset :max_ended_keys) ended
  where k.tenant_id = :tenant and k.id = ended.id
    and not exists (select from key_usage u where u.tenant_id = k.tenant_id and u.key_id = k.id)
    and not exists (select from api_key l where l.tenant_id = k.tenant_id and l.key_lineage_id = k.id and l.id <> k.id
@@ -93,7 +93,7 @@ class TenantRepository:
 
     async def add_key(self, key: ApiKeyRow) -> ApiKeyRow:
         """Insert a key, and remove the rows of keys that ended long ago. Raises RowQuotaExceeded."""
-        await self.session.fetch_rows(_REMOVE_ENDED, {"tenant": key.tenant_id, "kept": ENDED_KEYS})
+        await self.session.fetch_rows(_REMOVE_ENDED, {"tenant": key.tenant_id, "max_ended_keys": ENDED_KEYS})
         self.session.add(key)
         await self.session.flush()
         await self.session.refresh(key)

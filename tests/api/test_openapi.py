@@ -8,6 +8,7 @@ import pytest
 
 from app.times import MAX_YEAR, MIN_YEAR
 from harness.running_service import Service, Tenant
+from tests.architecture.names import faults_of
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
@@ -79,6 +80,27 @@ def test_schema_names_are_short_and_unique(description: dict[str, Any]) -> None:
     assert [name for name in names if not re.fullmatch(r"([A-Z][A-Za-z0-9]*)", name)] == []
     assert [name for name in names if name.endswith(("Input", "Output"))] == []
     assert max(map(len, names)) <= 40
+
+
+def wire_names(value: Any) -> Iterator[str]:
+    """The names that callers see: fields, parameters and fixed values of a description."""
+    if isinstance(value, dict):
+        yield from value["properties"] if isinstance(value.get("properties"), dict) else ()
+        yield from (item for item in value.get("enum", ()) if isinstance(item, str))
+        yield from (value[key] for key in ("const",) if isinstance(value.get(key), str))
+        yield from [value["name"]] if "in" in value and isinstance(value.get("name"), str) else []
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from wire_names(item)
+
+
+def test_names_of_paths_fields_and_values_hold_no_private_words(description: dict[str, Any]) -> None:
+    names = set(wire_names(description))
+    names |= {part for path in description["paths"] for part in re.split(r"[/{}]+", path) if part}
+    names |= {tag for _, _, operation in operations(description) for tag in operation.get("tags", ())}
+    assert {"search", "sql-view", "images", "rollback_until", "compress", "dense", "vector_store"} <= names
+    assert {name: faults for name in sorted(names) if (faults := faults_of(re.sub(r"[^\w]+", "_", name)))} == {}
 
 
 def test_every_operation_tells_its_errors_as_problems(description: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ def outcomes(told: list[dict[str, str]]) -> dict[str, str]:
 
 
 def test_upload_a_directory_twice_and_changed(carrel: Callable[..., Any], tree: Path) -> None:
-    command = ("upload", str(tree), "--exclude", "drafts/*", "--parallel", "1", "--metadata", '{"a": 1}', "--json")
+    command = ("upload", str(tree), "--exclude", "drafts/*", "--concurrency", "1", "--metadata", '{"a": 1}', "--json")
     first = carrel(*command)
     assert outcomes(first) == {"a.md": "uploaded", "in/b.txt": "uploaded", "in/twice.txt": "duplicate"}
     (tree / "a.md").write_text("# Terns\n\nThe tern dives again.")

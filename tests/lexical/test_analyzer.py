@@ -75,7 +75,7 @@ def test_unknown_language(language: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         get_analyzer(language)
     assert caught.value.loc == ("body", "language")
-    assert DEFAULT_LANGUAGE in caught.value.fields["known"]
+    assert DEFAULT_LANGUAGE in caught.value.fields["supported"]
     assert "german" in str(caught.value)
 
 

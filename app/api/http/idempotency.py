@@ -172,8 +172,8 @@ async def _replay_response(stored: StoredResponse, body: HashingReceiver, max_bo
         raise IdempotencyKeyReused
     if stored.body is None:
         error = WITHHELD_ERRORS[stored.headers["withheld"]]
-        created_id = stored.headers.get("made")
-        raise error(f"{error.__doc__} It made {created_id}." if created_id else None)
+        created_id = stored.headers.get("created_id")
+        raise error(f"{error.__doc__} It created {created_id}." if created_id else None)
     headers = {name: value for name, value in stored.headers.items() if name != RIGHTS_HEADER}
     return Response(stored.body, stored.status, {**headers, REPLAYED_HEADER: "true"})
 
@@ -190,7 +190,7 @@ async def _to_stored_response(response: Response, body: HashingReceiver) -> Stor
     withheld = _find_withholding_error(content)
     if withheld is not None:
         created_id = _extract_id(content)
-        reason = {"withheld": withheld.code} | ({"made": created_id} if created_id else {})
+        reason = {"withheld": withheld.code} | ({"created_id": created_id} if created_id else {})
         return StoredResponse(request_hash, response.status_code, reason, None)
     headers = {name: value for name, value in response.headers.items() if name != "content-length"}
     return StoredResponse(request_hash, response.status_code, headers, content, _find_object_ids(content))

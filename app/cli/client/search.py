@@ -17,7 +17,7 @@ def search(
     strategy: Annotated[str | None, typer.Option(help="dense, lexical, hybrid, …")] = None,
     filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
     expand: Annotated[str | None, typer.Option(help="window, section or parent.")] = None,
-    full_text: Annotated[bool, typer.Option("--whole", help="Show whole passages.")] = False,
+    full_text: Annotated[bool, typer.Option("--full-text", help="Show the full text of each chunk.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,

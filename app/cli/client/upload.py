@@ -30,7 +30,7 @@ def upload(
     prefix: Annotated[str, typer.Option(help="Put before the external ids, to keep trees apart.")] = "",
     metadata: Annotated[str | None, typer.Option(help="Of every document, as JSON.")] = None,
     user_id: Annotated[str | None, typer.Option(help="For this user alone.")] = None,
-    parallel: Annotated[int, typer.Option(min=1, max=32, help="Uploads at a time.")] = 4,
+    concurrency: Annotated[int, typer.Option(min=1, max=32, help="Maximum number of uploads at a time.")] = 4,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until they are searchable.")] = True,
     watch: Annotated[bool, typer.Option("--watch", help="Go on and upload what changes, until Ctrl-C.")] = False,
     as_json: AsJson = False,
@@ -52,7 +52,7 @@ def upload(
         selection = FileSelection(include or (), exclude or (), _list_extensions(client), prefix)
         files = selection.list_files(paths)
         filters = drop_unset(user_id=user_id)
-        run = _UploadRun(client, kb, options, filters, parallel, wait, Console(stderr=True, quiet=as_json))
+        run = _UploadRun(client, kb, options, filters, concurrency, wait, Console(stderr=True, quiet=as_json))
         try:
             outcomes = run.upload_files(files)
             if as_json:

@@ -9,7 +9,7 @@ from app.documents.types import ProvidedChunk
 from app.errors import InvalidInputError
 from app.inference.embedding import EmbeddingIdentity
 
-_MODEL_KEY = "made_by"
+_MODEL_KEY = "model"
 
 
 def encode_chunks(chunks: Sequence[ProvidedChunk], *, model: EmbeddingIdentity, excluded_keys: Collection[str]) -> str:

@@ -157,7 +157,7 @@ async def store_images(
     """
     rows = {}
     with create_temp_directory("ingest") as folder:
-        path = create_temp_file(folder, "picture")
+        path = create_temp_file(folder, "image")
         for number, image in images.items():
             row = DocumentImage(
                 tenant_id=document.tenant_id,
@@ -180,7 +180,7 @@ async def store_images(
 async def load_image(objects: ObjectStore, row: DocumentImage) -> EncodedImage | None:
     """A stored picture; None where its bytes are gone, or are not what they were. Raises ObjectStoreUnavailable."""
     with create_temp_directory("ingest") as folder:
-        path = create_temp_file(folder, "picture")
+        path = create_temp_file(folder, "image")
         try:
             await objects.get(row.key, path)
             image = EncodedImage(row.media_type, row.width, row.height, await asyncio.to_thread(path.read_bytes))
