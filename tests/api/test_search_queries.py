@@ -57,7 +57,7 @@ def seeing(
 @pytest.fixture(scope="module")
 def blind(seeing: Tenant, service: Any) -> Tenant:
     """One whose model does not."""
-    tenant: Tenant = service.new_tenant("blind")
+    tenant: Tenant = service.create_tenant("blind")
     tenant.add_text(TEXTS[0])
     return tenant
 

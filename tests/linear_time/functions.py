@@ -82,6 +82,7 @@ from app.tenants.types import has_key_format
 from app.text_normalization import normalize_text
 from app.transfer.archive_format import ChunkRecord, NodeRecord, parse_record, read_lines
 from app.transfer.types import ArchiveDamaged
+from app.warnings import is_warning_code
 from app.webhooks import address_policy
 from tests.ingestion.chunkers.chunk_texts import embed
 from tests.ingestion.documents import quarters
@@ -362,6 +363,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     },
     "app.tenants.types": {"has_key_format": has_key_format},
     "app.transfer.archive_format": {"parse_record": _records},
+    "app.warnings": {"is_warning_code": is_warning_code},
     "app.webhooks.address_policy": {
         "addresses": _patterns(address_policy._VISIBLE_URL, address_policy._AMBIGUOUS_CHARACTERS)
     },
