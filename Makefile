@@ -32,7 +32,7 @@ test: setup ## run all tests; ARGUMENTS="--cov" lists the lines that no test run
 	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=10 $(ARGUMENTS)
 
 test-unit: $(STAMP) ## run the tests that need no database, server or other process
-	@$(BIN)/python -m pytest -q --unit $(ARGUMENTS)
+	@$(BIN)/python -m pytest -q --unit -n 2 $(ARGUMENTS)
 
 check: setup ## format, lint, types, import contracts, all tests: what CI runs
 	@$(BIN)/ruff format --check .

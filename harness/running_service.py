@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 
 from app.bootstrap import Resources
 from app.cli.slow_client_protection import HttpServer
@@ -21,7 +20,6 @@ from app.ingestion.pipeline import IngestionPipeline
 from app.main import create_app
 from app.settings import Settings, load_settings
 from app.worker.loop import Worker
-from harness.databases import DatabaseFactory
 
 OPERATOR_KEY = "operator-key-of-the-tests-0123456789"
 NEVER_SECONDS = 86_400
@@ -193,17 +191,3 @@ def run_service(
 @contextmanager
 def no_signals() -> Iterator[None]:
     yield
-
-
-@pytest.fixture(scope="session")
-def service(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The embedded default: MiniLM, files on disk; tests keep apart by making tenants of their own."""
-    settings = build_settings(tmp_path_factory.mktemp("data"), sql_views={"CARREL_SQL_VIEWS": True})
-    with run_service(settings, make_database()) as running:
-        yield running
-
-
-@pytest.fixture
-def tenant(service: Service) -> Tenant:
-    """A new tenant with an empty knowledge base ``default``."""
-    return service.create_tenant()

@@ -1,26 +1,23 @@
 """An OpenAI-compatible embedding endpoint with deterministic vectors, which fails on demand as real ones do."""
 
 import base64
-import hashlib
 import io
 import json
 import math
-import re
 import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from http.server import ThreadingHTTPServer
-from random import Random
 from typing import Any, Literal
 
 from PIL import Image
 
 from harness.protocol_servers.chat import find_colour
 from harness.protocol_servers.http_server import FailingServer, ProtocolHandler, ProtocolHttpServer
+from harness.word_vectors import compute_text_vector, count_text_tokens
 
 EmbeddingFailure = Literal[
     "slow",
@@ -37,26 +34,7 @@ EmbeddingFailure = Literal[
 ]
 
 
-@cache
-def compute_word_vector(word: str, dimensions: int) -> tuple[float, ...]:
-    """A random direction that depends on the word alone."""
-    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big")
-    rng = Random(seed)
-    return tuple(rng.gauss(0.0, 1.0) for _ in range(dimensions))
-
-
-def compute_text_vector(text: str, dimensions: int) -> list[float]:
-    """The sum of the vectors of a text's words: texts that share words are close. Not of unit length."""
-    words = re.findall(r"\w+", text.lower()) or [""]
-    return [math.fsum(parts) for parts in zip(*(compute_word_vector(word, dimensions) for word in words), strict=True)]
-
-
 IMAGE_TOKENS = 300
-
-
-def count_text_tokens(text: str) -> int:
-    """What the endpoint counts: a token a word, and two marks."""
-    return len(re.findall(r"\w+", text)) + 2
 
 
 @dataclass(frozen=True, slots=True)

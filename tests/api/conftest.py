@@ -1,59 +1,31 @@
 """A second service for these tests, with a small limit on uploads and an embedding endpoint that can fail; the log."""
 
+from __future__ import annotations
+
 import io
 import logging
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.logging import configure_logging
-from harness.databases import DatabaseFactory
-from harness.protocol_servers.chat import ChatServer
-from harness.protocol_servers.embedding import EmbeddingServer
-from harness.running_service import Service, build_settings, run_service
 
-UPLOAD_LIMIT = 200_000
+if TYPE_CHECKING:
+    from harness.databases import DatabaseFactory
+    from harness.protocol_servers.chat import ChatServer
+    from harness.protocol_servers.embedding import EmbeddingServer
+    from harness.running_service import Service
+    from tests.api.breakable_service import BreakableService
+
 LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]
-
-
-@dataclass
-class HoldingServer(EmbeddingServer):
-    """One that can keep every request waiting."""
-
-    released: threading.Event = field(default_factory=threading.Event)
-
-    def wait(self, seconds: float) -> None:
-        self.released.wait(30)
-        super().wait(seconds)
-
-
-@dataclass(frozen=True)
-class BreakableService:
-    """The service and what can be broken under it."""
-
-    service: Service
-    embedding: HoldingServer
-    data_dir: Path
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """No document gets beyond its embedding until the end of the block, or ``release``; keep it short."""
-        self.embedding.released.clear()
-        try:
-            yield
-        finally:
-            self.release()
-
-    def release(self) -> None:
-        self.embedding.released.set()
 
 
 @pytest.fixture(scope="package")
 def fragile(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BreakableService]:
+    from harness.running_service import build_settings, run_service
+    from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService, HoldingServer
+
     data_dir = tmp_path_factory.mktemp("fragile")
     with HoldingServer(dimensions=64) as embedding:
         embedding.released.set()
@@ -73,12 +45,16 @@ def fragile(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def running_chat() -> Iterator[ChatServer]:
+    from harness.protocol_servers.chat import ChatServer
+
     with ChatServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def embedding() -> Iterator[EmbeddingServer]:
+    from harness.protocol_servers.embedding import EmbeddingServer
+
     with EmbeddingServer() as server:
         yield server
 
@@ -91,6 +67,8 @@ def talking(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
     """A service with a chat model."""
+    from harness.running_service import build_settings, run_service
+
     settings = build_settings(
         tmp_path_factory.mktemp("talking"),
         embedding=embedding.settings,

@@ -15,7 +15,7 @@ from app.documents.upload.service import MAX_FILES
 from app.ids import decode_id
 from app.jobs.queue import BULK, INTERACTIVE, URGENT
 from harness.running_service import Tenant
-from tests.api.conftest import UPLOAD_LIMIT, BreakableService
+from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 from tests.documents.compound import container
 

@@ -22,7 +22,7 @@ from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
 from app.principal import Principal, Role
 from harness.running_service import Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

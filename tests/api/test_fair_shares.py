@@ -14,7 +14,7 @@ from app.ids import decode_id
 from app.retrieval.routing.router import KNOWLEDGE_BASE_LIMIT_REACHED, MAX_KNOWLEDGE_BASES
 from harness.knowledge_base_copies import ADD_KNOWLEDGE_BASES_SQL
 from harness.running_service import Service, Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

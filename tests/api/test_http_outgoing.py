@@ -10,7 +10,7 @@ from harness.hostile import HostileFile
 from harness.hostile.links import generate_linking_files
 from harness.hostile.listener import LinkListener, link_listener
 from harness.running_service import Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 SOURCES = Path(app.__file__).parent

@@ -16,7 +16,7 @@ import pytest
 
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from harness.running_service import Service, Tenant
-from tests.api.conftest import UPLOAD_LIMIT, BreakableService
+from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 from tests.api.test_roles import NEEDED, READER
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.running_service import Service, Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

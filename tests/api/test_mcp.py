@@ -12,7 +12,7 @@ import pytest
 
 from app.retrieval.plan import QUERY_TRUNCATED
 from harness.running_service import Service, Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 from tests.api.problems import problem
 from tests.fixtures.mcp import McpClient, McpRefused, mcp_client
 

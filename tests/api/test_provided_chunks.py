@@ -7,9 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from harness.protocol_servers.embedding import compute_text_vector
 from harness.running_service import Tenant
-from tests.api.conftest import UPLOAD_LIMIT, BreakableService
+from harness.word_vectors import compute_text_vector
+from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

@@ -10,7 +10,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"

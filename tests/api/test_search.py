@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.running_service import Service, Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 from tests.api.problems import problem
 from tests.fixtures.service_warnings import warning_json
 

@@ -10,8 +10,9 @@ import pytest
 from app.retrieval.plan import QUERY_TRUNCATED
 from app.retrieval.retrievers.terms import QUERY_TERMS_TRUNCATED
 from harness.databases import DatabaseFactory
-from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
+from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Tenant, build_settings, run_service
+from harness.word_vectors import compute_text_vector
 from tests.api.problems import problem
 from tests.fixtures.service_warnings import warning_json
 from tests.ingestion.illustrated import square

@@ -1,6 +1,6 @@
 """SQL views without the operator's permission."""
 
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 from tests.api.problems import problem
 
 

@@ -16,7 +16,7 @@ import pytest
 from app.ids import decode_id
 from harness.running_service import OPERATOR_KEY, Service, Tenant
 from harness.wait_until import HANG_TIMEOUT_SECONDS
-from tests.api.conftest import UPLOAD_LIMIT, BreakableService
+from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
 from tests.api.problems import problem
 from tests.documents.compound import container
 

@@ -16,6 +16,7 @@ from app.api.http.problems import HTTP_ERROR_CODES, HTTP_STATUSES, OTHER_HTTP_ER
 from app.errors import AppError
 from app.warnings import WarningCode
 from app.worker.failures import describe_failure
+from tests.architecture.sources import parse, walk
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/errors.md").read_text()
@@ -72,7 +73,7 @@ def statuses_of(error_types: list[type[AppError]]) -> dict[str, set[str]]:
 def literal_pairs() -> Iterator[tuple[str, int]]:
     """Codes that stand beside a status in a call or a tuple."""
     for tree in trees():
-        for node in ast.walk(tree):
+        for node in walk(tree):
             values = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else []
             constants = [value.value if isinstance(value, ast.Constant) else None for value in values]
             for status, code in pairwise(constants):
@@ -83,7 +84,7 @@ def literal_pairs() -> Iterator[tuple[str, int]]:
 def literal_codes() -> Iterator[str]:
     """Codes in literal JSON and in arguments that are called so."""
     for tree in trees():
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.Dict):
                 pairs = [
                     (getattr(key, "value", None), value) for key, value in zip(node.keys, node.values, strict=True)
@@ -102,7 +103,7 @@ def literal_codes() -> Iterator[str]:
 
 def trees() -> Iterator[ast.Module]:
     for path in sorted((ROOT / "app").rglob("*.py")):
-        yield ast.parse(path.read_text())
+        yield parse(path)
 
 
 def test_errors_page_lists_every_error_code_and_no_other(error_types: list[type[AppError]]) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.sources import parse, walk
+
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for package in ("app", "carrel") for path in (ROOT / package).rglob("*.py"))
 CLIENT_ERRORS = ROOT / "clients/python/carrel_client/errors.py"
@@ -29,12 +31,12 @@ OTHER_NAMES = {"doc_01h455vb4pex5vsknk084sn02q", "ru_maxrss", "setpriv", "to_str
 
 @pytest.fixture(scope="module")
 def trees() -> dict[Path, ast.Module]:
-    return {module: ast.parse(module.read_text()) for module in MODULES}
+    return {module: parse(module) for module in MODULES}
 
 
 def find_exceptions(trees: dict[Path, ast.Module]) -> set[str]:
     """Return the names of exception classes: built in, of libraries that are imported, and of ``app``."""
-    nodes = [node for tree in (*trees.values(), ast.parse(CLIENT_ERRORS.read_text())) for node in ast.walk(tree)]
+    nodes = [node for tree in (*trees.values(), parse(CLIENT_ERRORS)) for node in walk(tree)]
     named_errors = {name for name in dir(builtins) if is_exception(getattr(builtins, name))} | LIBRARY_EXCEPTIONS
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("app"):
@@ -57,7 +59,7 @@ def name_of(base: ast.expr) -> str:
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield getattr(node, "lineno", 1), ast.get_docstring(node) or ""
 
@@ -102,7 +104,7 @@ def test_raised_names_docstring_returns_names(docstring: str, names: list[str]) 
 
 def all_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
     """Yield the docstrings of a module, also those of its variables."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else []:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
@@ -112,7 +114,7 @@ def all_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 def names_in_code(tree: ast.Module) -> Iterator[str]:
     """Yield the identifiers of a module, and the words of its strings: columns, keys and options."""
     skipped = {id(docstring) for docstring in all_docstrings(tree)}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.arg | ast.keyword):

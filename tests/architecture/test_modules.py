@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.sources import parse, walk
+
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "app"
 MODULES = sorted(APP.rglob("*.py"))
@@ -35,20 +37,20 @@ def name_of(module: Path) -> str:
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
+    return (node for node in walk(tree) if isinstance(node, Function))
 
 
 def attributes(tree: ast.AST) -> set[str]:
     return {
         f"{node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
     }
 
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
-    return {name_of(module): ast.parse(module.read_text()) for module in MODULES}
+    return {name_of(module): parse(module) for module in MODULES}
 
 
 def test_there_is_something_to_look_at() -> None:
@@ -88,10 +90,8 @@ def test_modules_are_imported_by_name(trees: dict[str, ast.Module]) -> None:
         name
         for name, tree in trees.items()
         if {"importlib.import_module", "importlib.reload"} & attributes(tree)
-        or any(isinstance(node, ast.Name) and node.id == "__import__" for node in ast.walk(tree))
-        or any(
-            isinstance(node, ast.ImportFrom) and (node.level or node.names[0].name == "*") for node in ast.walk(tree)
-        )
+        or any(isinstance(node, ast.Name) and node.id == "__import__" for node in walk(tree))
+        or any(isinstance(node, ast.ImportFrom) and (node.level or node.names[0].name == "*") for node in walk(tree))
     }
     assert dynamic == BY_NAME
 
@@ -118,9 +118,9 @@ def test_errors_are_translated_with_their_cause(trees: dict[str, ast.Module]) ->
     bare = {
         f"{name}:{raised.lineno}"
         for name, tree in trees.items()
-        for handler in ast.walk(tree)
+        for handler in walk(tree)
         if isinstance(handler, ast.ExceptHandler)
-        for raised in ast.walk(handler)
+        for raised in walk(handler)
         if isinstance(raised, ast.Raise) and raised.exc is not None and raised.cause is None
     }
     assert bare == set()
@@ -130,7 +130,7 @@ def test_error_codes_are_words(trees: dict[str, ast.Module]) -> None:
     codes = [
         str(statement.value.value)
         for tree in trees.values()
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.ClassDef)
         for statement in node.body
         if isinstance(statement, ast.Assign | ast.AnnAssign)
@@ -157,12 +157,12 @@ def test_only_tests_import_tests() -> None:
         f"{module.relative_to(ROOT)}: {package}"
         for root, packages in forbidden.items()
         for module in (ROOT / root).rglob("*.py")
-        for package in imported_roots(ast.parse(module.read_text())) & packages
+        for package in imported_roots(parse(module)) & packages
     }
     assert wrong == set()
 
 
 def imported_roots(tree: ast.Module) -> set[str]:
-    names = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
-    names |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names = {node.module for node in walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    names |= {alias.name for node in walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     return {name.split(".")[0] for name in names}

@@ -15,6 +15,7 @@ from tests.architecture.names import (
     faults_of,
     is_verb_first,
 )
+from tests.architecture.sources import parse, walk
 
 ROOT = Path(__file__).parents[2]
 ROOTS = ("app", "carrel", "harness", "proofs", "benchmarks", "scripts")
@@ -41,12 +42,12 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.Module]:
     modules = sorted(module for root in ROOTS for module in (ROOT / root).rglob("*.py"))
-    return {module.relative_to(ROOT).as_posix(): ast.parse(module.read_text()) for module in modules}
+    return {module.relative_to(ROOT).as_posix(): parse(module) for module in modules}
 
 
 def stored_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Every name that a module defines: functions, classes, parameters, variables, attributes."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -96,13 +97,12 @@ def has_free_name(path: str, function: Function) -> bool:
 
 def own_methods(tree: ast.Module) -> Iterator[Function]:
     """Functions whose name is ours: not those that override a method of a library's class."""
-    for node in ast.walk(tree):
+    inherited: set[ast.stmt] = set()
+    for node in walk(tree):
         if isinstance(node, ast.ClassDef):
             is_plain = all(ast.unparse(base).split("[")[0] in PLAIN_BASES for base in node.bases)
-            inherited = {child for child in node.body if isinstance(child, Function) and not is_plain}
-            for child in inherited:
-                child.decorator_list.append(ast.Name("overload", ast.Load()))
-    yield from (node for node in ast.walk(tree) if isinstance(node, Function))
+            inherited.update(child for child in node.body if not is_plain)
+    yield from (node for node in walk(tree) if isinstance(node, Function) and node not in inherited)
 
 
 # Classes that name none of the methods of those that inherit from them.
@@ -123,7 +123,7 @@ def test_one_class_has_one_name() -> None:
     places = defaultdict(set)
     for module in sorted(path for root in ALL_ROOTS for path in (ROOT / root).rglob("*.py")):
         path = module.relative_to(ROOT).as_posix()
-        for node in ast.walk(ast.parse(module.read_text())):
+        for node in walk(parse(module)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].add(path)
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == SHARED_CLASSES
@@ -149,7 +149,8 @@ def test_a_module_name_belongs_to_two_packages_at_most(trees: dict[str, ast.Modu
 def test_the_verbs_are_sorted_and_used(trees: dict[str, ast.Module]) -> None:
     listed = (Path(__file__).with_name("verbs.txt")).read_text().split()
     assert listed == sorted(set(listed))
-    firsts = {function.name.strip("_").split("_")[0] for tree in trees.values() for function in own_methods(tree)}
+    functions = (node for tree in trees.values() for node in walk(tree) if isinstance(node, Function))
+    firsts = {function.name.strip("_").split("_")[0] for function in functions}
     assert sorted(VERBS - firsts) == []
 
 

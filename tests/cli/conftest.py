@@ -1,13 +1,18 @@
 """Directories that Postgres' user can reach, and documents that take a while."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.protocol_servers.embedding import EmbeddingServer
 from tests.fixtures.postgres import make_directories
+
+if TYPE_CHECKING:
+    from harness.protocol_servers.embedding import EmbeddingServer
 
 WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "oxbow", "peninsula", "quarry", "reef"]
 
@@ -37,15 +42,19 @@ def texts() -> list[str]:
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[EmbeddingServer]:
     """An embedding endpoint that takes its time."""
+    from harness.protocol_servers.embedding import EmbeddingServer
+
     with EmbeddingServer(latency_seconds=0.5) as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
-def well(endpoint: EmbeddingServer) -> None:
-    """What the test before made of it is over."""
-    endpoint.reset()
-    endpoint.api_key = None
+def well(request: pytest.FixtureRequest) -> None:
+    """The endpoint of a test that uses one works as it did at first, whatever the test before did to it."""
+    if "endpoint" in request.fixturenames:
+        endpoint: EmbeddingServer = request.getfixturevalue("endpoint")
+        endpoint.reset()
+        endpoint.api_key = None
 
 
 def embedding_settings(endpoint: EmbeddingServer, *, dimensions: int = 64) -> dict[str, str]:

@@ -1,9 +1,14 @@
 """What most tests of documents work with; a module that needs another workshop makes its own."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
 
-from app.bootstrap import TenantServices
-from tests.ingestion.workshop import Workshop
+if TYPE_CHECKING:
+    from app.bootstrap import TenantServices
+    from tests.ingestion.workshop import Workshop
 
 
 @pytest.fixture

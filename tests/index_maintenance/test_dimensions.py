@@ -15,7 +15,8 @@ from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.retrieval.types import Hit, SearchRequest
-from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.word_vectors import compute_text_vector
 from tests.index_maintenance.indexed_knowledge_base import ANALYZER
 from tests.ingestion.workshop import Workshop, open_workshop
 from tests.lexical.reference import bm25s_scorer

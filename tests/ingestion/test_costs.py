@@ -8,7 +8,7 @@ import pytest
 from app.bootstrap import TenantServices
 from app.documents.types import DocumentFields
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
-from harness.protocol_servers.embedding import count_text_tokens
+from harness.word_vectors import count_text_tokens
 from tests.ingestion.workshop import Workshop, add_text, until
 
 PROSE = "\n\n".join(

@@ -1,15 +1,19 @@
 """A tenant whose documents were inserted, replaced and deleted at random, with a plain model of what is left."""
 
+from __future__ import annotations
+
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 
-from harness.running_service import Service, Tenant
+if TYPE_CHECKING:
+    from harness.running_service import Service, Tenant
+
 
 _NOUNS = """
     anchor basket candle dagger eagle feather garden hammer island jacket kettle ladder magnet needle orchard pebble

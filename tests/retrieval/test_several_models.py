@@ -15,8 +15,9 @@ import pytest
 
 from app.settings import Settings
 from harness.databases import DatabaseFactory
-from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
+from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
+from harness.word_vectors import compute_text_vector
 from proofs.isolation.tenants import get_operator_tenant
 from tests.api.problems import problem
 from tests.fixtures.service_warnings import warning_json

@@ -11,7 +11,7 @@ import pytest
 from app.api.openai.vector_store_search import VectorStoreSearchRequest
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from tests.api.conftest import BreakableService
+from tests.api.breakable_service import BreakableService
 from tests.api.openai.errors import failure
 
 FILES = "/openai/v1/files"

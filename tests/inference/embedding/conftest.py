@@ -1,27 +1,34 @@
 """The weights, both precisions of the embedded model, and an endpoint for the other kind."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from app.inference.embedding.minilm import MiniLMEmbedder
-from app.inference.embedding.openai_embedder import OpenAIEmbedder
-from app.inference.embedding.weights import find_weights
 from app.settings import EmbeddingSettings
-from harness.protocol_servers.embedding import EmbeddingServer
 
-EmbedderOpener = Callable[..., OpenAIEmbedder]
+if TYPE_CHECKING:
+    from app.inference.embedding.minilm import MiniLMEmbedder
+    from app.inference.embedding.openai_embedder import OpenAIEmbedder
+    from harness.protocol_servers.embedding import EmbeddingServer
+
+EmbedderOpener = Callable[..., "OpenAIEmbedder"]
 
 
 @pytest.fixture(scope="session")
 def weights_dir() -> Path:
+    from app.inference.embedding.weights import find_weights
+
     return find_weights(None, Path.home() / ".cache")
 
 
 @pytest.fixture(scope="session")
 async def fp32(weights_dir: Path) -> AsyncIterator[MiniLMEmbedder]:
+    from app.inference.embedding.minilm import MiniLMEmbedder
+
     embedder = MiniLMEmbedder.load(weights_dir, precision="fp32", bulk_threads=1)
     yield embedder
     await embedder.close()
@@ -29,6 +36,8 @@ async def fp32(weights_dir: Path) -> AsyncIterator[MiniLMEmbedder]:
 
 @pytest.fixture(scope="session")
 async def int8(weights_dir: Path) -> AsyncIterator[MiniLMEmbedder]:
+    from app.inference.embedding.minilm import MiniLMEmbedder
+
     embedder = MiniLMEmbedder.load(weights_dir, precision="int8", bulk_threads=2)
     yield embedder
     await embedder.close()
@@ -36,6 +45,8 @@ async def int8(weights_dir: Path) -> AsyncIterator[MiniLMEmbedder]:
 
 @pytest.fixture
 def server() -> Iterator[EmbeddingServer]:
+    from harness.protocol_servers.embedding import EmbeddingServer
+
     with EmbeddingServer() as running:
         yield running
 
@@ -45,6 +56,8 @@ async def open_embedder(server: EmbeddingServer) -> AsyncIterator[EmbedderOpener
     opened: list[OpenAIEmbedder] = []
 
     def opener(base_url: str | None = None, api_key: str | None = "key-of-the-test", **changed: Any) -> OpenAIEmbedder:
+        from app.inference.embedding.openai_embedder import OpenAIEmbedder
+
         options: dict[str, Any] = {
             "send_dimensions": False,
             "max_tokens": 8191,

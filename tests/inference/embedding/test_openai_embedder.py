@@ -12,8 +12,9 @@ from app.inference.embedding import (
     EmbeddingRejected,
     EmbeddingUnavailable,
 )
-from harness.protocol_servers.embedding import EmbeddingServer, compute_text_vector
+from harness.protocol_servers.embedding import EmbeddingServer
 from harness.wait_until import wait_until
+from harness.word_vectors import compute_text_vector
 from tests.inference.embedding.conftest import EmbedderOpener
 
 SOON = "0.01"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable, ImageFile
-from harness.protocol_servers.embedding import IMAGE_TOKENS, EmbeddingServer, compute_text_vector
+from harness.protocol_servers.embedding import IMAGE_TOKENS, EmbeddingServer
+from harness.word_vectors import compute_text_vector
 from tests.inference.embedding.conftest import EmbedderOpener
 from tests.ingestion.illustrated import square
 

@@ -18,7 +18,8 @@ from app.inference.circuit_breaker import MAX_FAILURES
 from app.inference.embedding import EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.inference.embedding.openai_embedder import OpenAIEmbedder
 from app.inference.embedding.rate_limit import SharedRateLimiter
-from harness.protocol_servers.embedding import EmbeddingServer, count_text_tokens
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.word_vectors import count_text_tokens
 from tests.inference.embedding.conftest import EmbedderOpener
 
 SOON = "0.01"

@@ -11,7 +11,7 @@ from app.inference.embedding import Vectors
 from app.ingestion.chunkers import CHUNKERS, ChunkerOutput, ChunkSizes, ChunkTools, TokenCounter
 from app.ingestion.tree import add_sentences
 from app.ingestion.types import ChunkDraft, DocumentTree
-from harness.protocol_servers.embedding import compute_word_vector
+from harness.word_vectors import compute_word_vector
 
 
 @cache

@@ -1,13 +1,17 @@
 """Pools of real parser processes, and the directories of the sample files."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from app.ingestion.parsers import ParseOptions, ParserSpec
-from app.ingestion.parsers.sandbox.pool import ParserPool
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.sandbox.pool import ParserPool
 
 ROOT = Path(__file__).resolve().parents[3]
 MISBEHAVING = ParserSpec("test/misbehaving", ("bad",), "tests.ingestion.parsers.misbehaving")
@@ -20,7 +24,7 @@ LIMITS: dict[str, Any] = {
     "max_characters": 200_000,
 }
 
-OpenPool = Callable[..., ParserPool]
+OpenPool = Callable[..., "ParserPool"]
 
 
 @pytest.fixture
@@ -41,6 +45,8 @@ def options() -> ParseOptions:
 @pytest.fixture(scope="session")
 async def pool() -> AsyncIterator[ParserPool]:
     """The product's parsers, shared by all tests."""
+    from app.ingestion.parsers.sandbox.pool import ParserPool
+
     pool = ParserPool(**LIMITS)
     yield pool
     await pool.close()
@@ -49,6 +55,8 @@ async def pool() -> AsyncIterator[ParserPool]:
 @pytest.fixture(scope="session")
 async def bad_pool() -> AsyncIterator[ParserPool]:
     """One pool of the misbehaving parser for all tests that need no limits of their own."""
+    from app.ingestion.parsers.sandbox.pool import ParserPool
+
     pool = ParserPool(**LIMITS, parsers={MISBEHAVING.media_type: MISBEHAVING})
     yield pool
     await pool.close()
@@ -60,6 +68,8 @@ async def open_pool() -> AsyncIterator[OpenPool]:
     pools: list[ParserPool] = []
 
     def opened(**limits: Any) -> ParserPool:
+        from app.ingestion.parsers.sandbox.pool import ParserPool
+
         parsers = {MISBEHAVING.media_type: MISBEHAVING}
         pools.append(ParserPool(**{**LIMITS, "parsers": parsers, **limits}))
         return pools[-1]

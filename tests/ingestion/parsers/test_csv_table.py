@@ -1,14 +1,19 @@
 """CSV: delimiters, quotes, encodings, and files that are none."""
 
+from __future__ import annotations
+
 import csv
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import csv_table
-from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocument, TextTooLong
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.sandbox.pool import ParserPool
 
 CARS = [["Model", "Ort", "Preis"], ["Größe M", "München", "49,5"], ["Größe L", "Köln", "120"]]
 TABLE = "| Model | Ort | Preis |\n| --- | --- | --- |\n| Größe M | München | 49,5 |\n| Größe L | Köln | 120 |"

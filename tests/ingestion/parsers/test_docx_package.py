@@ -1,16 +1,21 @@
 """Word: titles, dialects, and packages that lie, point elsewhere or are damaged."""
 
+from __future__ import annotations
+
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.ingestion.parsers import PARSERS, ParseOptions
 from app.ingestion.parsers.formats.docx import docx_parser
-from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, NoTextFound, TextTooLong
 from app.warnings import ServiceWarning
 from tests.ingestion.parsers.word import LINKS, STRICT_WORD, WORD, cell, links, p, run, style, table, text_of, write
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.sandbox.pool import ParserPool
 
 
 @pytest.fixture

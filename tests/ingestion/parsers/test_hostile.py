@@ -1,15 +1,17 @@
 """A quick selection of ``make prove NAME=torture``: hostile files through sniffing and a real parser process."""
 
+from __future__ import annotations
+
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.documents.types import EmptyUpload, EncryptedUpload, ReceivedFile, UnsupportedFileType
 from app.documents.upload.media_type import detect_media_type
 from app.ingestion.parsers import PARSERS
-from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import IngestionError
 from harness.hostile import HostileFile, iter_sample_files
 from harness.hostile.false_types import generate_false_types
@@ -20,6 +22,9 @@ from harness.hostile.mutations import generate_mutations
 from harness.hostile.pdfs import generate_false_pdfs, generate_pdf_loops
 from harness.hostile.texts import build_billion_laughs
 from harness.hostile.uploads import BATCH_FILES, EXPECTED_CODES, group_into_batches
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.sandbox.pool import ParserPool
 
 COPIES, SEED = 100, 1
 PDFS = [*generate_pdf_loops(), *generate_false_pdfs()]

@@ -1,17 +1,22 @@
 """The parsers of mail, books, data and code on files that are no such thing: an answer, or a typed error."""
 
+from __future__ import annotations
+
 import importlib
 import random
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.ingestion.parsers import PARSERS, ParseOptions, Parser
 from app.ingestion.parsers.formats import html
-from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import MAX_NODES, IngestionError, TooManyNodes
 from tests.ingestion.parsers.conftest import ROOT
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.sandbox.pool import ParserPool
 
 SIZE = 1_000_000
 NAMES = ("epub", "json_data", "mail", "rst_parser", "source_code", "xml_data", "yaml_text")

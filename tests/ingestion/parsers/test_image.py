@@ -12,7 +12,6 @@ from PIL import Image, PngImagePlugin
 
 from app.ingestion.parsers import PARSERS, LanguageData, ParseOptions
 from app.ingestion.parsers.formats import image
-from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import Block, BlockKind, CorruptFile, IngestionError, NoTextFound, TextTooLong, TooManyPages
 from app.warnings import ServiceWarning
 from tests.ingestion.parsers.conftest import LIMITS
@@ -204,6 +203,8 @@ def test_without_time_nothing_is_read(options: ParseOptions, tmp_path: Path) -> 
 
 async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, tmp_path: Path) -> None:
     """Its limits on memory, files and what it may call are in force; and a missing language is named."""
+    from app.ingestion.parsers.sandbox.pool import ParserPool
+
     ocr = replace(reading(options).ocr, missing=("xyz",))
     media_type = "image/webp"
     pool = ParserPool(**{**LIMITS, "parsers": {media_type: PARSERS[media_type]}}, ocr=ocr)

@@ -1,9 +1,12 @@
 """Pictures out of documents: only where asked for, once each, in the place where they stand, within limits."""
 
+from __future__ import annotations
+
 import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image
@@ -12,13 +15,15 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import image, pptx
 from app.ingestion.parsers.formats.docx import docx_parser
 from app.ingestion.parsers.formats.pdf import pdf_parser
-from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import MAX_SIDE_PIXELS, ImageList
 from app.ingestion.parsers.toolkit.image_transport import MAX_IMAGES, ImageAssembler, iter_image_pieces
 from app.ingestion.types import Block, BlockKind, EncodedImage, NoTextFound, ParsedDocument
 from harness.protocol_servers.chat import find_colour
 from tests.ingestion import illustrated
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.sandbox.pool import ParserPool
 
 PDF = "application/pdf"
 PNG_BEGINS = b"\x89PNG\r\n\x1a\n"

@@ -1,15 +1,17 @@
 """Excel workbooks: sheets, values, what is not read, and files that lie."""
 
+from __future__ import annotations
+
 import datetime
 import struct
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import spreadsheets
-from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.types import (
     BlockKind,
     CorruptFile,
@@ -21,6 +23,9 @@ from app.ingestion.types import (
 )
 from app.warnings import ServiceWarning
 from tests.ingestion.parsers.workbooks import DATE, DATE_TIME, DURATION, Value, cell, sheet, worksheet, write
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.sandbox.pool import ParserPool
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 XLS = "application/vnd.ms-excel"

@@ -1,0 +1,44 @@
+"""A service whose embedding endpoint a test can hold."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service
+
+UPLOAD_LIMIT = 200_000
+
+
+@dataclass
+class HoldingServer(EmbeddingServer):
+    """One that can keep every request waiting."""
+
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self, seconds: float) -> None:
+        self.released.wait(30)
+        super().wait(seconds)
+
+
+@dataclass(frozen=True)
+class BreakableService:
+    """The service and what can be broken under it."""
+
+    service: Service
+    embedding: HoldingServer
+    data_dir: Path
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No document gets beyond its embedding until the end of the block, or ``release``; keep it short."""
+        self.embedding.released.clear()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        self.embedding.released.set()
