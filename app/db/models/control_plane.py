@@ -43,8 +43,8 @@ class TenantRow(CreatedAtMixin, Base):
 class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
     """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people.
 
-    ``replaced_by`` is the key that rotation has made in its place. ``key_lineage_id`` is the first of those that follow each
-    other so, for which is counted what all of them use; it is None for many a first one, of which none was made so.
+    ``replaced_by`` is the key that a rotation created in its place. ``key_lineage_id`` is the first key of such a
+    sequence: usage of all its keys is counted under that key. It is None for a key that was never rotated.
     """
 
     __tablename__ = "api_key"

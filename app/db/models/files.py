@@ -82,9 +82,7 @@ class BatchFile(TenantOwnedMixin, Base):
 
     __tablename__ = "file_batch_file"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["tenant_id", "batch_id"], ["file_batch.tenant_id", "file_batch.id"], ondelete="CASCADE"
-        ),
+        ForeignKeyConstraint(["tenant_id", "batch_id"], ["file_batch.tenant_id", "file_batch.id"], ondelete="CASCADE"),
         ForeignKeyConstraint(["tenant_id", "document_id"], ["document.tenant_id", "document.id"], ondelete="CASCADE"),
         Index("file_batch_file_document_idx", "tenant_id", "document_id"),
     )

@@ -68,7 +68,7 @@ class IdempotencyKey(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class IdempotencySubject(TenantOwnedMixin, Base):
-    """The subject of a stored response: the id of a document, a knowledge base or a tenant. Deleted with the subject."""
+    """The subject of a stored response: the id of a document, a knowledge base or a tenant; deleted with it."""
 
     __tablename__ = "idempotency_subject"
     __table_args__ = (
