@@ -3,25 +3,96 @@
 import re
 from pathlib import Path
 
-from scripts.check_words import find_faults
+import pytest
+
+from scripts.check_words import Text, find_faults, list_texts
 
 ROOT = Path(__file__).parents[1]
-DIFF = """diff --git a/docs/a.md b/docs/a.md
---- a/docs/a.md
-+++ b/docs/a.md
-@@ -3 +3,2 @@
--Nobody is told.
-+The caller is told of it.
-+The caller gets a warning.
+PYTHON = '''"""A module."""
+
+# A comment of
+# two lines.
+LIMIT = 1  # noqa: S101
+"""An attribute."""
+
+
+def count(text: str) -> str:
+    """Count.
+
+    Args:
+        text: The text.
+    """
+    return f"the file {text} is too large"
+
+
+QUERY = "select a from b where c = 1"
+'''
+PAGE = """# A title
+
+A paragraph of
+two lines with `code`.
+
+- an item
+- another
+
+| a cell | a second |
+| --- | --- |
+
+```bash
+beside
+```
 """
 
 
-def test_find_faults_added_line_with_forbidden_word_names_file_and_line() -> None:
-    assert find_faults(DIFF) == ["docs/a.md:3: told"]
+def faults_of(text: str, kind: str = "paragraph") -> list[str]:
+    return list(find_faults(Text("docs/a.md", 1, kind, text)))
 
 
-def test_find_faults_removed_line_is_ignored() -> None:
-    assert find_faults(DIFF.replace("+The caller is told of it.\n", "")) == []
+def test_list_texts_python_yields_docstrings_comments_and_messages() -> None:
+    texts = {(item.kind, item.text.strip()) for item in list_texts("app/a.py", PYTHON)}
+    assert texts == {
+        ("module docstring", "A module."),
+        ("comment", "A comment of\ntwo lines."),
+        ("comment", ""),
+        ("attribute docstring", "An attribute."),
+        ("function docstring", "Count.\n\nArgs:\ntext: The text."),
+        ("message", "the file `x` is too large"),
+    }
+
+
+def test_list_texts_markdown_yields_paragraphs_items_and_cells() -> None:
+    texts = [item.text for item in list_texts("docs/a.md", PAGE)]
+    expected = ["A title", "A paragraph of\ntwo lines with `code`.", "an item", "another", "a cell", "a second"]
+    assert texts == expected
+
+
+@pytest.mark.parametrize("word", ["told", "beside", "Nobody", "of its own", "what it costs", "lanes", "but for"])
+def test_find_faults_forbidden_word_is_reported(word: str) -> None:
+    assert faults_of(f"A sentence {word} here.")
+
+
+@pytest.mark.parametrize(
+    "text", ["The wall clock.", "`tell` is code.", "The [label](beside.md)", "a wallet", "ADR-told.md"]
+)
+def test_find_faults_plain_text_has_none(text: str) -> None:
+    assert faults_of(text) == []
+
+
+def test_find_faults_long_sentence_is_reported() -> None:
+    assert faults_of("word " * 25 + ".") == []
+    assert "26 words" in faults_of("word " * 26 + ".")[0]
+    assert faults_of("word " * 20 + "end. " + "word " * 20) == []
+
+
+@pytest.mark.parametrize("opening", ["Those", "The same", "As", "What", "Of", "Where"])
+def test_find_faults_docstring_with_forbidden_opening_is_reported(opening: str) -> None:
+    assert faults_of(f"{opening} rows.", "module docstring")
+
+
+def test_find_faults_function_docstring_begins_with_a_verb() -> None:
+    assert faults_of("Return the rows.", "function docstring") == []
+    assert faults_of("The rows.", "function docstring")
+    assert faults_of("The rows.", "property docstring") == []
 
 
 def test_agents_page_names_paths_that_exist() -> None:
