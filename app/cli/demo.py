@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ import typer
 
 from app.cli import child_process
 from app.cli.runtime_state import read_credentials
+from app.db.requirements import EARLIER_SCHEMA_MESSAGE, UNRELEASED_SCHEMA_MESSAGE
 from app.errors import AppError
 from app.settings.environment import ENV_FILE
 from app.settings.settings_group import PREFIX
@@ -30,6 +31,10 @@ class DemoFailed(AppError):
     """The demo did not find what it should."""
 
     code = "demo_failed"
+
+
+class UnusableDemoData(DemoFailed):
+    """Another version of Carrel made the demo's data, and this version cannot read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ def demo(
     Example: carrel demo
     """
     begun = time.monotonic()
-    with suppress(KeyboardInterrupt), _run_service(data_dir) as (url, process):
+    with suppress(KeyboardInterrupt), _open_service(data_dir) as (url, process):
         credentials = read_credentials(data_dir)
         if credentials is None:
             raise DemoFailed("the service left no credentials")
@@ -92,6 +97,20 @@ def _find_samples_dir() -> Path:
     package = Path(__file__).resolve().parent.parent
     inside = package / "_samples"
     return inside if inside.is_dir() else package.parent / "samples"
+
+
+@contextmanager
+def _open_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run the service on the demo's data; data that this version cannot read are moved away first."""
+    with ExitStack() as stack:
+        try:
+            opened = stack.enter_context(_run_service(data_dir))
+        except UnusableDemoData:
+            moved = data_dir.with_name(f"{data_dir.name}-{time.strftime('%Y%m%d-%H%M%S')}")
+            data_dir.rename(moved)
+            _print_line(f"Another version of Carrel made the data in {data_dir}. They are in {moved} now.")
+            opened = stack.enter_context(_run_service(data_dir))
+        yield opened
 
 
 @contextmanager
@@ -137,8 +156,9 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            raise DemoFailed(f"the service did not start: {last[0] if last else 'no output'}")
+            last = (log.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
+            unusable = EARLIER_SCHEMA_MESSAGE in last or UNRELEASED_SCHEMA_MESSAGE in last
+            raise (UnusableDemoData if unusable else DemoFailed)(f"the service did not start: {last}")
         with suppress(httpx2.TransportError):
             if httpx2.get(f"{url}/readyz", timeout=2).status_code == 200:
                 return

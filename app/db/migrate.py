@@ -17,8 +17,8 @@ from sqlalchemy.pool import NullPool
 
 from app.db import models
 from app.db.models.base import Base
-from app.db.requirements import EARLIER_SCHEMA_MESSAGE
-from app.db.sql_files import find_migrations_directory
+from app.db.requirements import EARLIER_SCHEMA_MESSAGE, UNRELEASED_SCHEMA_MESSAGE
+from app.db.sql_files import SQL_DIRECTORY, find_migrations_directory
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
@@ -161,6 +161,23 @@ async def _reject_earlier_schema(connection: AsyncConnection) -> None:
         raise EarlierSchema(EARLIER_SCHEMA_MESSAGE)
 
 
+_FIND_EXISTING_NAMES = """
+select table_name || '.' || column_name from information_schema.columns where table_schema = 'public'
+union all select proname from pg_proc where pronamespace = 'public'::regnamespace"""
+
+
+async def _reject_unreleased_schema(connection: AsyncConnection) -> None:
+    """Raise EarlierSchema if the newest revision lacks a column or function that this version needs.
+
+    Until 0.1.0 is released, the baseline changes under the same revision number.
+    """
+    needed = {f"{table.name}.{column.name}" for table in _load_metadata().tables.values() for column in table.columns}
+    needed |= {file.stem for file in (SQL_DIRECTORY / "functions").rglob("*.sql")}
+    existing = set((await connection.scalars(text(_FIND_EXISTING_NAMES))).all())
+    if missing := sorted(needed - existing):
+        raise EarlierSchema(f"{UNRELEASED_SCHEMA_MESSAGE} (it lacks {missing[0]})")
+
+
 async def migrate_database(admin_url: str, runtime_url: str) -> None:
     """Bring the schema to the newest revision and let the plain role use it; two at once take turns.
 
@@ -173,6 +190,7 @@ async def migrate_database(admin_url: str, runtime_url: str) -> None:
             await _reject_earlier_schema(connection)
             await connection.run_sync(lambda sync: command.upgrade(create_alembic_config(sync), "head"))
             await connection.commit()
+            await _reject_unreleased_schema(connection)
             quoted = engine.dialect.identifier_preparer.quote_identifier(login or "")
             await connection.execute(text(f"grant {APP_ROLE} to {quoted}"))
             # Again each time: a dump or a copy of a database does not keep its own grants.

@@ -6,6 +6,10 @@ EARLIER_SCHEMA_MESSAGE = (
     "a version of Carrel before 0.1.0 has made this database, and this version cannot take it over: export the "
     "knowledge bases with that version, and import them into a new database or data directory"
 )
+UNRELEASED_SCHEMA_MESSAGE = (
+    "an unreleased version of Carrel has made this database, and this version cannot take it over: use a new database "
+    "or data directory"
+)
 
 # Privileged is also who may `set role` to one that is; asked of pg_roles, because pg_has_role raises for unknown names.
 # The objects of the last revision represent the whole schema, whose version the plain role cannot read. Schemas of

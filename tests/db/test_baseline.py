@@ -142,6 +142,23 @@ async def test_database_of_an_earlier_version_is_refused_and_not_touched(
     assert "\n" not in raised.value.message
 
 
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ("alter table document rename column title to former_title", "document.title"),
+        ("alter function lexical_search rename to former_search", "lexical_search"),
+    ],
+)
+async def test_migrate_database_of_an_unreleased_baseline_names_what_is_missing(
+    make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, change: str, missing: str
+) -> None:
+    urls = await asyncio.to_thread(make_database)
+    async with connected(superuser_url(postgres_server, urls)) as superuser:
+        await superuser.execute(change)
+        with pytest.raises(EarlierSchema, match=rf"unreleased version.*{re.escape(missing)}"):
+            await migrate_database(urls.owner, urls.app)
+
+
 async def test_plain_role_of_an_earlier_database_is_refused(make_database: DatabaseFactory) -> None:
     """Where the owner's URL is not known to a process: its login cannot read the revision."""
     urls = await asyncio.to_thread(make_database)
