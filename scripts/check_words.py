@@ -39,6 +39,8 @@ _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|approx|No|p|pp|Fig)\.", re.I
 # A sentence ends at a full stop before a space, at an empty line, and before a list item or an entry of Args.
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"'*_]*\s+|\n\s*\n|\n\s*(?=[-*•]\s|\d+\.\s|\w+(?: \([^)]*\))?: )|:\s*\n")
 _WORD = re.compile(r"[^\W_][\w'’.,/=<>%+-]*")
+# A word of prose; the names in a list of ``name=value`` are none.
+_PLAIN_WORD = re.compile(r"(?<!\w)[^\W\d_]{2,}(?![\w=])")
 # SQL and markup in string literals.
 _SQL = re.compile(
     r"\s*(?:<|--|do \$\$)|"
@@ -148,7 +150,7 @@ def list_python_comments(path: str, source: str) -> Iterator[Text]:
 
 
 def list_messages(path: str, tree: ast.Module, docstrings: set[int]) -> Iterator[Text]:
-    """Yield the string literals of a module that are prose: three words or more, and no SQL."""
+    """Yield the string literals of a module that are prose: three words or more, no SQL, no table of ``name=value``."""
     inside: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -158,7 +160,7 @@ def list_messages(path: str, tree: ast.Module, docstrings: set[int]) -> Iterator
             text = node.value
         else:
             continue
-        if len(re.findall(r"[^\W\d_]{2,}", text)) >= 3 and " " in text and not _SQL.match(text):
+        if len(_PLAIN_WORD.findall(text)) >= 3 and " " in text and not _SQL.match(text):
             yield Text(path, node.lineno, "message", text)
 
 

@@ -1,4 +1,4 @@
-"""The sandboxed side of the conversation: requests with descriptors on standard input, replies on a pipe."""
+"""The sandboxed program's end of the connection: requests with descriptors on standard input, replies on a pipe."""
 
 import array
 import json
@@ -18,11 +18,14 @@ _READ_BYTES = 64 * 1024
 
 
 class Channel:
-    """What a sandboxed program hears and says. Open it first: it takes standard input and output for itself."""
+    """Connection of a sandboxed program to the service: it receives requests and sends replies.
+
+    The program creates the channel before anything else, because the channel takes over standard input and output.
+    """
 
     def __init__(self) -> None:
         self._replies = FileIO(os.dup(1), "w")
-        os.dup2(2, 1)  # libraries that print must not break the conversation
+        os.dup2(2, 1)  # the output of libraries that print must not end up among the replies
         self._requests = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=0)
         self._buffer = bytearray()
         self._descriptors: list[int] = []
@@ -32,13 +35,26 @@ class Channel:
         die_with_parent(self._parent)
 
     def confine(self, limits: SandboxLimits) -> ConfinedProcess:
-        """Confine this process for good, and report the measures in force. Import everything else before."""
+        """Confine this process permanently and report the measures in force to the service.
+
+        Import all modules first: the confined process can read only the files that the limits allow.
+
+        Args:
+            limits: Limits of the process.
+
+        Returns:
+            The confined process, with the measures that are in force.
+        """
         confined = confine(limits, parent=self._parent)
         self.send({"confinement": asdict(confined.confinement)})
         return confined
 
     def iter_requests(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
-        """Yield each request with its descriptors, which are closed before the next one; ends with the parent."""
+        """Yield the requests until the parent process closes the connection or ends.
+
+        Yields:
+            A request, and the file descriptors that came with it. The descriptors are closed before the next request.
+        """
         while (line := self._read_line()) is not None:
             descriptors, self._descriptors = self._descriptors, []
             try:
@@ -49,11 +65,14 @@ class Channel:
                         os.close(descriptor)
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send one reply."""
+        """Send one reply as a line of JSON."""
         self.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
 
     def write(self, line: bytes) -> None:
-        """Send one encoded line, its end included. A raw write to a pipe may be short."""
+        """Send one encoded line, which includes its newline.
+
+        The loop is needed because one write to a pipe may send only a part of the line.
+        """
         view = memoryview(line)
         while view:
             view = view[self._replies.write(view) :]

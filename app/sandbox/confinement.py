@@ -1,6 +1,7 @@
-"""What a sandboxed process does to itself before it reads a hostile byte: user, limits, Landlock, system call filter.
+"""Confinement: a process gives up its rights before it reads untrusted bytes, and cannot get them back.
 
-Each measure that the platform lacks is named, never passed over. The measures can't be undone by the process.
+The measures are an unprivileged user, resource limits, Landlock and a system call filter. The result lists each measure
+that the platform lacks, so that a weak confinement is never silent.
 """
 
 import gc
@@ -28,9 +29,14 @@ _FORBIDDEN_EVENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """Limits of a sandboxed process: address space in MiB, open files, and the paths that it may read.
+    """Limits of a sandboxed process.
 
-    ``modules`` are imported later; their code may be read too. Code that is loaded already needs no mention.
+    Attributes:
+        memory_mb: Maximum address space in MiB.
+        max_open_files: Maximum number of open file descriptors.
+        readable_paths: Files and directories that the process may read, in addition to code and system libraries.
+        modules: Modules that the process imports after the confinement, so that it may read their code. The code of
+            modules that are already imported is readable anyway.
     """
 
     memory_mb: int
@@ -41,7 +47,14 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """The measures in force: own user, system call filter, version of Landlock (0: none); and what is missing, why."""
+    """Confinement measures that are in force for a process.
+
+    Attributes:
+        own_user: Whether the process runs as a user that no other process has.
+        system_call_filter: Whether the seccomp filter is installed.
+        landlock: Version of Landlock that restricts the process; 0 if Landlock is not in force.
+        missing: One text for each missing measure, with the reason.
+    """
 
     own_user: bool
     system_call_filter: bool
@@ -50,14 +63,14 @@ class Confinement:
 
     @property
     def level(self) -> str:
-        """``full``: filter and file access are limited by the kernel; ``partial``: one of them; ``none``."""
+        """``full`` if the kernel limits both system calls and file access, ``partial`` if one of them, or ``none``."""
         files = self.own_user or self.landlock > 0
         return (
             "full" if self.system_call_filter and files else "partial" if self.system_call_filter or files else "none"
         )
 
     def describe(self) -> str:
-        """Return the measures in one line for people."""
+        """Return a readable line with the measures in force and the missing measures."""
         measures = {
             "own user": self.own_user,
             "system call filter": self.system_call_filter,
@@ -68,36 +81,44 @@ class Confinement:
 
     @classmethod
     def from_message(cls, message: Any) -> Self:
-        """Read what ``asdict`` made. Raises KeyError, TypeError, ValueError for anything else."""
+        """Return the confinement that a process reported as the dictionary of ``asdict``.
+
+        Raises KeyError, TypeError or ValueError if the message is not such a dictionary.
+        """
         missing = tuple(str(reason)[:200] for reason in message["missing"][:10])
         return cls(bool(message["own_user"]), bool(message["system_call_filter"]), int(message["landlock"]), missing)
 
 
 class ConfinedProcess:
-    """The confinement that this process has put on itself, and the way to files that its new user cannot reach."""
+    """The current process after its confinement.
+
+    It resolves paths to files below directories that the unprivileged user cannot enter.
+    """
 
     def __init__(self, confinement: Confinement, path_resolver: DescriptorPathResolver) -> None:
         self.confinement = confinement
         self._path_resolver = path_resolver
 
     def resolve_path(self, path: str) -> str:
-        """Return a path that this process can open, for one of the readable paths."""
+        """Return a path by which this process can open one of its readable paths; an empty path stays empty."""
         return self._path_resolver.resolve_path(path) if path else path
 
 
 def confine(limits: SandboxLimits, *, parent: int) -> ConfinedProcess:
-    """Confine this process for good; it ends when the process ``parent`` does. Import everything else before.
+    """Confine this process permanently. The kernel kills the process when its parent ends.
+
+    Import all modules first: the confined process can read only the files that the limits allow.
 
     Args:
-        limits: What the process needs.
-        parent: The process id of the parent; a process whose parent has gone exits.
+        limits: Limits of the process.
+        parent: Process id of the parent. If the parent has already ended, this process exits.
 
     Returns:
-        The measures that are in force, and those that this platform lacks.
+        The confined process, with the measures that are in force and the missing measures.
     """
     gc.freeze()
     sys.dont_write_bytecode = True
-    os.nice(NICENESS)  # interactive work goes first
+    os.nice(NICENESS)  # the API answers requests first
     missing: list[str] = []
     readable = [*list_code_paths(limits.modules), *limits.readable_paths]
     rules = _build_ruleset(readable, missing)
@@ -109,7 +130,7 @@ def confine(limits: SandboxLimits, *, parent: int) -> ConfinedProcess:
     path_resolver.redirect_imports()
     _harden_process(parent)
     version = _enforce_ruleset(rules, missing)
-    reason = install_filter() if is_linux() else "this platform has none"
+    reason = install_filter() if is_linux() else "only Linux supports it"
     if reason:
         missing.append(f"system call filter: {reason}")
     sys.addaudithook(_refuse_forbidden_event)
@@ -117,14 +138,17 @@ def confine(limits: SandboxLimits, *, parent: int) -> ConfinedProcess:
 
 
 def die_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent dies. Exits if the parent has gone already."""
+    """Make the kernel kill this process when its parent ends; exit if the parent has already ended."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the line above took effect
+    if os.getppid() != parent:  # the parent ended before prctl took effect
         sys.exit(1)
 
 
 def _harden_process(parent: int) -> None:
-    """Gain no rights, show no memory, die with the parent; the kernel forgets the last when the user changes."""
+    """Protect the memory of this process, deny it new rights, and let it end with its parent.
+
+    ``die_with_parent`` is called a second time because the kernel clears its setting when the user changes.
+    """
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     prctl(PR_SET_DUMPABLE, 0)
     die_with_parent(parent)
@@ -136,14 +160,15 @@ def _set_resource_limits(limits: SandboxLimits) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limits.max_open_files, limits.max_open_files))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    if is_linux() and os.geteuid() == 0:  # it counts per user: elsewhere it would count the service's own threads
+    # RLIMIT_NPROC counts all threads of a user. Without a change of the user it would count the service's threads.
+    if is_linux() and os.geteuid() == 0:
         resource.setrlimit(resource.RLIMIT_NPROC, (MAX_THREADS, MAX_THREADS))
 
 
 def _build_ruleset(readable: Sequence[Path], missing: list[str]) -> landlock.Ruleset | None:
     version = landlock.find_version() if is_linux() else 0
     if not version:
-        missing.append("landlock: the kernel, or the runtime of this container, offers none")
+        missing.append("landlock: the kernel, or the runtime of this container, does not support it")
         return None
     rules = landlock.Ruleset(version)
     rules.allow_reading([*readable, *list_system_paths()])
@@ -162,6 +187,9 @@ def _enforce_ruleset(rules: landlock.Ruleset | None, missing: list[str]) -> int:
 
 
 def _refuse_forbidden_event(event: str, _arguments: tuple[Any, ...]) -> None:
-    """Refuse in Python what the filter refuses anyway: a clearer error, and a hint where there is no filter."""
+    """Raise PermissionError for a Python audit event that starts a process or uses a socket.
+
+    The system call filter refuses these calls too. The hook gives a clearer error, and works if the filter is missing.
+    """
     if event.startswith("socket.") or event in _FORBIDDEN_EVENTS:
         raise PermissionError(f"{event} is not allowed in a sandboxed process")

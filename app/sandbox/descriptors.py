@@ -1,4 +1,4 @@
-"""A file as an open descriptor that a process of another user can read, and nobody can change."""
+"""Sealed copies: file descriptors that a process of another user can read and no process can change."""
 
 import asyncio
 import fcntl
@@ -16,18 +16,25 @@ _SEALS = 0x1 | 0x2 | 0x4 | 0x8
 
 @asynccontextmanager
 async def create_sealed_copy(path: Path) -> AsyncIterator[int | None]:
-    """Open a copy of the file in memory that can be read and never changed, for as long as the block runs.
+    """Copy a file to a read-only memory file, which exists until the block ends.
 
-    The descriptor of the file itself would be readable, but libraries open files by name: that asks for rights on the
-    file once more, which the sandbox lacks. Opening ``/proc/self/fd/N`` of the copy asks for rights on the copy alone.
+    A sandboxed process could read from a descriptor of the file itself, but libraries open files by name. Opening by
+    name needs rights on the file, which the sandboxed process lacks. Opening ``/proc/self/fd/N`` of the copy needs
+    rights on the copy only.
+
+    Args:
+        path: File to copy.
 
     Yields:
-        The descriptor, or None on a platform without such copies. Raises OSError if the file cannot be read.
+        The descriptor of the copy; None on a platform without memory files.
+
+    Raises:
+        OSError: The file cannot be read.
     """
     if not hasattr(os, "memfd_create"):
         yield None
         return
-    if _is_small(path):  # copied before a thread would have begun
+    if _is_small(path):  # copying a small file takes less time than starting a thread
         descriptor = _copy_to_memory(path)
     else:
         descriptor = await _copy_in_thread(path)

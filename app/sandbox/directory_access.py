@@ -1,7 +1,8 @@
-"""Directories that stay readable after the user has changed, though the way to them is closed to the new user.
+"""Access to code and data below directories that a sandboxed process can no longer enter.
 
-Root's interpreter is often below ``/root``, which no other user can enter. A descriptor of a directory is a way around
-the parent directories: ``/proc/self/fd/N/os.py`` asks for rights on that directory and the file alone.
+The interpreter of root is often below ``/root``, which no other user can enter. After a change of its user, a process
+reaches such files through a descriptor that it opened before. Opening ``/proc/self/fd/N/os.py`` needs rights on the
+directory of descriptor N and on the file, but not on the parent directories.
 """
 
 import importlib
@@ -34,10 +35,16 @@ _SYSTEM_FILES = (
 
 
 def list_code_paths(modules: Iterable[str]) -> list[Path]:
-    """Return where the code of this process is: the interpreter's directories and the packages in use.
+    """Return the files and directories with the code of this process.
 
-    A directory on the module path that belongs to no installation, such as a checkout, may hold anything: of it the
-    packages that are loaded, and those of ``modules``, are taken alone.
+    The directories of the Python installation are included as a whole. Another directory on the module path, such as a
+    checkout, may contain private files. Only its packages that are imported or named in ``modules`` are included.
+
+    Args:
+        modules: Full names of modules that the process imports later.
+
+    Returns:
+        The directories of the installation, then the packages outside of them.
     """
     install_directories = _list_install_directories()
     paths = {str(path): path for path in install_directories}
@@ -50,7 +57,7 @@ def list_code_paths(modules: Iterable[str]) -> list[Path]:
 
 
 def list_system_paths() -> list[Path]:
-    """Return the libraries and small files of the system that libraries read at run time."""
+    """Return the shared libraries and small system files that Python libraries read at run time."""
     return [Path(path) for path in (*_LIBRARIES, *_SYSTEM_FILES)]
 
 
@@ -74,7 +81,7 @@ def _iter_module_paths(name: str) -> Iterator[Path]:
 
 
 def _find_spec(name: str) -> ModuleSpec | None:
-    """Return where a top-level module comes from, without importing it."""
+    """Return the import spec of a top-level module without importing the module."""
     module = sys.modules.get(name)
     if module is not None:
         return getattr(module, "__spec__", None)
@@ -84,20 +91,22 @@ def _find_spec(name: str) -> ModuleSpec | None:
 
 
 class _EarlySpecFinder:
-    """Finds top-level modules where they were before, when the directories around them could still be searched."""
+    """Import finder with the specs that were found before the user changed, while all directories were readable."""
 
     def __init__(self, specs: dict[str, ModuleSpec]) -> None:
         self._specs = specs
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return the module's place: the interface of ``sys.meta_path``."""
+        """Return the spec of a top-level module; the method that ``sys.meta_path`` requires."""
         return self._specs.get(name) if path is None and target is None else None
 
 
 class DescriptorPathResolver:
-    """Open descriptors of files and directories, and the paths through them for what the new user cannot reach.
+    """Resolver of paths through descriptors that are opened before the process changes its user.
 
-    ``modules`` are the names of modules that are imported after the change.
+    Args:
+        paths: Files and directories to open.
+        modules: Names of modules that the process imports after the change of the user.
     """
 
     def __init__(self, paths: Sequence[Path], modules: Iterable[str]) -> None:
@@ -110,14 +119,17 @@ class DescriptorPathResolver:
                 self._descriptors[str(path)] = os.open(path, os.O_PATH | os.O_CLOEXEC)
 
     def redirect_imports(self) -> None:
-        """Close what is reachable without help, and lead imports through the descriptors for the rest."""
+        """Close the descriptors that the new user does not need, and send imports through the other descriptors.
+
+        Call it after the change of the user: the method tests which paths the new user can open.
+        """
         for path, descriptor in list(self._descriptors.items()):
             needed_access = os.R_OK | (os.X_OK if os.path.isdir(path) else 0)  # noqa: PTH112  (Path.is_dir raises here)
             if os.access(path, needed_access):
                 os.close(descriptor)
                 del self._descriptors[path]
         finder: object = _EarlySpecFinder({name: self._relocate_spec(spec) for name, spec in self._specs.items()})
-        sys.meta_path.insert(0, finder)  # type: ignore[arg-type]  # it needs no more than find_spec
+        sys.meta_path.insert(0, finder)  # type: ignore[arg-type]  # imports use only find_spec
         if not self._descriptors:
             return
         sys.path[:] = [self.resolve_path(entry) for entry in sys.path]
@@ -129,14 +141,14 @@ class DescriptorPathResolver:
         importlib.invalidate_caches()
 
     def resolve_path(self, path: str) -> str:
-        """Return a path to the same file or directory that this user can open."""
+        """Return a path by which the new user can open the file or directory ``path``."""
         for directory, descriptor in self._descriptors.items():
             if path == directory or path.startswith(directory + os.sep):
                 return f"{_DESCRIPTOR_DIRECTORY}/{descriptor}{path[len(directory) :]}"
         return path
 
     def _relocate_spec(self, spec: ModuleSpec) -> ModuleSpec:
-        """Return the same place by a path that this user can open."""
+        """Return a copy of a spec with paths that the new user can open."""
         loader, origin = spec.loader, self.resolve_path(spec.origin or "")
         if isinstance(loader, SourceFileLoader | ExtensionFileLoader):
             loader = type(loader)(spec.name, origin)

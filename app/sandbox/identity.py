@@ -1,4 +1,4 @@
-"""The unprivileged user of a sandboxed process: a uid that no account has, without groups and capabilities."""
+"""The unprivileged user of a sandboxed process: a user id without account, groups and capabilities."""
 
 import os
 from contextlib import suppress
@@ -13,31 +13,37 @@ from app.sandbox.kernel import (
 )
 
 FIRST_UID = 1_900_000_000
-"""Accounts, services and containers get lower numbers; process ids end at 2**22, so each process has its own uid."""
+"""User id of a sandboxed process minus its process id.
+
+Accounts, services and containers have lower user ids. Process ids are below 2**22, so each process has another user id.
+"""
 
 FIRST_LOW_UID, LOW_UID_COUNT = 60_578, 600
-"""For a user namespace that maps 65,536 uids alone; systemd leaves these free."""
+"""Range of user ids for a user namespace that maps only 65,536 ids; systemd does not assign them."""
 
 _SETGID, _SETUID, _KILL = 1 << 6, 1 << 7, 1 << 5
 _NEEDED_CAPABILITIES = _SETGID | _SETUID | _KILL
-"""Without CAP_KILL the service could not end a process of another user."""
+"""Capabilities that the change of the user needs. Without CAP_KILL the service could not kill the process later."""
 
 _SECUREBITS_WITHOUT_ROOT = 0b1110_1011
-"""No capabilities for uid 0, none that survive a change of user, no ambient ones; each bit locked."""
+"""Value for PR_SET_SECUREBITS, with the bits that make it permanent.
+
+The bits give uid 0 no capabilities, drop the capabilities when the user changes, and forbid ambient capabilities.
+"""
 
 
 def can_change_user() -> bool:
-    """Return whether this process may become another user that its parent can still end."""
+    """Return whether this process can change to another user and its parent can still kill it."""
     return is_linux() and os.geteuid() == 0 and get_capabilities() & _NEEDED_CAPABILITIES == _NEEDED_CAPABILITIES
 
 
 def compute_sandbox_uid(pid: int) -> int:
-    """Return the uid, and gid, of the sandboxed process with this id."""
+    """Return the user id of the sandboxed process with this process id; its group id is the same number."""
     return FIRST_UID + pid
 
 
 def change_user() -> str | None:
-    """Become the user that belongs to this process alone, without groups and capabilities, for good.
+    """Change permanently to a user that no other process has, without groups and capabilities.
 
     Returns:
         None, or the reason why the user did not change.

@@ -1,4 +1,4 @@
-"""The kernel's interfaces that Python's standard library lacks: prctl, capset and raw system calls, by ctypes."""
+"""Kernel interfaces that Python's standard library lacks: prctl, capabilities and raw system calls, through ctypes."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ _LAST_CAPABILITY = 63
 
 
 def is_linux() -> bool:
-    """Return whether the interfaces of this module exist here."""
+    """Return whether this process runs on Linux; the other functions of this module need Linux."""
     return sys.platform == "linux"
 
 
@@ -28,7 +28,7 @@ def load_libc() -> ctypes.CDLL:
 
 
 def prctl(option: int, *arguments: int) -> bool:
-    """Call prctl(2) and return whether it succeeded."""
+    """Call prctl(2) and return whether it succeeded; false on other platforms than Linux."""
     if not is_linux():
         return False
     values = [ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:4]]
@@ -36,7 +36,18 @@ def prctl(option: int, *arguments: int) -> bool:
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """Make a system call and return its result. Raises OSError."""
+    """Make a system call.
+
+    Args:
+        number: Number of the system call on this architecture.
+        arguments: Integers, or ctypes values such as buffers.
+
+    Returns:
+        The result of the call, 0 or more.
+
+    Raises:
+        OSError: The call failed.
+    """
     library = load_libc()
     library.syscall.restype = ctypes.c_long
     values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
@@ -52,7 +63,7 @@ class _CapabilityHeader(ctypes.Structure):
 
 
 def get_capabilities() -> int:
-    """Return the effective capabilities of this process as a bit mask; 0 if the kernel does not say."""
+    """Return the effective capabilities of this process as a bit mask; 0 if they are unknown."""
     header, data = _CapabilityHeader(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
     if not is_linux() or load_libc().capget(ctypes.byref(header), data) != 0:
         return 0
@@ -60,7 +71,7 @@ def get_capabilities() -> int:
 
 
 def drop_bounding_set() -> None:
-    """Take every capability out of reach of programs that this process might execute; needs CAP_SETPCAP."""
+    """Drop the bounding set, so that programs that this process executes gain no capability; needs CAP_SETPCAP."""
     for number in range(_LAST_CAPABILITY + 1):
         prctl(PR_CAPBSET_DROP, number)
 
@@ -74,9 +85,9 @@ def drop_capabilities() -> None:
 
 
 def protect_memory() -> None:
-    """Close memory, environment and descriptors of this process to other processes of the same user.
+    """Protect memory, environment and descriptors of this process from other processes of the same user.
 
-    The kernel then also writes no core dump of this process, and only root can attach a debugger or profiler.
-    The setting ends when the process executes another program. Other platforms than Linux have no such setting.
+    The kernel then writes no core dump of this process, and only root can attach a debugger or profiler. The setting
+    ends when the process executes another program. On other platforms than Linux the function does nothing.
     """
     prctl(PR_SET_DUMPABLE, 0)

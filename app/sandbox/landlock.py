@@ -1,4 +1,4 @@
-"""Landlock: the kernel's limits on files, TCP and signals that a process without rights can put on itself."""
+"""Landlock: a Linux feature by which an unprivileged process limits its own access to files, TCP and signals."""
 
 import ctypes
 import os
@@ -14,14 +14,14 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION, _PATH_BENEATH = 1, 1
 _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
 _FILE_RIGHT_COUNTS = {1: 13, 2: 14, 3: 15, 4: 15}
-"""How many rights on files each version knows; from 5 on there are 16."""
+"""Number of file access rights by version of Landlock; version 5 and later have 16."""
 
 _ALL_NETWORK, _ALL_SCOPES = 0b11, 0b11
 _NETWORK_SINCE, _SCOPES_SINCE = 4, 6
 
 
 def find_version() -> int:
-    """Return the version of Landlock that this kernel offers, 0 without."""
+    """Return the version of Landlock that this kernel supports; 0 if it supports none."""
     try:
         return syscall(_CREATE_RULESET, 0, 0, _VERSION)
     except OSError:
@@ -29,7 +29,10 @@ def find_version() -> int:
 
 
 class Ruleset:
-    """A set of rules that is filled first and put in force later, without the rights that filling it may need."""
+    """Set of Landlock rules, which is enforced after it is complete.
+
+    Adding a path needs rights on that path. The process may have lost these rights when it enforces the rules.
+    """
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -41,7 +44,7 @@ class Ruleset:
         self._descriptor = syscall(_CREATE_RULESET, attributes, size, 0)
 
     def allow_reading(self, paths: Iterable[Path]) -> None:
-        """Allow reading the files and what is in the directories; a path that does not exist is left out."""
+        """Allow reading files, and all files below directories; skip paths that do not exist."""
         for path in paths:
             with suppress(OSError):
                 self._allow_reading_path(path)
@@ -57,7 +60,7 @@ class Ruleset:
             os.close(descriptor)
 
     def enforce(self) -> None:
-        """Restrict this thread, and what it starts, for good. Raises OSError."""
+        """Restrict this thread, and the threads and processes that it starts, permanently. Raises OSError."""
         try:
             syscall(_RESTRICT_SELF, self._descriptor, 0)
         finally:

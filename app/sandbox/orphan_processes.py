@@ -1,7 +1,8 @@
-"""Processes that a sandboxed process left behind. Without a system call filter it could start some.
+"""Cleanup of processes that a sandboxed process started and left running.
 
-The service adopts orphans of its descendants, and knows those of the sandbox by a limit that they inherit and that no
-process can raise again: files of no length.
+A sandboxed process can start processes only if the system call filter is missing. The service becomes the parent of
+such processes when their own parent ends. It recognizes them by a limit that they inherit and cannot raise: a maximum
+file size of 0.
 """
 
 import os
@@ -17,15 +18,20 @@ _FILE_SIZE_LIMIT = "Max file size"
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends; other platforms than Linux have no such thing."""
+    """Make this process the parent of each descendant whose parent ends; do nothing on platforms other than Linux."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def kill_orphans(active_pids: Collection[int]) -> int:
-    """Kill the adopted processes of the sandbox, and those that they started; returns how many there were.
+    """Kill the adopted processes of the sandbox and their descendants.
+
+    Killing a process makes its children orphans, so the function repeats until it finds no more.
 
     Args:
-        known: Process ids of sandboxed processes that are in use.
+        active_pids: Process ids of sandboxed processes that are in use.
+
+    Returns:
+        The number of killed processes.
     """
     killed_count = 0
     for _ in range(_MAX_ROUNDS):

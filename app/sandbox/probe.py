@@ -1,4 +1,4 @@
-"""A sandboxed program that does nothing: it shows which measures this machine allows."""
+"""A sandboxed program that does nothing. The service starts it to find out which measures this machine supports."""
 
 from app.sandbox.channel import Channel
 from app.sandbox.confinement import SandboxLimits
@@ -7,7 +7,7 @@ _MEMORY_MB = 512
 
 
 def main() -> None:
-    """Confine this process and end with the input."""
+    """Confine this process, and end when the input ends."""
     channel = Channel()
     channel.confine(SandboxLimits(memory_mb=_MEMORY_MB))
     for _ in channel.iter_requests():

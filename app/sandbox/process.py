@@ -1,4 +1,4 @@
-"""The service's side of a sandboxed process: start it, speak with it, end it with all that it started."""
+"""The service's end of a sandboxed process: start it, exchange requests and replies, kill it with its descendants."""
 
 import asyncio
 import contextlib
@@ -20,26 +20,26 @@ _READ_BYTES = 64 * 1024
 
 
 _active_pids: set[int] = set()
-"""Process ids of all sandboxed processes of this process."""
+"""Process ids of the sandboxed processes that this process has started and not killed."""
 
 
 class SandboxUnavailable(UnavailableError):
-    """A sandboxed process cannot be started; try again."""
+    """A sandboxed process cannot be started. Try again later."""
 
     code = "sandbox_unavailable"
 
 
 class ReplyTooLong(ValueError):
-    """A line of a sandboxed process is longer than the caller allows."""
+    """A reply line of a sandboxed process is longer than the caller allows."""
 
 
 class SandboxedProcess:
-    """One sandboxed process, and the bytes of its answers that are not read yet."""
+    """A running sandboxed process, with a buffer of the reply bytes that the caller has not read."""
 
     def __init__(self, process: asyncio.subprocess.Process, requests: socket.socket) -> None:
         self.process = process
         self.request_count = 0
-        """How many requests it has answered, counted by its user."""
+        """Number of answered requests. The caller of this class counts them."""
         self.confinement = Confinement(own_user=False, system_call_filter=False, landlock=0)
         self._requests = requests
         _active_pids.add(process.pid)
@@ -50,11 +50,14 @@ class SandboxedProcess:
         """Start ``module``, which opens a ``Channel``, and wait until it is confined.
 
         Args:
-            module: The full name of the program's module; ``python -I -m`` runs it, in the directory ``/``.
-            setup: What the program gets as ``Channel.setup``: JSON values, never a secret.
+            module: Full name of the program's module. ``python -I -m`` runs it in the directory ``/``.
+            setup: JSON values that the program reads as ``Channel.setup``. They must not contain secrets.
+
+        Returns:
+            The confined process.
 
         Raises:
-            SandboxUnavailable: The process cannot be started, or ends before it is confined.
+            SandboxUnavailable: The process does not report its confinement within 60 seconds, or ends before.
         """
         process = await cls._spawn(module)
         try:
@@ -88,14 +91,21 @@ class SandboxedProcess:
                     start_new_session=True,
                     env={"PATH": os.defpath, "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"},
                 )  # fmt: skip
-            parent_end.shutdown(socket.SHUT_RD)  # answers come by the pipe
+            parent_end.shutdown(socket.SHUT_RD)  # replies come through the pipe
         except BaseException:
             parent_end.close()
             raise
         return cls(process, parent_end)
 
     async def send(self, line: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send one line, with open descriptors that the process gets copies of; a dead one shows at the next read."""
+        """Send one request to the process.
+
+        If the process has ended, nothing is raised here: the next ``read_line`` returns None.
+
+        Args:
+            line: Encoded request, with its newline.
+            descriptors: Open file descriptors. The process receives copies of them.
+        """
         loop = asyncio.get_running_loop()
         view = memoryview(line)
         with contextlib.suppress(ConnectionError):
@@ -108,7 +118,7 @@ class SandboxedProcess:
         while True:
             try:
                 return socket.send_fds(self._requests, [view], list(descriptors))
-            except BlockingIOError:  # it has not read the line before
+            except BlockingIOError:  # the process has not read the previous request
                 await self._wait_until_writable()
 
     async def _wait_until_writable(self) -> None:
@@ -121,8 +131,16 @@ class SandboxedProcess:
             loop.remove_writer(self._requests.fileno())
 
     async def read_line(self, max_bytes: int) -> bytes | None:
-        """Return the next line without its end; None if the process is gone. Raises ReplyTooLong above
-        ``max_bytes``.
+        """Return the next reply line.
+
+        Args:
+            max_bytes: Maximum length of the line.
+
+        Returns:
+            The line without its newline; None if the process has ended.
+
+        Raises:
+            ReplyTooLong: The line is longer than ``max_bytes``.
         """
         assert self.process.stdout is not None
         scanned_bytes = 0
@@ -139,31 +157,31 @@ class SandboxedProcess:
         return line
 
     async def kill(self) -> None:
-        """End the process with all that it started, and wait until it is gone."""
+        """Kill the process and its descendants, and wait until they have ended."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self._requests.close()
         if is_linux() and not self.confinement.system_call_filter:
             await self._kill_orphans()
         assert self.process.stdout is not None
-        # The transport of a pipe that still holds bytes would never close.
+        # The transport of a pipe with unread bytes would never close.
         while await self.process.stdout.read(_READ_BYTES):
             pass
         await self.process.wait()
         _active_pids.discard(self.process.pid)
 
     async def _kill_orphans(self) -> None:
-        """What lives on may hold the pipe of the answers, whose end is waited for."""
+        """Kill surviving descendants. They may hold the reply pipe open, and ``kill`` waits for its end."""
         await asyncio.to_thread(self._kill_orphans_after_exit)
 
     def _kill_orphans_after_exit(self) -> None:
-        with contextlib.suppress(ChildProcessError):  # not process.wait: that waits for the end of the pipe as well
+        with contextlib.suppress(ChildProcessError):  # process.wait would also wait for the end of the pipe
             os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)
         kill_orphans(frozenset(_active_pids))
 
 
 async def find_confinement() -> Confinement:
-    """Return the measures that this machine allows, by starting a process for it. Raises SandboxUnavailable."""
+    """Start a sandboxed process, and return the measures that this machine supports. Raises SandboxUnavailable."""
     process = await SandboxedProcess.start("app.sandbox.probe", {})
     await process.kill()
     return process.confinement

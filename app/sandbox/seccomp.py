@@ -1,7 +1,7 @@
-"""The system call filter: a list of allowed calls, as a classic BPF program that the kernel runs before each call.
+"""The system call filter (seccomp): a classic BPF program that the kernel runs before each system call.
 
-A call that is neither listed as allowed nor as refused gets ENOSYS, as on an older kernel: libraries then use an older
-call. So a call of a future kernel is closed too.
+``syscalls`` lists the calls with their treatment. A call that is not listed fails with ENOSYS, as on a kernel that does
+not have the call: libraries then use an older call. The filter therefore also refuses the calls of future kernels.
 """
 
 import ctypes
@@ -26,26 +26,31 @@ _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND |
 _THREAD_FLAGS = 0x00000100 | 0x00000800 | 0x00010000  # CLONE_VM, CLONE_SIGHAND, CLONE_THREAD
 _NAMESPACE_FLAGS = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
 _SAFE_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030, 1034)
-"""Duplicate, flags, record locks, seals read. Not F_SETOWN and F_SETSIG, which send signals to other processes."""
+"""Allowed commands of fcntl: duplicate a descriptor, read and set flags, record locks, read seals.
+
+F_SETOWN and F_SETSIG are missing, because they send signals to other processes.
+"""
 
 _SAFE_IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-"""Is it a terminal, window size, bytes to read, blocking, close on exec."""
+"""Allowed requests of ioctl: detect a terminal, window size, bytes to read, blocking mode, close on exec."""
 
 _SAFE_PRCTL = (3, 15, 16, 21, 23, 27, 39, 0x53564D41)
-"""Get dumpable, thread name, get seccomp, read bounding set, get securebits, get no-new-privs, name a mapping."""
+"""Allowed options of prctl: read dumpable, seccomp, bounding set, securebits and no-new-privs; set and read the name of
+the thread; name a memory mapping.
+"""
 
 _Instruction = tuple[int, int, int, int]
 
 
 def install_filter() -> str | None:
-    """Put the filter in force for all threads of this process, for good; needs PR_SET_NO_NEW_PRIVS.
+    """Install the filter permanently for all threads of this process. It needs PR_SET_NO_NEW_PRIVS.
 
     Returns:
-        None, or the reason why there is no filter.
+        None if the filter is installed, else the reason why it is missing.
     """
     architecture = find_architecture(platform.machine())
     if architecture is None or struct.calcsize("P") != 8:
-        return f"the filter does not know the architecture {platform.machine()}"
+        return f"the filter does not support the architecture {platform.machine()}"
     program = b"".join(struct.pack("HBBI", *instruction) for instruction in _build_program(architecture, os.getpid()))
     memory = ctypes.create_string_buffer(program, len(program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(memory)))
@@ -78,12 +83,15 @@ def _build_program(architecture: Architecture, pid: int) -> list[_Instruction]:
 
 
 def _match_call(number: int, body: list[_Instruction]) -> list[_Instruction]:
-    """Run ``body``, which returns in any case, for this system call alone."""
+    """Return instructions that run ``body`` only for one system call. Every path of ``body`` ends with a return."""
     return [(_JUMP_EQUAL, 0, len(body), number), *body]
 
 
 def _check_arguments(name: str, pid: int) -> Iterator[_Instruction]:
-    """Yield the checks of one call's arguments. The kernel itself reads the low half of each of these alone."""
+    """Yield the instructions that check the arguments of one call.
+
+    They check the low 32 bits of an argument: the kernel ignores the high bits of these arguments too.
+    """
     match name:
         case "open":
             yield from _refuse_bits(1, _WRITE_FLAGS)
@@ -110,7 +118,8 @@ def _load_argument(argument: int) -> _Instruction:
 
 
 def _refuse_bits(argument: int, bits: int) -> list[_Instruction]:
-    # O_TMPFILE shares a bit with O_DIRECTORY, which reading a directory needs; O_TMPFILE needs a writing mode as well.
+    # O_TMPFILE includes the bit of O_DIRECTORY, which reading a directory needs. The bit can be ignored, because
+    # O_TMPFILE works only together with a write mode.
     bits &= ~os.O_DIRECTORY
     return [
         _load_argument(argument),

@@ -1,7 +1,7 @@
-"""System call numbers of x86-64 and aarch64, sorted by the action of the filter.
+"""System call numbers of x86-64 and aarch64, grouped by the action of the filter.
 
 Each entry is ``name=x86_64/aarch64``; ``-`` means that the architecture has no such call. The numbers are from the
-kernel's ``asm/unistd_64.h`` and ``asm-generic/unistd.h``; a number never changes once it is assigned.
+kernel's ``asm/unistd_64.h`` and ``asm-generic/unistd.h``. The kernel never changes an assigned number.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _CHECKED = """
 open=2/- openat=257/56 clone=56/220 fcntl=72/25 ioctl=16/29 prctl=157/167
 prlimit64=302/261 kill=62/129 tgkill=234/131 rt_sigqueueinfo=129/138 rt_tgsigqueueinfo=297/240
 """
-"""Allowed with certain arguments alone: see ``seccomp``."""
+"""Calls that are allowed only with certain arguments, which ``seccomp`` checks."""
 
 _DENIED = """
 socket=41/198 socketpair=53/199 connect=42/203 bind=49/200 listen=50/201 accept=43/202 accept4=288/242 sendto=44/206
@@ -51,7 +51,7 @@ mq_open=240/180 mq_unlink=241/181 inotify_init=253/- inotify_init1=294/26 inotif
 fanotify_init=300/262 seccomp=317/277 landlock_create_ruleset=444/444 landlock_add_rule=445/445
 landlock_restrict_self=446/446
 """
-"""Libraries may try these calls, and get EPERM."""
+"""Calls that fail with EPERM: libraries may try them, and continue without them."""
 
 _FATAL = """
 ptrace=101/117 process_vm_readv=310/270 process_vm_writev=311/271 process_madvise=440/440 process_mrelease=448/448
@@ -65,12 +65,22 @@ syslog=103/116 vhangup=153/58 acct=163/89 quotactl=179/60 quotactl_fd=443/443 se
 clock_settime=227/112 clock_adjtime=305/266 adjtimex=159/171 sethostname=170/161 setdomainname=171/162
 migrate_pages=256/238 move_pages=279/239
 """
-"""No library of a parser needs these calls: only an exploit makes them, so they end the process."""
+"""Calls that kill the process: no library of a parser needs them, so only an exploit makes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """An instruction set: the kernel's audit number and the system call numbers by name."""
+    """System call numbers of an instruction set.
+
+    Attributes:
+        name: Name of the architecture.
+        audit_number: Number by which the kernel identifies the architecture in a filter.
+        allowed_calls: Numbers of the allowed calls, by name.
+        checked_calls: Numbers of the calls that are allowed with certain arguments, by name.
+        denied_calls: Numbers of the calls that fail with EPERM, by name.
+        fatal_calls: Numbers of the calls that kill the process, by name.
+        seccomp_number: Number of the call that installs the filter.
+    """
 
     name: str
     audit_number: int
@@ -93,7 +103,7 @@ def _build_architecture(name: str, audit_number: int, column: int, *, seccomp_nu
 
 
 def find_architecture(machine: str) -> Architecture | None:
-    """Return the architecture of ``platform.machine()``, or None if the filter does not know it."""
+    """Return the architecture of a ``platform.machine()``, or None if the filter does not support it."""
     if machine == "x86_64":
         return _build_architecture("x86_64", 0xC000003E, 0, seccomp_number=317)
     if machine == "aarch64":
