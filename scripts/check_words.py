@@ -41,12 +41,12 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"'*_]*\s+|\n\s*\n|\n\s*(?=[-*•]\s|\d
 _WORD = re.compile(r"[^\W_][\w'’.,/=<>%+-]*")
 # A word of prose; the names in a list of ``name=value`` are none.
 _PLAIN_WORD = re.compile(r"(?<!\w)[^\W\d_]{2,}(?![\w=])")
-# SQL and markup in string literals.
+# SQL, markup and regular expressions in string literals.
 _SQL = re.compile(
     r"\s*(?:<|--|do \$\$)|"
     r"\s*(?:select|insert|update|delete|with|create|alter|drop|grant|revoke|set|lock|from|where|and|or|join|left|order|"
     r"union|returning|exists|case|coalesce|on|into|values|not)\b(?=[^.]*(?:[=(*]|\bfrom\b|\bset\b|\btable\b))|"
-    r".*(?:\bselect\b.*\bfrom\b|\bdo update set\b|\bcreate view\b|\$1)",
+    r".*(?:\bselect\b.*\bfrom\b|\bdo update set\b|\bcreate view\b|\$1|\(\?[:=!<])",
     re.DOTALL,
 )
 

@@ -1,1 +1,1 @@
-"""Ingestion: the straight line from a stored original to searchable chunks."""
+"""Ingestion: a pipeline that turns the uploaded file of a document into searchable chunks."""

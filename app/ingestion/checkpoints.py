@@ -1,4 +1,4 @@
-"""What is kept of an ingestion that is under way: vectors that were paid for, and what they cost."""
+"""Checkpoints of unfinished ingestions (vectors by the hash of their text), and the usage of embedding models."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -12,14 +12,22 @@ from app.quotas.types import NO_KEY
 
 
 class CheckpointRepository:
-    """Reads and writes in one tenant."""
+    """Repository of the checkpoints and the embedding usage of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def find(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """The vectors that any document of the tenant has for these texts."""
+        """Find the checkpointed vectors of texts, whichever document of the tenant they were made for.
+
+        Args:
+            identity: Key of the embedding model from ``derive_checkpoint_key``.
+            hashes: SHA-256 hashes of the texts.
+
+        Returns:
+            The vectors that exist, by hash.
+        """
         values = {"t": self.tenant_id, "identity": identity, "hashes": list(set(hashes))}
         rows = await self.session.fetch_rows(_FIND, values)
         return {row["content_hash"]: row["embedding"].to_numpy() for row in rows}
@@ -27,9 +35,16 @@ class CheckpointRepository:
     async def add(
         self, identity: UUID, document_id: UUID, vectors: Mapping[bytes, Vectors], *, version: int | None
     ) -> None:
-        """Keep vectors until the document's ``version`` is whole; nothing where it is no longer waited for.
+        """Store vectors as checkpoints of a document, so that a later attempt need not embed their texts again.
 
-        Without a version they are kept for as long as the document is there, or until they are forgotten.
+        Nothing is stored if the version is no longer the newest one, or is ready or failed.
+
+        Args:
+            identity: Key of the embedding model from ``derive_checkpoint_key``.
+            document_id: The document that the vectors were made for.
+            vectors: Vectors by the SHA-256 hash of their text.
+            version: Version that is being ingested; its end deletes the checkpoints. None for a reindex: the
+                checkpoints then stay until the document is in the new index, or the sweeper finds them too old.
         """
         values = {
             "t": self.tenant_id,
@@ -42,14 +57,22 @@ class CheckpointRepository:
         await self.session.fetch_rows(_ADD, values)
 
     async def record_usage(self, model: str, *, inputs: int, tokens: int) -> None:
-        """Add to the day's costs (UTC)."""
+        """Add inputs and tokens to today's usage (UTC) of a model."""
         values = {"t": self.tenant_id, "model": model, "inputs": inputs, "tokens": tokens}
         await self.session.fetch_rows(_RECORD_USAGE, values)
 
     async def record_embedding_usage(
         self, model: str, *, inputs: int, tokens: int, key_id: UUID = NO_KEY, chunks: int = 0
     ) -> None:
-        """The same, and to what the key has used, by whose upload it came; ``chunks`` are stored now."""
+        """Add to today's usage (UTC) of an embedding model, and to today's usage of an API key.
+
+        Args:
+            model: Name of the model.
+            inputs: Number of texts that were embedded.
+            tokens: Number of their tokens.
+            key_id: API key of the upload, whose quota the usage counts against.
+            chunks: Number of chunks that the same transaction stores.
+        """
         values = {"t": self.tenant_id, "model": model, "inputs": inputs, "tokens": tokens}
         await self.session.fetch_rows(_RECORD_EMBEDDING_USAGE, {**values, "key": key_id, "chunks": chunks})
 
@@ -57,8 +80,8 @@ class CheckpointRepository:
 _FIND = parse_statement("""
 select distinct on (content_hash) content_hash, embedding from embedding_checkpoint
  where tenant_id = :t and identity = :identity and content_hash = any(:hashes::bytea[])""")
-# The row lock keeps a deletion waiting for a moment, and whoever makes the version whole, which removes them all; who
-# comes after that adds nothing.
+# The row lock delays a concurrent deletion of the document and a concurrent end of the version, which deletes all
+# checkpoints. An insert after that end finds no row of the document, and adds nothing.
 _ADD = parse_statement("""
 insert into embedding_checkpoint (tenant_id, identity, document_id, content_hash, embedding)
 select d.tenant_id, :identity::uuid, d.id, u.*

@@ -1,4 +1,4 @@
-"""A document tree into chunks by the knowledge base's chunker, whose work is checked."""
+"""Split a document tree into chunks with the chunker of the knowledge base, and validate the chunks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -28,13 +28,15 @@ async def create_chunk_tools(
     record_tokens: Callable[[int], Awaitable[None]] | None = None,
     check_budget: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[ChunkTools]:
-    """The embedder's tools for a chunker that runs in a thread meanwhile; ``record_tokens`` is told the tokens of each
-    call.
+    """Create the tools for a chunker that runs in a thread: token counts and embeddings of the embedder.
 
-    ``check_budget`` raises where a call is one too many.
+    The tools embed on the event loop of the caller, and stop at the end of the context. A cancelled job can leave the
+    thread of its chunker behind: that thread gets no more vectors.
 
-    ``embed`` runs on the event loop, and ends with the block: a thread that is left over when the job is cancelled
-    gets no more vectors.
+    Args:
+        embedder: Embedder of the knowledge base.
+        record_tokens: Called with the number of tokens of each embedding call.
+        check_budget: Called before each embedding call; raises an error if the tokens of the day are used up.
     """
     loop = asyncio.get_running_loop()
     calls: set[asyncio.Task[Any]] = set()
@@ -67,19 +69,36 @@ async def create_chunk_tools(
 
 
 def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) -> tuple[list[ChunkDraft], list[int]]:
-    """The chunks and their own sizes in tokens; adds the nodes to the tree that the chunker works with. Blocking.
+    """Split a document tree into chunks. The call blocks.
 
-    Raises ChunkerFailed where the chunker fails or a chunk breaks a rule, TooManyNodes, TooManyPieces, TooManyChunks,
-    and the embedder's errors.
+    Args:
+        tree: Tree of the document. The function adds the sentences that the chunker needs and the topics that it finds,
+            and appends warnings.
+        chunking: Chunking settings of the knowledge base.
+        tools: Tools of the embedder, from ``create_chunk_tools``.
+
+    Returns:
+        The chunks, and the number of tokens of each chunk's own text.
+
+    Raises:
+        ChunkerFailed: The chunker is missing or fails, or one of its chunks is invalid.
+        TooManyNodes: The tree has too many sentences.
+        TooManyPieces: The chunker packs too many pieces of text.
+        TooManyChunks: The chunker makes too many chunks.
+        AppError: The embedder fails.
     """
     spec = load_chunkers().get(chunking.strategy)
     if spec is None:
-        raise ChunkerFailed(f"No chunker is named {chunking.strategy!r} here.")
+        raise ChunkerFailed(
+            f"The chunker {chunking.strategy!r} is not installed. Install its plugin, or choose another chunker."
+        )
     try:
         options = spec.options.model_validate(chunking.options)
     except ValidationError as exc:
-        raise ChunkerFailed(f"The options of the chunker {spec.name!r} are not valid any more.") from exc
-    # What the model reads may have become less since the knowledge base was made.
+        raise ChunkerFailed(
+            f"The stored options of the chunker {spec.name!r} are invalid. Change the chunking of the knowledge base."
+        ) from exc
+    # The limit of the model may have become smaller since the knowledge base was created.
     max_tokens = min(chunking.max_tokens, tools.max_tokens)
     sizes = ChunkSizes(max_tokens, min(chunking.overlap_tokens, max_tokens - 1))
     if spec.needs_sentences:
@@ -98,7 +117,7 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
 def _run_chunker(
     spec: ChunkerSpec[Any], tree: DocumentTree, sizes: ChunkSizes, options: BaseModel, tools: ChunkTools
 ) -> ChunkerOutput:
-    """Whatever goes wrong in a chunker fails the document, and no other; the embedder's errors are not its own."""
+    """Run a chunker. An unexpected exception of the chunker fails this document only; errors of the embedder pass."""
     try:
         output = spec.chunk(tree, sizes, options, tools)
         tree.warnings[:] = map(normalize_warning, tree.warnings)  # a plugin may have added plain strings
@@ -108,12 +127,12 @@ def _run_chunker(
     except Exception as exc:
         raise ChunkerFailed(f"The chunker {spec.name!r} failed ({type(exc).__name__}).") from exc
     if not is_valid:
-        raise ChunkerFailed(f"The chunker {spec.name!r} made something that is no chunk.")
+        raise ChunkerFailed(f"The chunker {spec.name!r} returned a value that is not a chunk. Report it to its author.")
     return output
 
 
 def _is_draft(draft: Any) -> bool:
-    """As far as the database could not keep it else; what a chunk must be besides is looked at later."""
+    """Return whether a value has the types that the database can store. ``validate_chunks`` checks the values later."""
     if not isinstance(draft, ChunkDraft):
         return False
     numbers = (draft.start, draft.end, *draft.node_path)
@@ -125,9 +144,18 @@ def _is_draft(draft: Any) -> bool:
 
 
 def parse_chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tuple[str, ...]) -> dict[str, Any]:
-    """A chunker's options with its defaults; those of an unknown one as they are.
+    """Validate the options of a chunker and add their defaults.
 
-    Raises InvalidInputError below ``loc``.
+    Args:
+        strategy: Name of the chunker.
+        options: Options of a request.
+        loc: Path of the options in the request, for the error.
+
+    Returns:
+        All options of the chunker. The options of an unknown chunker are returned unchanged.
+
+    Raises:
+        InvalidInputError: An option is invalid.
     """
     spec: ChunkerSpec[Any] | None = load_chunkers().get(strategy)
     if spec is None:

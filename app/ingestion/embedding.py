@@ -1,4 +1,4 @@
-"""Passages to vectors, a slice at a time: progress is told, costs are booked, and what is paid for survives a crash."""
+"""Embed the chunks of a document in slices, whose vectors are checkpointed so that a crash does not lose them."""
 
 import hashlib
 import math
@@ -23,16 +23,20 @@ from app.quotas.types import NO_KEY
 EmbedFunction = Callable[[Sequence[str]], Awaitable[Embeddings]]
 
 SLICE_SIZE = 64
-# What is urgent stands beside queries, if it is no more than so many passages: a few tenths of a second on a CPU.
+"""Number of texts in one call of the embedder."""
+
 MAX_INTERACTIVE_TEXTS = 4
-# More than so many passages of one document refused by the embedding model, and something else is wrong.
+"""Maximum number of urgent texts that are embedded with the priority of queries: some 0.3 seconds on a CPU."""
+
 MAX_REJECTED_TEXTS = 10
+"""Maximum number of texts of a document that the embedding model may refuse; more of them indicate another fault."""
+
 _IDENTITY_NAMESPACE = UUID("0d9f8a6e-5a55-5f0e-8f3b-3b1f5d0f8f1a")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """What passages cost."""
+    """Number of embedded texts and of their tokens."""
 
     inputs: int = 0
     tokens: int = 0
@@ -40,9 +44,12 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedChunks:
-    """One vector a passage, shape (passages, dimensions); those of ``rejected`` positions are zero: they have none.
+    """Vectors of the chunks of a document.
 
-    ``unrecorded_usage`` is what the last slice cost, where that is not booked yet.
+    Attributes:
+        vectors: One vector for each chunk, of the shape (chunks, dimensions).
+        rejected: Positions of the chunks that the model refused; their vectors are zero.
+        unrecorded_usage: Usage of the last slice if it is not recorded yet.
     """
 
     vectors: Vectors
@@ -61,13 +68,33 @@ async def embed_chunks(
     is_first_attempt: bool = False,
     urgent: bool = False,
 ) -> EmbeddedChunks:
-    """The passages' vectors: those that came with it, those that an earlier attempt checkpointed, the rest made now.
+    """Embed the chunks of a document that have no vector yet.
 
-    Every slice is checkpointed and booked, but a quick one at the end: behind it comes the version's own transaction. A
-    slow one has been told of, so that a later attempt finds the document's status changed. With ``is_first_attempt`` no
-    earlier attempt can have left anything. A few texts that are ``urgent`` do not stand behind bulk work. Raises
-    EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, VersionSuperseded, JobPreempted; DailyTokenLimitReached
-    before a slice that the ``budget`` has nothing left for.
+    Vectors that came with the upload and vectors that an earlier attempt checkpointed are reused. Each slice is
+    checkpointed and its usage recorded in one transaction. A quick last slice is the exception: the transaction that
+    stores the version follows at once, and records the usage. A slow last slice is checkpointed, because its progress
+    was reported, and a later attempt therefore looks for checkpoints.
+
+    Args:
+        db: Database of the tenant.
+        document_id: The document.
+        chunked: Its chunks.
+        embedder: Embedder of the knowledge base.
+        progress: Progress of the version.
+        budget: Daily token budget of the tenant and the API key; without limits by default.
+        is_first_attempt: Whether no earlier attempt exists. A small document then needs no query for checkpoints.
+        urgent: Whether at most four texts are embedded with the priority of queries, ahead of bulk work.
+
+    Returns:
+        One vector for each chunk.
+
+    Raises:
+        EmbeddingUnavailable: The model does not answer; a retry may help.
+        EmbeddingMismatch: The vectors have a wrong number or dimension.
+        EmbeddingRejected: The model refuses all texts, or more than ten.
+        VersionSuperseded: The version is no longer needed.
+        JobPreempted: The job must give its place to another tenant.
+        DailyTokenLimitReached: The budget has no tokens left for the next slice.
     """
     texts = chunked.texts
     budget = budget or TokenBudget(db)
@@ -108,11 +135,18 @@ async def embed_chunks(
 async def record_usage_on_failure(
     db: TenantDatabase, embedder: Embedder, usage: TokenUsage, *, key_id: UUID = NO_KEY
 ) -> AsyncIterator[None]:
-    """Record ``usage`` in the block's own transaction, or in another one if the block fails."""
+    """Record ``usage`` in a separate transaction if the block fails. If it succeeds, the block itself has recorded it.
+
+    Args:
+        db: Database of the tenant.
+        embedder: Embedder of the knowledge base.
+        usage: Usage that the block records.
+        key_id: API key of the upload.
+    """
     try:
         yield
-    except BaseException:  # a cancellation costs nothing less
-        with suppress(AppError):  # the database may be what failed
+    except BaseException:  # a cancelled job has used the tokens too
+        with suppress(AppError):  # the failure may be one of the database
             async with db.transaction() as session:
                 await record_usage(session, db, embedder, usage, key_id=key_id)
         raise
@@ -127,7 +161,16 @@ async def record_usage(
     key_id: UUID = NO_KEY,
     chunks: int = 0,
 ) -> None:
-    """Add to the day's costs, if there are any, and the ``chunks`` that were stored."""
+    """Add embedding usage and stored chunks to the usage of the day.
+
+    Args:
+        session: Session of the transaction that stores the chunks.
+        db: Database of the tenant.
+        embedder: Embedder of the knowledge base.
+        usage: Texts and tokens that were embedded.
+        key_id: API key of the upload.
+        chunks: Number of chunks that the transaction stores.
+    """
     if usage != TokenUsage() or chunks:
         await CheckpointRepository(session, db.tenant_id).record_embedding_usage(
             embedder.identity.model, inputs=usage.inputs, tokens=usage.tokens, key_id=key_id, chunks=chunks
@@ -135,7 +178,7 @@ async def record_usage(
 
 
 async def record_chunker_usage(budget: TokenBudget, embedder: Embedder, tokens: int) -> None:
-    """Tokens that a chunker spent to find its boundaries: no passage came of them, but they cost the same."""
+    """Record the tokens that a chunker embedded to find its boundaries. They count as tokens, but not as inputs."""
     async with budget.db.transaction() as session:
         await CheckpointRepository(session, budget.db.tenant_id).record_embedding_usage(
             embedder.identity.model, inputs=0, tokens=tokens, key_id=budget.key_id
@@ -143,14 +186,14 @@ async def record_chunker_usage(budget: TokenBudget, embedder: Embedder, tokens: 
 
 
 def derive_checkpoint_key(identity: EmbeddingIdentity) -> UUID:
-    """What checkpoints are told apart by: vectors of one model never serve another."""
+    """Derive the key of checkpoints from an embedding identity, so that one model never gets vectors of another."""
     return uuid5(_IDENTITY_NAMESPACE, repr(identity))
 
 
 def _fill_checkpointed(
     vectors: Vectors, pending: Sequence[int], hashes: Sequence[bytes], checkpointed: Mapping[bytes, Vectors]
 ) -> list[int]:
-    """Put in what is known; the positions that still wait."""
+    """Fill in the checkpointed vectors, and return the positions without one."""
     for position in pending:
         if hashes[position] in checkpointed:
             vectors[position] = checkpointed[hashes[position]]
@@ -160,7 +203,7 @@ def _fill_checkpointed(
 async def _embed_slice(
     vectors: Vectors, positions: Sequence[int], texts: Sequence[str], embed: EmbedFunction, rejected: set[int]
 ) -> int:
-    """Fill in these positions; the few that the model refuses are noted instead. Returns what it cost in tokens."""
+    """Embed the texts at ``positions`` into ``vectors``, add refused positions to ``rejected``, return the tokens."""
     remaining, token_count = list(positions), 0
     while remaining:
         try:

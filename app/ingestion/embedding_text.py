@@ -1,4 +1,4 @@
-"""What is embedded and indexed for a chunk: the document's title and the headings above it, then the raw passage."""
+"""Text that is embedded and indexed for a chunk: title of the document, headings above the chunk, text of the chunk."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,16 +6,25 @@ from dataclasses import dataclass, field
 from app.ingestion.types import ChunkDraft, DocumentTree, EncodedImage
 from app.warnings import ServiceWarning
 
-# Characters; what is longer is counted by itself before titles are put before it.
 LONG_CHUNK_CHARACTERS = 20_000
+"""Number of characters above which the tokens of a chunk are counted without titles first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkedDocument:
-    """What parsing and chunking yield; the sequences run parallel.
+    """Result of parsing and chunking. The sequences have one item for each chunk, in the same order.
 
-    ``token_counts`` are the drafts' own sizes, ``texts`` what is embedded and indexed; ``vectors`` are those that came
-    with the document, by position; so is ``image_numbers``, the number of the picture that a draft is, in ``images``.
+    Attributes:
+        tree: Tree of the document.
+        drafts: The chunks.
+        token_counts: Number of tokens of each chunk's own text.
+        texts: Text of each chunk that is embedded and indexed, with title and headings.
+        title: Title that the parser found.
+        page_count: Number of pages or slides.
+        warnings: Warnings for the owner of the document.
+        vectors: Vectors that came with the upload, by the position of their chunk.
+        image_numbers: Numbers of the images, by the position of the chunk that represents the image.
+        images: Images by their number.
     """
 
     tree: DocumentTree
@@ -37,11 +46,20 @@ def contextualize_chunks(
     count_tokens: Callable[[Sequence[str]], list[int]],
     max_tokens: int,
 ) -> list[str]:
-    """One text for each draft, in order: a line for the title and for each heading, a blank line, the passage.
+    """Return the text that is embedded for each chunk: title, headings, a blank line and the chunk's text.
 
-    ``max_tokens`` is what the model reads, special tokens apart. Where a text counts more, the title goes first, then
-    the outermost headings; the passage is never cut, so it comes alone, and over the limit, where it is too long by
-    itself. Nothing is said twice: a heading that is the title, or that begins the passage, is left out.
+    The title and each heading have a line. A heading that equals the title or begins the chunk's text is left out. If a
+    text has too many tokens, the title is dropped first, then the outermost headings. The chunk's text is never cut: a
+    chunk that is too long by itself is returned without titles.
+
+    Args:
+        title: Title of the document.
+        drafts: The chunks.
+        count_tokens: Token counter of the embedder.
+        max_tokens: Maximum number of tokens that the model reads, without special tokens.
+
+    Returns:
+        One text for each chunk, in the same order.
     """
     prefixes = [_build_prefix(title, draft) for draft in drafts]
     texts = [_join_prefix(prefix, draft) for prefix, draft in zip(prefixes, drafts, strict=True)]
@@ -63,9 +81,10 @@ def _drop_oversized_prefixes(
     count_tokens: Callable[[Sequence[str]], list[int]],
     max_tokens: int,
 ) -> list[int]:
-    """The texts that titles may stay in; a passage that is too long by itself loses all of them at once.
+    """Drop all titles of chunks that are too long by themselves, and return the positions of the other ones.
 
-    Such passages come with their vectors, and may be megabytes long: they are counted once, not once for each title.
+    Chunks that are too long come with their vectors and may have megabytes. Their tokens are counted once, not once for
+    each title.
     """
     long_positions = [at for at, draft in enumerate(drafts) if prefixes[at] and len(draft.text) > LONG_CHUNK_CHARACTERS]
     counts = count_tokens([drafts[at].text for at in long_positions]) if long_positions else []

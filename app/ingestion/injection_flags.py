@@ -1,23 +1,30 @@
-"""Which chunks talk to a model instead of to a reader: flagged, never refused.
+"""Flags for chunks that may contain a prompt injection. Flagged chunks are stored and found like all others.
 
-A short list of what injected prompts have in common, so a hint and no proof: who means harm can write around it, and a
-text about prompt injection is flagged as well. Callers filter by ``$suspicious`` or look at ``flags`` of a result.
+The patterns are common phrases of injected prompts. A flag is a hint, not a proof: attackers can avoid the phrases, and
+a text about prompt injection is flagged too. Clients filter by ``$suspicious`` or read the ``flags`` of a result.
 """
 
 import re
 from typing import NamedTuple
 
 INSTRUCTIONS, MARKUP, HIDDEN = "instructions", "chat_markup", "hidden_text"
-# Characters that show nothing: between the letters of a word they hide it from a search for that word.
+# Invisible characters. Between the letters of a word they hide the word from a pattern.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
-# Unicode's tags repeat ASCII invisibly: models read them. Ten in a row are no flag of a region (🏴 and six of them).
+# Unicode tag characters encode ASCII invisibly, and models read them. The flag of a region has only six after its 🏴.
+# Ten in a row are hidden text.
 _INVISIBLE_ASCII = re.compile("[\U000e0020-\U000e007f]{10}")
-# At most this much of a chunk is looked at: a longer one is no passage that anybody reads.
+# Number of characters of a chunk that are searched. Chunks for readers are far shorter.
 _MAX_SCANNED_CHARACTERS = 100_000
 
 
 class _Pattern(NamedTuple):
-    """``literal`` is in every text that the expression finds, and costs a hundredth of it to look for."""
+    """Regular expression with its flag.
+
+    Attributes:
+        flag: Flag of a text that the expression matches.
+        literal: String that every matching text contains. A search for it takes a hundredth of the expression's time.
+        expression: Regular expression over casefolded text with single spaces.
+    """
 
     flag: str
     literal: str
@@ -28,7 +35,7 @@ def _compile(literal: str, expression: str) -> _Pattern:
     return _Pattern(INSTRUCTIONS, literal, re.compile(expression))
 
 
-# No expression repeats without bound where its own beginning can repeat: a hostile chunk costs linear time.
+# No expression has an unbounded repetition that can match its own beginning, so a hostile chunk takes linear time.
 _BREAK = r"\b(?:ignore|disregard|forget|override|bypass)"
 _ALL = "(?:all |any |the |these |those |of |my |your ){0,4}"
 _EARLIER = "(?:previous |prior |above |earlier |preceding |my |your )(?:system )?"
@@ -61,7 +68,14 @@ _PATTERNS = (
 
 
 def detect_prompt_injection(text: str) -> list[str]:
-    """What is suspicious in a text, each word once; none is the rule."""
+    """Detect signs of prompt injection in the first 100,000 characters of a text.
+
+    Args:
+        text: Text of a chunk.
+
+    Returns:
+        The sorted flags, of ``instructions``, ``chat_markup`` and ``hidden_text``. Most texts have none.
+    """
     visible_text = text[:_MAX_SCANNED_CHARACTERS].casefold()
     if not visible_text.isascii():
         visible_text = _INVISIBLE.sub("", visible_text)

@@ -1,4 +1,4 @@
-"""The straight line: fetch → parse → tree → chunk → embed → store."""
+"""The ingestion pipeline of a document: fetch → parse → build the tree → chunk → embed → store."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -55,18 +55,18 @@ from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
-REINDEXED_MESSAGE = "The knowledge base was reindexed while this document was embedded."
+REINDEXED_MESSAGE = "The knowledge base was reindexed while this document was embedded. Reindex the document."
 
 
 class TitleChanged(JobPostponed):
-    """The document has another title by now; its passages are made anew with it."""
+    """The title of the document changed during its ingestion; the job starts again with the new title."""
 
     code = "title_changed"
 
 
 @dataclass(frozen=True, slots=True)
 class IngestionPipeline:
-    """Turns a stored original into searchable chunks."""
+    """Pipeline that turns the uploaded file of a document into searchable chunks."""
 
     objects: ObjectStore
     parsers: ParserPool
@@ -83,12 +83,26 @@ class IngestionPipeline:
         uploader: UUID = NO_KEY,
         preemption: PreemptionTimer | None = None,
     ) -> None:
-        """Ingest one version; doing it again changes nothing. Returns quietly when the version is not wanted any more.
+        """Ingest one version of a document. A repeated call has the same result.
 
-        Raises IngestionError for the file, TooManyTerms for a chunk of it, IndexMismatch for the knowledge base,
-        UnavailableError for what may be retried, DailyTokenLimitReached for what may be another day, QuotaExceeded
-        where its chunks are too many, TitleChanged where it gets another title meanwhile, JobPreempted where the
-        ``preemption`` is over. ``uploader`` is a key.
+        The call does nothing if the version was deleted, replaced by a newer upload, or finished by another worker.
+
+        Args:
+            db: Database of the tenant.
+            document_id: The document.
+            version: Version to ingest.
+            uploader: API key of the upload, whose quotas apply.
+            preemption: Timer of the job's time slice; by default the job is never preempted.
+
+        Raises:
+            IngestionError: The file cannot be ingested.
+            TooManyTerms: A chunk has too many different terms.
+            IndexMismatch: No configured model fits the search index, or the knowledge base was reindexed.
+            UnavailableError: A model, the object store or the database does not answer; a retry may help.
+            DailyTokenLimitReached: The daily token budget is used up; the next day it may succeed.
+            QuotaExceeded: The tenant or the API key may not store as many chunks.
+            TitleChanged: The title of the document changed during the ingestion.
+            JobPreempted: The job must give its place to another tenant.
         """
         try:
             pending, kb, embedder, budget = await self._load_pending(db, document_id, version, uploader)
@@ -138,14 +152,15 @@ class IngestionPipeline:
         kb.require_match(self.embedders.identities)
         budget = TokenBudget(db, uploader, pending.storage_quota.quotas, pending.key_quotas)
         embedder = kb.get_embedder(self.embedders)
-        if pending.document.media_type != CHUNKS_TYPE:  # which may bring its vectors
+        if pending.document.media_type != CHUNKS_TYPE:  # an upload of chunks may include their vectors
+            # Checked before parsing: each retry would parse the file again in vain during an outage, or every day.
             if isinstance(embedder, HasEndpoint):
-                embedder.require_available()  # else it would be parsed again and again during an outage
-            await budget.check()  # else it would be parsed once more each day for nothing
+                embedder.require_available()
+            await budget.check()
         return pending, kb, embedder, budget
 
     async def _check_storage_quota(self, db: TenantDatabase, pending: PendingVersion, chunks: int) -> None:
-        """Nothing is paid for that will not be stored; what counts is looked at again as it is."""
+        """Check the quota before the paid embedding; the transaction that stores the chunks checks it again."""
         added = {"chunks": chunks - pending.document.chunk_count}
         if added["chunks"] > 0 and pending.storage_quota.has_limit(*added):
             async with db.transaction() as session:
@@ -160,7 +175,7 @@ class IngestionPipeline:
         object_key: str,
         progress: IngestionProgress,
     ) -> ChunkedDocument:
-        """Fetch, parse, chunk; ready chunks need only be fetched."""
+        """Fetch the uploaded file, parse it and chunk it. An upload of ready chunks is only read."""
         db = budget.db
         with create_temp_directory("ingest") as folder:
             path = create_temp_file(folder, "original")
@@ -215,14 +230,14 @@ class IngestionPipeline:
         embedder: Embedder,
         usage: TokenUsage,
     ) -> bool:
-        """Put the version in the place of the live one; returns whether another search index is being built."""
+        """Replace the live version with this one, and return whether a reindex is building another search index."""
         db = budget.db
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)
             document = await versions.lock(pending.document.id, pending.document.version)
             if document is None:
                 raise VersionSuperseded
-            # Whoever gives it one has left its words to this job.
+            # A request that changes the title during ingestion leaves the update of the chunks to this job.
             if document.title != pending.document.title:
                 raise TitleChanged(datetime.now(UTC))
             locked_indexes = await KnowledgeBaseRepository(session, db.tenant_id).lock_indexes(document.kb_id)
@@ -255,12 +270,12 @@ class IngestionPipeline:
                 await ImageRepository(session, db.tenant_id).add(list(image_rows.values()))
             if obsolete_keys:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": obsolete_keys})
-            # Last: the day's row is every document's of the tenant.
+            # Last, because all documents of the tenant update the same row of the day, and its lock lasts to the end.
             await record_usage(session, db, embedder, usage, key_id=budget.key_id, chunks=len(indexed.drafts))
         return any(row.is_building for row in locked_indexes.values())
 
     async def _update_building_generation(self, db: TenantDatabase, document: DocumentRow) -> None:
-        """Give it to the generation that is being built, if one is. Where that fails, the job that builds it will."""
+        """Add the document to the generation that a reindex is building. After a failure the reindex job adds it."""
         try:
             async with db.transaction() as session:
                 generation = await GenerationRepository(session, db.tenant_id).find_building(document.kb_id)
@@ -296,12 +311,12 @@ def _chunk_parsed(
 def _list_rejection_warnings(rejected: Collection[int], total: int) -> list[ServiceWarning]:
     if not rejected:
         return []
-    message = f"The embedding model refused {len(rejected)} of {total} passages: they are found by their words alone."
+    message = f"The embedding model refused {len(rejected)} of {total} chunks; only the lexical retriever finds them."
     return [ServiceWarning(WarningCode.CHUNKS_NOT_EMBEDDED, message)]
 
 
 def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping[str, object]) -> IndexedDocument:
-    """The same without what its chunks say of the stamp, which may be another than when they were given."""
+    """Drop chunk metadata that the knowledge base enforces; the enforced metadata may be newer than the upload."""
     drafts = [
         replace(draft, metadata={key: value for key, value in draft.metadata.items() if key not in enforced_metadata})
         for draft in indexed.drafts
@@ -310,12 +325,12 @@ def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping
 
 
 def _detect_language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
-    """The one that pictures are described in: their document's."""
+    """Return the language of the document, in which the vision model describes its images."""
     return resolve_document_language(kb.row.language, "\n".join(block.text for block in parsed.blocks))
 
 
 def _check_term_limit(kb: KnowledgeBaseView, chunked: ChunkedDocument) -> None:
-    """Before anything is paid for that cannot be stored."""
+    """Check the number of terms before the paid embedding, because chunks with too many cannot be stored."""
     check_term_limit(chunked.texts, setting=kb.row.language, document_text=chunked.tree.text)
 
 

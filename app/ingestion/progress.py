@@ -1,4 +1,4 @@
-"""How far a document is, told to those who wait for it."""
+"""Progress of an ingestion, written into the document's row for the clients that wait for it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,19 +12,25 @@ from app.errors import AppError
 from app.ingestion.time_slice import PreemptionTimer
 from app.ingestion.version_repository import VersionRepository
 
-# Telling costs a transaction: a small document is done before anybody could look, and is never told of.
 REPORT_INTERVAL_SECONDS = 0.25
+"""Seconds between two reports, each of which is a transaction; a small document ends before the first one."""
 
 
 class VersionSuperseded(AppError):
-    """The version is not wanted any more: deleted, replaced by a newer upload, or settled by another worker."""
+    """The version was deleted, replaced by a newer upload, or finished by another worker."""
 
 
 @dataclass(slots=True)
 class IngestionProgress:
-    """A version's stage and counts, written into its row every quarter of a second if they changed.
+    """Stage and counts of one version's ingestion, written every quarter of a second if they changed.
 
-    Without a version nobody is told: the document is ready, and is made into another index.
+    Attributes:
+        db: Database of the tenant.
+        document_id: The document.
+        version: The version. None for a reindex: the document is ready, so its progress is not written.
+        stage: Stage, which is also the status of the document: parsing, chunking, embedding and so on.
+        counts: Counts of the stage, such as ``done``, ``total`` and ``unit``.
+        preemption: Timer of the job's time slice.
     """
 
     db: TenantDatabase
@@ -37,30 +43,36 @@ class IngestionProgress:
     _is_superseded: bool = False
 
     def report(self, stage: str, **counts: int | str) -> None:
-        """Report the stage, and counts such as ``done``, ``total`` and ``unit``.
+        """Set the stage and its counts.
 
-        Raises VersionSuperseded if the version was deleted, replaced, or finished by another worker.
+        Raises:
+            VersionSuperseded: The version was deleted, replaced, or finished by another worker.
         """
         self.stage, self.counts = stage, counts or None
         if self._is_superseded:
             raise VersionSuperseded
 
     def report_slice(self, stage: str, **counts: int | str) -> None:
-        """Report as ``report``, between slices that are kept.
+        """Set the stage and its counts between two slices of work whose results are stored.
 
-        Raises JobPreempted too, where the job should end here.
+        Raises:
+            VersionSuperseded: The version was deleted, replaced, or finished by another worker.
+            JobPreempted: The job must give its place to another tenant.
         """
         self.report(stage, **counts)
         self.preemption.check_preemption()
 
     @asynccontextmanager
     async def report_periodically(self) -> AsyncIterator[None]:
-        """Tell while the block runs; what fails in it fails in the stage that its document shows."""
+        """Write the progress periodically while the block runs, and once more if the block fails.
+
+        The row of a failed document thus shows the stage of the failure.
+        """
         reporter = asyncio.create_task(self._run_reporter())
         try:
             yield
         except Exception:
-            with suppress(AppError):  # the database may be what failed
+            with suppress(AppError):  # the failure may be one of the database
                 await self._write_status()
             raise
         finally:
@@ -70,7 +82,7 @@ class IngestionProgress:
     async def _run_reporter(self) -> None:
         while not self._is_superseded:
             await asyncio.sleep(REPORT_INTERVAL_SECONDS)
-            with suppress(AppError):  # the next one may get through
+            with suppress(AppError):  # the next report may succeed
                 await self._write_status()
 
     async def _write_status(self) -> None:

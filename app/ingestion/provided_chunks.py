@@ -1,4 +1,4 @@
-"""A document of ready chunks: no parsing, no chunking, the same rules for everything behind."""
+"""Uploads of ready chunks: they are neither parsed nor chunked, but embedded and stored like all others."""
 
 from pathlib import Path
 
@@ -11,11 +11,19 @@ from app.ingestion.types import BlockKind, ChunkDraft, ChunkTooLong, DocumentTre
 
 
 def read_provided_chunks(path: Path, title: str | None, model: EmbeddingIdentity, tools: ChunkTools) -> ChunkedDocument:
-    """The chunks of a stored original, in its order; a paragraph each in a tree without sections. Blocking.
+    """Read the chunks of an upload. Each chunk becomes a paragraph of a tree without sections. The call blocks.
 
-    Vectors of another ``model`` than this are left out: the texts are embedded instead.
+    Args:
+        path: The uploaded file.
+        title: Title of the document.
+        model: Embedding identity of the knowledge base. Vectors of another model are ignored: their texts are embedded.
+        tools: Tools of the embedder.
 
-    Raises ChunkTooLong for one that is to be embedded and is more than the model reads.
+    Returns:
+        The chunks in the order of the upload.
+
+    Raises:
+        ChunkTooLong: A chunk without a usable vector has more tokens than the model reads.
     """
     chunks = decode_chunks(path.read_bytes(), model=model)
     token_counts = tools.count_tokens([chunk.text for chunk in chunks])
@@ -24,7 +32,7 @@ def read_provided_chunks(path: Path, title: str | None, model: EmbeddingIdentity
     position = 0
     for number, (chunk, tokens) in enumerate(zip(chunks, token_counts, strict=True)):
         if chunk.vector is None and tokens > tools.max_tokens:
-            limit = f"the embedding model reads {tools.max_tokens}"
+            limit = f"the embedding model reads {tools.max_tokens}. Split the chunk"
             raise ChunkTooLong(f"The chunk at index {number} has {tokens} tokens; {limit}.", index=number)
         end, page = position + len(chunk.text), chunk.page
         leaf = TreeNode(NodeKind.PARAGRAPH, 0, position, end, path=(number,), page=page, page_end=page)

@@ -1,4 +1,4 @@
-"""Replace a document's nodes, chunks and lanes in one transaction."""
+"""Store the nodes, chunks and search rows of a document in one transaction."""
 
 import json
 import struct
@@ -27,17 +27,29 @@ from app.lexical.weights import DIMENSIONS, LexicalEntry, recompute_entry_weight
 from app.warnings import ServiceWarning
 
 _encode_json = json.JSONEncoder(ensure_ascii=False).encode
-# A hostile file may nest for ever; nobody's headings go so deep.
 MAX_ANCESTORS = 32
+"""Number of nodes above a chunk that filters know. Headings are never nested so deep, but a hostile file can be."""
+
 BATCH_SIZE = 2_000
-"""Chunks that one statement writes: more of them would take hundreds of megabytes on their way."""
+"""Number of chunks that one statement inserts; the parameters of more chunks would take hundreds of megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """Everything that ingestion made of one version; the sequences run parallel to ``drafts``.
+    """Result of ingesting one version. The sequences have one item for each draft, in the same order.
 
-    ``unembedded`` are positions in ``vectors`` that hold none; ``images`` are the pictures by their chunks' positions.
+    Attributes:
+        tree: Tree of the document.
+        title: Title that the parser found.
+        page_count: Number of pages or slides.
+        warnings: Warnings for the owner of the document.
+        language: Language of the document's analyzer.
+        drafts: The chunks.
+        token_counts: Number of tokens of each chunk's own text.
+        vectors: Vectors of the chunks, of the shape (chunks, dimensions).
+        entries: Term weights of the chunks for the lexical retriever.
+        unembedded: Positions of chunks without a vector, because the model refused their text.
+        images: Rows of the images, by the position of the chunk that represents the image.
     """
 
     tree: DocumentTree
@@ -53,7 +65,7 @@ class IndexedDocument:
     images: Mapping[int, DocumentImage] = field(default_factory=dict)
 
     def recompute_weights(self, old_avgdl: float, new_avgdl: float) -> Self:
-        """The same for a search index that was re-weighed since this was made."""
+        """Return the document with term weights for another average chunk length of the search index."""
         return (
             self
             if old_avgdl == new_avgdl
@@ -63,7 +75,7 @@ class IndexedDocument:
 
 @dataclass(frozen=True, slots=True)
 class IndexLocation:
-    """Where a document's chunks go."""
+    """Target of a document's chunks: knowledge base, document version, search index and its number of dimensions."""
 
     kb_id: UUID
     document_id: UUID
@@ -74,9 +86,12 @@ class IndexLocation:
 
 @dataclass(frozen=True, slots=True)
 class StoredMetadata:
-    """Whom a document belongs to and what filters see of it, as JSON.
+    """Scope of a document, and the metadata that filters read.
 
-    ``chunk_metadata`` is that of chunks that have their own.
+    Attributes:
+        scope_key: Scope of the document.
+        document_metadata: Filterable metadata of the document, as JSON.
+        chunk_metadata: Filterable metadata of each chunk with own metadata, as JSON; None for the other chunks.
     """
 
     scope_key: UUID
@@ -85,7 +100,7 @@ class StoredMetadata:
 
 
 class IngestionRepository:
-    """Writes in one tenant."""
+    """Repository that stores the results of ingestion for one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
@@ -94,10 +109,17 @@ class IngestionRepository:
     async def replace_document(
         self, document: DocumentRow, indexed: IndexedDocument, *, index_id: UUID, dim: int
     ) -> None:
-        """Put the new version in the place of the live one. The caller holds the document's row."""
+        """Replace the nodes, chunks and search rows of the live version with those of a new version.
+
+        Args:
+            document: Row of the document, which the caller has locked.
+            indexed: Result of ingesting the new version.
+            index_id: Live search index.
+            dim: Number of dimensions of its vectors.
+        """
         document.filterable = build_document_filter_metadata(document)
         values = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "v": document.version}
-        if document.live_version is not None:  # all that follows was written in one transaction, or was not
+        if document.live_version is not None:  # without a live version there are no rows: all are written in one commit
             for delete_statement in (NEGATIVE_DELTAS, _DELETE_CHUNKS, _DELETE_NODES, _DELETE_PAGES):
                 await self.session.fetch_rows(delete_statement, {**values, "ds": [document.id]})
         nodes = list(walk_nodes(indexed.tree.root))
@@ -121,7 +143,14 @@ class IngestionRepository:
         node_ids: Mapping[tuple[int, ...], UUID],
         metadata: StoredMetadata,
     ) -> None:
-        """Write a document's chunks into one search index, which has none of it; ``node_ids`` are its nodes' ids."""
+        """Store the chunks of a document in a search index that has none of them.
+
+        Args:
+            location: Target of the chunks.
+            indexed: The chunks with their vectors and term weights.
+            node_ids: Ids of the document's nodes, by their path.
+            metadata: Scope and filterable metadata.
+        """
         chunk_ids = [
             build_chunk_id(location.document_id, location.version, ordinal) for ordinal in range(len(indexed.drafts))
         ]
@@ -159,9 +188,13 @@ class IngestionRepository:
         *,
         last_ordinal: int,
     ) -> None:
-        """Further nodes of a tree that is stored, as far as they are not there.
+        """Add nodes to a stored tree. Nodes that exist are skipped.
 
-        ``last_ordinal`` is the last one's ordinal.
+        Args:
+            document_id: The document.
+            nodes: The nodes, in reading order.
+            node_ids: Ids of the nodes, by their path.
+            last_ordinal: Highest ordinal of the stored nodes.
         """
         params = _to_node_params(nodes, node_ids)
         params["ordinals"] = [last_ordinal + 1 + ordinal for ordinal in params["ordinals"]]
@@ -169,13 +202,13 @@ class IngestionRepository:
 
 
 class _TermVector(SparseVector):
-    """An entry of the lexical lane for the driver: its terms are sorted and packed at once, not term by term."""
+    """Term weights of a chunk as a database parameter; ``LexicalEntry`` sorts the terms, so they are packed at once."""
 
     def __init__(self, entry: LexicalEntry) -> None:
         self._entry = entry
 
     def to_binary(self) -> bytes:
-        """As pgvector's sparsevec_recv reads it."""
+        """Pack the binary format of a sparse vector that pgvector receives."""
         entry = self._entry
         count = len(entry.term_ids)
         return struct.pack(f">iii{count}i{count}f", DIMENSIONS, count, 0, *entry.term_ids, *entry.weights)
@@ -243,7 +276,7 @@ def _to_search_params(
 
 
 def _build_location_metadata(draft: ChunkDraft, node_ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
-    """Its node and those above it, so that a filter finds everything under one of them; its page and suspicions."""
+    """Build the metadata of a chunk that filters read: its node and the nodes above it, its page and its flags."""
     path = tuple(draft.node_path)
     ancestor_ids = [
         encode_id("nod", node_ids[path[:depth]]) for depth in range(max(0, len(path) - MAX_ANCESTORS), len(path) + 1)
@@ -256,7 +289,7 @@ def _build_location_metadata(draft: ChunkDraft, node_ids: Mapping[tuple[int, ...
 
 
 def _to_frequency_params(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
-    """In how many chunks each key is, and its greatest weight in them, as it is stored."""
+    """Count the chunks of each term key, and find its greatest weight as a float32, the stored precision."""
     count = sum(len(entry.keys) for entry in entries)
     keys = np.fromiter(chain.from_iterable(entry.keys for entry in entries), np.int32, count)
     weights = np.fromiter(chain.from_iterable(entry.weights for entry in entries), np.float32, count)
@@ -279,12 +312,12 @@ def _to_image_params(images: Mapping[int, DocumentImage], chunk_ids: Sequence[UU
 
 
 def _format_array(values: Iterable[float]) -> str:
-    """An array as text: arrays of arrays of different lengths cannot be sent, and long ones are slow to send."""
+    """Format a Postgres array as text. The driver sends long arrays slowly, and rows of unequal length not at all."""
     return "{" + ",".join(map(str, values)) + "}"
 
 
 def _extract_boxes(lines: Sequence[int]) -> list[int]:
-    """The last four of every six numbers."""
+    """Return the boxes of lines: the last four of every six numbers."""
     return [number for index, number in enumerate(lines) if index % 6 > 1]
 
 
@@ -308,7 +341,7 @@ insert into document_page (tenant_id, document_id, page, width, height, starts, 
 select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::int4[], u.boxes::int4[]
   from unnest(:pages::int[], :widths::real[], :heights::real[], :starts::text[], :ends::text[], :boxes::text[])
        u(page, width, height, starts, ends, boxes)""")
-# In one statement: its foreign keys are looked at when all of it is done.
+# One statement, because Postgres checks its foreign keys only at the end of the statement.
 _INSERT_CHUNKS = """
 with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen

@@ -1,9 +1,9 @@
-"""Where sentences end: one rule set for chunkers and for the tree."""
+"""Sentence boundaries, by the same rules for chunkers and for the tree."""
 
 import re
 from collections.abc import Iterator
 
-# By their length, because a lookbehind has one width.
+# Abbreviations by their length, because a lookbehind has a fixed width.
 _ABBREVIATIONS = (
     r"[A-Z]",
     r"Dr|Mr|Ms|St|Eq|Ch|al|cf|vs|ca|Nr|Bd|Hr|Fr",
@@ -11,10 +11,11 @@ _ABBREVIATIONS = (
     r"Prof|Figs|Refs",
 )
 _NOT_ABBREVIATION = "".join(rf"(?<!\b(?:{words})\.)" for words in _ABBREVIATIONS)
-# An end of a sentence: a sign and white space, unless an abbreviation or a small letter says otherwise; Chinese and
-# Japanese need no white space (their ! and ? are ASCII after NFKC). All signs stand first, so that the search skips
-# from one to the next. It tries each sign of a run in turn, so one try reads at most 30 signs ahead: else a run would
-# take the square of its length. A longer run ends a sentence by one of its last signs.
+# A sentence ends with a punctuation mark and white space, except after an abbreviation or before a lower-case letter.
+# Chinese and Japanese need no white space; their ! and ? are ASCII after NFKC. All marks are at the beginning of the
+# expression, so that the search skips from one mark to the next. The search tries each mark of a run in turn. One try
+# reads at most 30 marks ahead, because without a limit a run would take quadratic time. One of the last marks of a
+# longer run ends the sentence.
 _SENTENCE_END = re.compile(
     r"[.!?…؟۔।॥。](?:"
     rf"(?:(?<=\.){_NOT_ABBREVIATION}|(?<=[!?…؟۔।॥]))[.!?…]{{0,30}}+[\"'”’»)\]]*+\s++(?=\S)"
@@ -24,7 +25,13 @@ _SENTENCE_END = re.compile(
 
 
 def find_sentence_spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The sentences of ``text[start:end]`` as ranges that follow each other, the white space behind them included."""
+    """Yield the sentences of ``text[start:end]`` as adjacent ranges, which include the white space behind a sentence.
+
+    Args:
+        text: Text of a document.
+        start: First character of the range, as an offset in code points.
+        end: Offset behind the last character.
+    """
     position = start
     for match in _SENTENCE_END.finditer(text, start, end):
         if match.end() < end and text[match.end()].islower():
@@ -35,7 +42,7 @@ def find_sentence_spans(text: str, start: int, end: int) -> Iterator[tuple[int, 
 
 
 def strip_range(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range without white space at its ends; empty where there is nothing else."""
+    """Return a range of the text without white space at its ends; an empty range if it has only white space."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

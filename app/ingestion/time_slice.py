@@ -1,4 +1,4 @@
-"""How long a job has had its place, and whether it should hand the place back between two slices of its work."""
+"""Time slice of a job: when the job must give its worker slot to a job of another tenant."""
 
 import time
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from app.errors import AppError
 
-# A job that is handed back fetches, parses and chunks its document again. So it first works for at least so long, and
-# for a multiple of what the preparation took: the repetition then costs at most a fourth of the whole.
+# A preempted job later fetches, parses and chunks its document again. A job is therefore preempted only after at least
+# 10 seconds of work, and four times the time of the preparation. The repetition then adds at most a fourth.
 MIN_WORK_SECONDS = 10.0
 MIN_PREPARATION_MULTIPLE = 4.0
 
 
 class JobPreempted(AppError):
-    """The job gives its place to another tenant's; its vectors are kept, and no attempt is counted."""
+    """The job gives its worker slot to a job of another tenant. Its vectors are checkpointed and no attempt counts."""
 
     code = "preempted"
 
@@ -24,7 +24,12 @@ def _return_false() -> bool:
 
 @dataclass(slots=True)
 class PreemptionTimer:
-    """One job's time in its place; ``is_requested`` says whether another tenant waits for a place in vain."""
+    """Timer of one job in its worker slot.
+
+    Attributes:
+        is_requested: Returns whether a job of another tenant waits because no slot is free.
+        clock: Monotonic clock, in seconds.
+    """
 
     is_requested: Callable[[], bool] = _return_false
     clock: Callable[[], float] = time.monotonic
@@ -35,7 +40,11 @@ class PreemptionTimer:
         self._started_at = self.clock()
 
     def check_preemption(self) -> None:
-        """Raise JobPreempted if another job waits and this one has done enough; the first call ends the preparation."""
+        """Check between two slices of work whether the job must end. The first call marks the end of the preparation.
+
+        Raises:
+            JobPreempted: A job of another tenant waits, and this job has worked for the minimum time.
+        """
         now = self.clock()
         if self._prepared_at is None:
             self._prepared_at = now

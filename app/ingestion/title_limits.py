@@ -1,4 +1,4 @@
-"""Limits of titles and headings: every document has them, whatever format it comes from."""
+"""Length limits of titles and headings, which apply to documents of every format."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,22 +8,21 @@ from app.ingestion.types import Block, BlockKind, ChunkDraft, LineLayout
 from app.warnings import ServiceWarning, WarningCode
 
 MAX_TITLE_CHARACTERS = 500
-"""Characters of a title or heading; the API's own field ``title`` has the same limit."""
+"""Maximum number of characters of a title or heading; the field ``title`` of the API has the same limit."""
 
 FREE_TITLE_CHARACTERS = 1_000_000
-"""Characters of section titles that the chunks of a document may repeat, however short its text is."""
+"""Number of characters of section titles that the chunks of any document may repeat, even if its text is short."""
 
 MAX_TITLE_RATIO = 2
-"""Characters of section titles that the chunks may repeat for each character of the text, beyond those."""
+"""Number of further characters of section titles that the chunks may repeat for each character of the text."""
 
 TITLE_SHORTENED = ServiceWarning(
     WarningCode.TITLE_SHORTENED,
-    f"The title has more than {MAX_TITLE_CHARACTERS} characters: "
-    "it was shortened, its rest is a paragraph of the text.",
+    f"The title has more than {MAX_TITLE_CHARACTERS} characters: it was shortened, and its rest became a paragraph.",
 )
 SECTION_TITLES_OMITTED = ServiceWarning(
     WarningCode.SECTION_TITLES_OMITTED,
-    "The section titles of the chunks were left out in part: together they are far longer than the text.",
+    "Chunks repeat only their innermost section titles, because all titles together are far longer than the text.",
 )
 _MAX_WORD_CHARACTERS = 100
 
@@ -47,11 +46,16 @@ def split_headings(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def list_title_warnings(title: str | None, blocks: Iterable[Block]) -> list[ServiceWarning]:
-    """Return the warnings for the owner of a document whose title or headings are too long."""
+    """Return the warnings for the owner of a document about a title or headings that are too long.
+
+    Args:
+        title: Title of the document before it is shortened.
+        blocks: Blocks of the document before headings are split.
+    """
     long_headings = sum(block.kind is BlockKind.HEADING and len(block.text) > MAX_TITLE_CHARACTERS for block in blocks)
     warnings = [TITLE_SHORTENED] if title is not None and len(title) > MAX_TITLE_CHARACTERS else []
     if long_headings:
-        explanation = f"more than {MAX_TITLE_CHARACTERS} characters: the rest of each is a paragraph of the text."
+        explanation = f"more than {MAX_TITLE_CHARACTERS} characters: the rest of each became a paragraph."
         subject = f"{long_headings} headings have" if long_headings > 1 else "A heading has"
         warnings.append(ServiceWarning(WarningCode.HEADINGS_SHORTENED, f"{subject} {explanation}"))
     return warnings
@@ -60,14 +64,17 @@ def list_title_warnings(title: str | None, blocks: Iterable[Block]) -> list[Serv
 def limit_section_titles(
     drafts: Sequence[ChunkDraft], text_length: int
 ) -> tuple[list[ChunkDraft], list[ServiceWarning]]:
-    """Return the chunks with section titles that are linear in the text, and a warning if some were left out.
+    """Limit the section titles of the chunks, so that their total length is linear in the length of the text.
 
-    Every chunk repeats the titles above it. If all of them together are too long, each chunk keeps its innermost ones
-    up to an equal share.
+    Every chunk repeats the titles above it. If all of them together are too long, each chunk keeps its innermost titles
+    up to an equal share of the limit.
 
     Args:
         drafts: The chunks of one document.
-        characters: The length of its text.
+        text_length: Number of characters of the document's text.
+
+    Returns:
+        The chunks, and a warning if titles were left out.
     """
     allowed = FREE_TITLE_CHARACTERS + MAX_TITLE_RATIO * text_length
     if sum(sum(map(len, draft.section_titles)) for draft in drafts) <= allowed:
@@ -99,7 +106,7 @@ def _split_heading(block: Block) -> Iterator[Block]:
 
 
 def _slice_lines(line_layout: LineLayout, begin: int, end: int) -> LineLayout | None:
-    """The lines of a range of the block's text, as ranges of that part."""
+    """Return the lines of ``text[begin:end]`` of a block, with offsets into that part; None if there are none."""
     lines = array("i")
     for position in range(0, len(line_layout.lines), 6):
         start, stop = max(line_layout.lines[position], begin), min(line_layout.lines[position + 1], end)

@@ -1,4 +1,4 @@
-"""Blocks to the document tree: sections by heading level and by slide, paragraphs as leaves."""
+"""Build the document tree from blocks: sections by heading level and by slide, with paragraphs as leaves."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -22,27 +22,33 @@ from app.ingestion.types import (
 
 SEPARATOR = "\n\n"
 MAX_PAGE_LINES = 10_000
-"""More lines than a page has to be read; those of further blocks are not placed."""
+"""Maximum number of lines of a page whose positions are stored; no readable page has more."""
 
 TITLE_SEARCH_BLOCKS = 20
-"""Blocks that are asked whether they repeat a long title."""
+"""Number of first blocks that are searched for the rest of a title that is too long."""
 
 PROSE_KINDS = frozenset({BlockKind.PARAGRAPH, BlockKind.LIST_ITEM, BlockKind.NOTE})
 
 
 def build_tree(parsed: ParsedDocument) -> DocumentTree:
-    """The stored text of a document (blocks joined by a blank line) and the tree over it.
+    """Build the stored text of a document, which joins the blocks with blank lines, and the tree over the text.
 
-    A heading opens a section that lasts until a heading of the same or a higher rank, whatever levels are skipped. Each
-    slide or sheet is at least one section of its own below the document: it takes its title from a heading that comes
-    first, else it has none. A section's ``level`` is its heading's, an untitled slide's is 1; the document and leaves
-    have 0.
+    A heading opens a section. The section ends before the next heading of the same or a higher rank; levels may be
+    skipped. Each slide and each sheet is a separate section below the document. A heading that comes first is its
+    title; otherwise it has none. The level of a section is the level of its heading, or 1 for a slide without a title.
+    The document and the leaves have level 0.
 
-    Titles and headings are cut to ``MAX_TITLE_CHARACTERS`` characters, with a warning; their rest is a paragraph.
+    Titles and headings are cut to ``MAX_TITLE_CHARACTERS`` characters, with a warning. The rest becomes a paragraph.
+
+    Args:
+        parsed: Result of the parser.
+
+    Returns:
+        The text, the tree, the positions of the lines and the warnings about titles.
     """
     title, blocks = _limit_titles(parsed)
     root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=title)
-    # The open sections, outermost first, each with the rank that a heading must be above to close it.
+    # The open sections with their ranks, outermost first. A heading closes the sections of its level and below it.
     open_sections: list[tuple[int, TreeNode]] = [(0, root)]
     location: tuple[int | None, int | None] = (None, None)
     line_layouts: dict[int, LineLayout] = {}
@@ -71,9 +77,13 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
 
 
 def add_sentences(tree: DocumentTree) -> None:
-    """Give every paragraph of prose its sentences as children; headings, tables, code and records have none.
+    """Add the sentences of each paragraph of prose as its children. Headings, tables, code and records get none.
 
-    Raises TooManyNodes.
+    Args:
+        tree: Tree of the document, which is changed in place.
+
+    Raises:
+        TooManyNodes: The tree would have more than ``MAX_NODES`` nodes.
     """
     pending, node_count = [tree.root], 0
     while pending:
@@ -92,19 +102,27 @@ def add_sentences(tree: DocumentTree) -> None:
 
 
 def add_topics(tree: DocumentTree, topics: Sequence[TreeNode]) -> None:
-    """Append each topic to the node that its path names. Raises ChunkerFailed for one that has no place there."""
+    """Append the topics of a chunker to the tree, each to the node that the topic's path names.
+
+    Args:
+        tree: Tree of the document, which is changed in place.
+        topics: Topics in reading order.
+
+    Raises:
+        ChunkerFailed: A topic has an invalid path, range or kind.
+    """
     for topic in topics:
         parent = find_node(tree, topic.path[:-1])
         is_inside_parent = parent is not None and parent.start <= topic.start < topic.end <= parent.end
         if parent is None or not is_inside_parent or topic.path != (*parent.path, len(parent.children)):
-            raise ChunkerFailed("The chunker made a topic that has no place in the document.")
+            raise ChunkerFailed("The chunker returned a topic with an invalid path or range. Report it to its author.")
         if parent.kind not in (NodeKind.DOCUMENT, NodeKind.SECTION) or topic.kind is not NodeKind.TOPIC:
-            raise ChunkerFailed("The chunker made a node that is no topic of a section.")
+            raise ChunkerFailed("The chunker returned a node that is no topic of a section. Report it to its author.")
         parent.children.append(topic)
 
 
 def walk_nodes(root: TreeNode) -> Iterator[TreeNode]:
-    """The nodes in reading order; a loop, because a hostile file may nest deeper than Python recurses."""
+    """Yield the nodes in reading order. It is a loop because a hostile file may nest deeper than Python recurses."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -113,7 +131,7 @@ def walk_nodes(root: TreeNode) -> Iterator[TreeNode]:
 
 
 def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:
-    """The node with this path."""
+    """Return the node with a path, or None if there is none."""
     node = tree.root
     for index in path:
         if not 0 <= index < len(node.children):
@@ -123,7 +141,7 @@ def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:
 
 
 def _limit_titles(parsed: ParsedDocument) -> tuple[str | None, list[Block]]:
-    """The title and blocks within their limits; the rest of a title that no block repeats is the first paragraph."""
+    """Shorten the title and the headings. The rest of the title becomes the first paragraph if no block repeats it."""
     blocks = list(split_headings(parsed.blocks))
     if parsed.title is None or len(parsed.title) <= MAX_TITLE_CHARACTERS:
         return parsed.title, blocks
@@ -147,7 +165,7 @@ def _open_section(open_sections: list[tuple[int, TreeNode]], section: TreeNode, 
 
 
 def _close_sections(open_sections: list[tuple[int, TreeNode]], level: int) -> None:
-    """Close what a heading of this level ends; the document and an untitled slide have rank 0 and stay."""
+    """Close the sections that a heading of this level ends. The document and an untitled slide have rank 0 and stay."""
     while open_sections[-1][0] >= max(level, 1):
         open_sections.pop()
 

@@ -23,7 +23,7 @@ class BlockKind(StrEnum):
     """Kind of a block of a parsed document.
 
     A RECORD is a row that is complete by itself, such as a question with its answer. Each RECORD and each IMAGE becomes
-    a chunk of its own.
+    a separate chunk.
     """
 
     HEADING = "heading"
@@ -45,8 +45,8 @@ class LineLayout:
     Attributes:
         width: Width of the page.
         height: Height of the page.
-        lines: Six numbers for each line, in the order of the text: start and end of its range of the text, and its
-            box x0, y0, x1, y1.
+        lines: Six numbers for each line, in the order of the text. Start and end are its range of the text; x0, y0,
+            x1 and y1 are its box.
     """
 
     width: int
@@ -221,7 +221,7 @@ class ChunkDraft:
 
 
 class IngestionError(AppError):
-    """The document could not be ingested."""
+    """The document cannot be ingested."""
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
@@ -240,84 +240,86 @@ class CorruptFile(IngestionError):
 
 
 class UnsupportedFormat(IngestionError):
-    """No parser reads this kind of file."""
+    """No parser reads this kind of file; convert it to a supported format."""
 
     code = "unsupported_media_type"
 
 
 class NoTextFound(IngestionError):
-    """The file has no text in it."""
+    """The file contains no text."""
 
     code = "no_text"
 
 
 class TextTooLong(IngestionError):
-    """The file holds more than the limit allows."""
+    """The file contains more than the limit allows; split it."""
 
     code = "too_large"
 
 
 class ChunkTooLong(IngestionError):
-    """A chunk is longer than the embedding model reads."""
+    """A chunk is longer than the embedding model reads; split it."""
 
     code = "too_large"
 
 
 class TooManyNodes(TextTooLong):
-    """The file holds more headings, paragraphs, rows and sentences than the limit allows."""
+    """The file has more headings, paragraphs, rows and sentences than the limit allows; split it."""
 
     def __init__(self, message: str | None = None, /) -> None:
-        default_message = f"The file holds more than {MAX_NODES:,} headings, paragraphs, rows and sentences; split it."
+        default_message = f"The file has more than {MAX_NODES:,} headings, paragraphs, rows and sentences; split it."
         super().__init__(message or default_message, limit=MAX_NODES)
 
 
 class TooManyPieces(TextTooLong):
-    """The text holds more sentences, rows and lines than the limit allows."""
-
-    def __init__(self) -> None:
-        super().__init__(f"The text is cut at more than {MAX_PIECES:,} places; split the file.", limit=MAX_PIECES)
-
-
-class TooManyChunks(TextTooLong):
-    """The document becomes more chunks than the limit allows."""
+    """The text has more sentences, rows and lines than the limit allows; split the file."""
 
     def __init__(self) -> None:
         super().__init__(
-            f"The document becomes more than {MAX_CHUNKS:,} chunks; split it, or use larger chunks.", limit=MAX_CHUNKS
+            f"The text has more than {MAX_PIECES:,} sentences, rows and lines; split the file.", limit=MAX_PIECES
+        )
+
+
+class TooManyChunks(TextTooLong):
+    """The document has more chunks than the limit allows; split it, or use larger chunks."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The document has more than {MAX_CHUNKS:,} chunks; split it, or use larger chunks.", limit=MAX_CHUNKS
         )
 
 
 class TooManyPages(IngestionError):
-    """The file has more pages than the limit allows."""
+    """The file has more pages than the limit allows; split it."""
 
     code = "too_many_pages"
 
 
 class ParserTimeout(IngestionError):
-    """Parsing took longer than the limit allows."""
+    """Parsing took longer than the limit allows; split the file."""
 
     code = "parser_timeout"
 
 
 class ParserOutOfMemory(IngestionError):
-    """Parsing needed more memory than the limit allows."""
+    """Parsing needed more memory than the limit allows; split the file."""
 
     code = "parser_memory"
 
 
 class ParserKilled(ParserOutOfMemory):
-    """The parser process was killed from outside, as by a machine without memory; this may not be the file's fault."""
+    """The parser process was killed from outside, for example because the machine has no memory left; try again."""
 
     retryable = True
 
 
 class ChunkerFailed(IngestionError):
-    """The chunker returned an invalid chunk."""
+    """The chunker failed or returned an invalid chunk; choose another chunker."""
 
     code = "chunker_failed"
 
 
 class ParserCrashed(IngestionError):
-    """The parser process ended unexpectedly on this file."""
+    """The parser process crashed on this file; it may be damaged."""
 
     code = "corrupt"

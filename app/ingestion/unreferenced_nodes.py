@@ -1,4 +1,4 @@
-"""Nodes that chunkers have added to trees, when the search index is gone whose chunks named them."""
+"""Delete nodes that a chunker added to document trees, after the deletion of the search index that used the nodes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +14,17 @@ BATCH_SIZE = 100
 
 
 async def delete_unreferenced_nodes(db: TenantDatabase, kb_id: UUID) -> None:
-    """Topics that no chunk names, and sentences where no chunker of the knowledge base works with them."""
+    """Delete the topics that no chunk refers to, and the sentences if no chunker of the knowledge base needs sentences.
+
+    Args:
+        db: Database of the tenant.
+        kb_id: The knowledge base.
+    """
     after_id: UUID | None = UUID(int=0)
     while after_id is not None:
         async with db.transaction() as session:
             params = {"t": db.tenant_id, "kb": kb_id}
-            # Locked, so that nobody adds chunks that name one of them; only then it stays who works with them.
+            # The lock comes first: no transaction can then add chunks of these documents that refer to the nodes.
             document_ids = [
                 row["id"]
                 for row in await session.fetch_rows(_LOCK_DOCUMENTS, {**params, "after": after_id, "limit": BATCH_SIZE})
@@ -30,7 +35,7 @@ async def delete_unreferenced_nodes(db: TenantDatabase, kb_id: UUID) -> None:
 
 
 async def _list_deletable_kinds(session: Session, params: Mapping[str, Any]) -> list[str]:
-    """The kinds of which the unnamed ones go; a chunker that is not installed any more may have wanted everything."""
+    """Return the kinds of nodes to delete. A chunker that is no longer installed may need sentences, so they stay."""
     strategies = [row["strategy"] for row in await session.fetch_rows(_STRATEGIES, params)]
     chunkers = load_chunkers()
     needs_sentences = any(name not in chunkers or chunkers[name].needs_sentences for name in strategies)

@@ -1,4 +1,4 @@
-"""The version of a document that is being ingested: what is read of it, what is told of it, and its end."""
+"""Read, update and finish the version of a document that is being ingested."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,14 @@ from app.warnings import ServiceWarning
 
 @dataclass(frozen=True, slots=True)
 class PendingVersion:
-    """A document to be ingested, where its original is and where it has to fit; and what the key may use that asks."""
+    """Version of a document that is to be ingested.
+
+    Attributes:
+        document: Row of the document.
+        object_key: Key of the uploaded file in the object store.
+        storage_quota: Storage quota that the chunks count against.
+        key_quotas: Quotas of the API key that uploaded the version.
+    """
 
     document: DocumentRow
     object_key: str
@@ -26,14 +33,23 @@ class PendingVersion:
 
 
 class VersionRepository:
-    """Queries in one tenant, for the worker."""
+    """Repository of the versions that the worker ingests for one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def load_pending(self, document_id: UUID, version: int, *, uploader: UUID) -> PendingVersion | None:
-        """A document whose newest version this is and that is not settled, detached; ``uploader`` is a key."""
+        """Load a version that is to be ingested.
+
+        Args:
+            document_id: The document.
+            version: The version.
+            uploader: API key that uploaded the version.
+
+        Returns:
+            The version, or None if it is not the document's newest one, or is ready or failed.
+        """
         values = {"t": self.tenant_id, "d": document_id, "v": version, "uploader": uploader}
         row = await self.session.fetch_row(_LOAD, values)
         if row is None:
@@ -44,14 +60,24 @@ class VersionRepository:
         return PendingVersion(document, row["key"], storage_quota, Quotas.from_json(row["key_quotas"]))
 
     async def lock(self, document_id: UUID, version: int) -> DocumentRow | None:
-        """The same as it is now, kept from every other change until the transaction ends."""
+        """Lock the document until the transaction ends. Return its row, or None if the version need not be ingested."""
         row = await self.session.fetch_row(_LOCK, {"t": self.tenant_id, "d": document_id, "v": version})
         return None if row is None else parse_document_row(row)
 
     async def set_status(
         self, document_id: UUID, version: int, status: str, progress: Mapping[str, Any] | None = None
     ) -> bool:
-        """Move a version that is being ingested along; False when it is gone, settled or no longer the newest."""
+        """Set the status and progress of a version that is being ingested.
+
+        Args:
+            document_id: The document.
+            version: The version.
+            status: New status.
+            progress: Counts of the status, such as ``done`` and ``total``.
+
+        Returns:
+            False if the document was deleted, or the version is ready, failed or no longer the newest one.
+        """
         values = {
             "t": self.tenant_id,
             "d": document_id,
@@ -72,10 +98,19 @@ class VersionRepository:
         warnings: Sequence[ServiceWarning],
         image_hashes: Collection[bytes],
     ) -> list[str] | None:
-        """The version is whole and ``index_id`` still live: what is left of earlier versions and attempts goes.
+        """Make the version the live one with status ready, and delete the rows of earlier versions and attempts.
 
-        Returns the keys of their objects, to be purged; None when another index has become the live one.
-        ``image_hashes`` are the hashes of those that it shows: what was said of them stays.
+        Args:
+            document: Row of the document.
+            index_id: Search index that the chunks were stored in.
+            chunks: Number of chunks.
+            language: Language of the document.
+            page_count: Number of pages or slides.
+            warnings: Warnings for the owner of the document.
+            image_hashes: SHA-256 hashes of the images of the version, whose descriptions are kept.
+
+        Returns:
+            Keys of objects to purge: earlier uploads and images. None if another search index has become the live one.
         """
         values = {
             "t": self.tenant_id,

@@ -333,7 +333,7 @@ async def test_one_refused_passage_is_no_reason_to_refuse_the_rest(
     assert 1 <= len(refused) < len(made["chunk"])
     assert {row["chunk_id"] for row in made["dense"]} == {row["id"] for row in made["chunk"]} - set(refused)
     assert len(made["lexical"]) == len(made["chunk"])
-    assert f"refused {len(refused)} of {len(made['chunk'])} passages" in found["warnings"]
+    assert f"refused {len(refused)} of {len(made['chunk'])} chunks" in found["warnings"]
     words = await services.retrieval.search(SearchRequest(queries=["nothing happens"], strategy="lexical"))
     assert {hit.chunk.id for hit in words.hits} == set(refused)
     await services.deletions.delete("default", document.id)

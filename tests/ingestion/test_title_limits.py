@@ -45,7 +45,7 @@ def test_build_tree_long_heading_becomes_title_and_paragraph(place: dict[str, in
     assert tree.warnings == [
         ServiceWarning(
             "headings_shortened",
-            f"A heading has more than {MAX_TITLE_CHARACTERS} characters: the rest of each is a paragraph of the text.",
+            f"A heading has more than {MAX_TITLE_CHARACTERS} characters: the rest of each became a paragraph.",
         )
     ]
 

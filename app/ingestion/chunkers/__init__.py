@@ -1,4 +1,4 @@
-"""The registry of chunkers: ways to cut a document tree into chunks, by the name a knowledge base gives."""
+"""Registry of the built-in chunkers, which divide a document tree into chunks, by their name in a knowledge base."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The approx_tokens chunker: sizes by the bytes of the text, four to a token, as long as the model can read them."""
+"""The approx_tokens chunker: sizes are estimated from the bytes of the text, four to a token."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,28 @@ BYTES_PER_TOKEN = 4
 
 
 def approximate_tokens(texts: Sequence[str]) -> list[int]:
-    """A quarter of each text's length in UTF-8, rounded up."""
+    """Return a quarter of the length of each text in UTF-8 bytes, rounded up."""
     return [-(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN) for text in texts]
 
 
 def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
-    """Packs as the headered chunker does, and counts with the model only where a chunk is too long for it."""
+    """Pack chunks like the headered chunker, with estimated sizes.
+
+    If the model cannot read a chunk, all chunks are packed again. The size of a text is then its estimate or its exact
+    size, scaled from the limit of the model to ``max_tokens``, whichever is greater.
+
+    Args:
+        tree: Tree of the document.
+        sizes: Sizes of the chunks.
+        tools: Token counter of the embedding model.
+
+    Returns:
+        The chunks.
+    """
     regions = find_section_regions(tree.root)
 
     def count_tokens(texts: Sequence[str]) -> list[int]:
-        # The model's own count in proportion: what fills the model fills a chunk.
+        # Scale the exact size, so that a text that fills the model fills a chunk.
         exact = (-(-tokens * sizes.max_tokens // tools.max_tokens) for tokens in tools.count_tokens(texts))
         return list(map(max, approximate_tokens(texts), exact))
 
@@ -32,7 +44,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, too
 
 CHUNKER = ChunkerSpec(
     "approx_tokens",
-    "Packs as headered does, with sizes in bytes: four to a token, whatever the tokenizer says.",
+    "Works like headered, but estimates sizes from bytes, four to a token, instead of using the tokenizer.",
     NoChunkerOptions,
     chunk,
 )

@@ -1,4 +1,4 @@
-"""The headered chunker: the text of one section at a time, its heading first."""
+"""The headered chunker: each chunk has text of one section, and its first chunk begins with the heading."""
 
 from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
 from app.ingestion.chunkers.toolkit.packer import pack_regions
@@ -7,13 +7,13 @@ from app.ingestion.types import DocumentTree
 
 
 def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
-    """Packs paragraphs and sentences of one section; a bare heading goes with what is below it."""
+    """Pack the paragraphs and sentences of each section. A heading without text of its section makes no chunk."""
     return ChunkerOutput(pack_regions(tree, find_section_regions(tree.root), sizes, tools.count_tokens))
 
 
 CHUNKER = ChunkerSpec(
     "headered",
-    "Packs the paragraphs and sentences of one section, its heading first; a bare heading makes no chunk.",
+    "Packs the heading, paragraphs and sentences of one section; a heading without text makes no chunk.",
     NoChunkerOptions,
     chunk,
 )

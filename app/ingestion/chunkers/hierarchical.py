@@ -1,4 +1,4 @@
-"""The hierarchical chunker: small chunks that are searched, each below a larger parent that can be read instead."""
+"""The hierarchical chunker: small chunks for the search, each inside a larger parent that results can return."""
 
 from pydantic import BaseModel, Field
 
@@ -13,17 +13,30 @@ CHILDREN_PER_PARENT = 4
 
 
 class HierarchicalOptions(BaseModel, extra="forbid"):
-    """How large the parents are."""
+    """Options of the hierarchical chunker."""
 
     parent_tokens: int | None = Field(
-        None, ge=16, le=32_768, description="The size of a parent; four times max_tokens without it, and never less."
+        None,
+        ge=16,
+        le=32_768,
+        description="Maximum size of a parent in tokens, at least `max_tokens`; by default four times `max_tokens`.",
     )
 
 
 def chunk(tree: DocumentTree, sizes: ChunkSizes, options: HierarchicalOptions, tools: ChunkTools) -> ChunkerOutput:
-    """Parents are parts of one section of up to ``parent_tokens``, and nodes of the tree; they do not overlap.
+    """Divide each section into parents of up to ``parent_tokens`` tokens, and each parent into chunks.
 
-    A chunk lies in one parent and names it: the last of its ``node_path`` is the parent, whose range is its text.
+    A parent is a topic node of the tree. Parents do not overlap. The ``node_path`` of a chunk is the path of its
+    parent.
+
+    Args:
+        tree: Tree of the document.
+        sizes: Sizes of the chunks.
+        options: Size of the parents.
+        tools: Token counter of the embedding model.
+
+    Returns:
+        The chunks and the parents.
     """
     regions = find_section_regions(tree.root)
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
@@ -34,7 +47,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, options: HierarchicalOptions, t
 
 CHUNKER = ChunkerSpec(
     "hierarchical",
-    "Packs small chunks below larger parents of one section: search the small ones, read the parent.",
+    "Packs small chunks inside larger parents of one section: the small ones are searched, results show the parent.",
     HierarchicalOptions,
     chunk,
 )

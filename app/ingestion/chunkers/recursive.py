@@ -1,4 +1,4 @@
-"""The recursive chunker: paragraphs, sentences and words packed up to the limit, and a heading like any text."""
+"""The recursive chunker: paragraphs, sentences and words are packed up to the limit, and headings like other text."""
 
 from itertools import groupby
 
@@ -10,7 +10,7 @@ from app.ingestion.types import DocumentTree
 
 
 def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
-    """Chunks of what stands together below one node of the tree, so that every section has one, a bare heading too."""
+    """Pack the paragraphs that have the same parent node. Every section has a chunk, even one with only a heading."""
     siblings = groupby(collect_leaves(tree.root), key=lambda leaf: leaf.path[:-1])
     regions = isolate_records([list(leaves) for _, leaves in siblings])
     return ChunkerOutput(pack_regions(tree, regions, sizes, tools.count_tokens))
@@ -18,7 +18,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, too
 
 CHUNKER = ChunkerSpec(
     "recursive",
-    "Packs the paragraphs, sentences and words of one section; every section has a chunk, a bare heading too.",
+    "Packs the paragraphs, sentences and words of one section; a heading without text makes a chunk too.",
     NoChunkerOptions,
     chunk,
 )

@@ -1,4 +1,4 @@
-"""The chunkers of this installation: ours, and those of plugins."""
+"""Registry of all chunkers of this installation: built-in ones and those of plugins."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _VALID_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 @cache
 def load_chunkers() -> Mapping[str, ChunkerSpec[Any]]:
-    """By the name that a knowledge base gives; found once."""
+    """Load the chunkers by their name. Plugins are searched once per process."""
     return merge_plugins(GROUP, CHUNKERS, _validate_entry)
 
 
@@ -25,9 +25,9 @@ def _validate_entry(
     _entry: EntryPoint, spec: Any, _existing: Mapping[str, ChunkerSpec[Any]]
 ) -> dict[str, ChunkerSpec[Any]]:
     if not isinstance(spec, ChunkerSpec):
-        raise InvalidPlugin("The entry point of a chunker names a ChunkerSpec.")
+        raise InvalidPlugin("The entry point of a chunker must name a ChunkerSpec.")
     if not isinstance(spec.name, str) or not _VALID_NAME.fullmatch(spec.name):
-        raise InvalidPlugin("A chunker's name is a word in small letters.")
+        raise InvalidPlugin("The name of a chunker must be small letters, digits, _ and -, and begin with a letter.")
     if not (isinstance(spec.options, type) and issubclass(spec.options, BaseModel) and callable(spec.chunk)):
-        raise InvalidPlugin("A chunker has options, a pydantic model, and a function chunk.")
+        raise InvalidPlugin("A ChunkerSpec must have a Pydantic model as options and a function as chunk.")
     return {spec.name: spec}

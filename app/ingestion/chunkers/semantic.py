@@ -1,7 +1,7 @@
-"""The semantic chunker: topics end where the embeddings of neighbouring sentences part.
+"""The semantic chunker: a topic ends between two sentences whose embeddings are far apart.
 
-The percentile rule is Greg Kamradt's (5 Levels of Text Splitting, 2023); comparing the blocks on both sides of a gap is
-TextTiling's (Hearst, 1997).
+The percentile rule comes from Greg Kamradt (5 Levels of Text Splitting, 2023). The comparison of the sentences on both
+sides of a gap comes from TextTiling (Hearst, 1997).
 """
 
 from bisect import bisect, insort
@@ -19,24 +19,44 @@ from app.ingestion.chunkers.toolkit.topics import pack_topics
 from app.ingestion.types import DocumentTree
 
 EMBED_SLICE_SIZE = 256
+"""Number of sentences in one call of the embedding model."""
 
 
 class SemanticOptions(BaseModel, extra="forbid"):
-    """Where topics end."""
+    """Options of the semantic chunker."""
 
     percentile: int = Field(
-        90, ge=50, le=99, description="A topic ends at the gaps between sentences wider than so many of a hundred."
+        90,
+        ge=50,
+        le=99,
+        description="A topic ends between two sentences if their distance is above this percentile of all distances.",
     )
-    buffer: int = Field(1, ge=0, le=5, description="How many further sentences on each side count at a gap.")
-    min_tokens: int = Field(50, ge=0, le=8192, description="No topic is shorter, unless its section is.")
+    buffer: int = Field(
+        1, ge=0, le=5, description="Number of further sentences on each side that the distance takes into account."
+    )
+    min_tokens: int = Field(
+        50, ge=0, le=8192, description="Minimum size of a topic in tokens; a shorter section is one topic."
+    )
 
 
 def chunk(tree: DocumentTree, sizes: ChunkSizes, options: SemanticOptions, tools: ChunkTools) -> ChunkerOutput:
-    """Topics are runs of sentences of one section, and nodes of the tree; each is packed into chunks that name it."""
+    """Divide each section into topics, which are runs of sentences, and each topic into chunks.
+
+    A topic is a node of the tree. The ``node_path`` of a chunk is the path of its topic.
+
+    Args:
+        tree: Tree of the document, with sentences.
+        sizes: Sizes of the chunks.
+        options: Percentile, buffer and minimum size of a topic.
+        tools: Token counter and embeddings of the embedding model.
+
+    Returns:
+        The chunks and the topics.
+    """
     regions = find_section_regions(tree.root)
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
     units = [group_by_sentence(leaves, region) for leaves, region in zip(regions, pieces, strict=True)]
-    # What is a region of its own has no gap to look at.
+    # A region of one sentence has no gap.
     multi_unit_regions = [region for region in units if len(region) > 1]
     texts = [_truncate_unit(tree.text, unit, sizes.max_tokens) for region in multi_unit_regions for unit in region]
     gaps = _measure_gaps(texts, [len(region) for region in multi_unit_regions], tools.embed, options.buffer)
@@ -54,7 +74,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, options: SemanticOptions, tools
 
 
 def _truncate_unit(text: str, unit: Sequence[Piece], max_tokens: int) -> str:
-    """The unit's text, or as much of it as a chunk may hold."""
+    """Return the text of a unit, cut to ``max_tokens`` tokens."""
     sums = list(accumulate(piece.tokens for piece in unit))
     return text[unit[0].start : unit[max(1, bisect(sums, max_tokens)) - 1].end]
 
@@ -62,9 +82,9 @@ def _truncate_unit(text: str, unit: Sequence[Piece], max_tokens: int) -> str:
 def _measure_gaps(
     texts: Sequence[str], lengths: Sequence[int], embed: Callable[[Sequence[str]], Vectors], buffer: int
 ) -> list[list[float]]:
-    """For each region, how far the sentences before and behind each of its gaps are apart: 0 to 2.
+    """Return the cosine distance (0 to 2) between the sentences before and behind each gap, for each region.
 
-    No more vectors are held than a slice and the buffer need.
+    Only the vectors of a slice and of the buffer are in memory.
     """
     window: list[Vectors] = []
     base = first = 0
@@ -87,14 +107,14 @@ def _measure_gaps(
 def _compute_distance(before: Sequence[Vectors], after: Sequence[Vectors]) -> float:
     left, right = np.sum(before, axis=0), np.sum(after, axis=0)
     norms = float(np.linalg.norm(left) * np.linalg.norm(right))
-    # Rounded, so that what is as far apart stays so whatever the order of a sum.
+    # Rounded, so that equal distances stay equal, although sums in another order differ in their last digits.
     return round(1.0 - float(left @ right) / norms, 6) if norms else 0.0
 
 
 def _split_topics(
     units: Sequence[Sequence[Piece]], widths: Sequence[float], threshold: float, min_tokens: int
 ) -> list[list[Piece]]:
-    """The region cut at its gaps over ``threshold``, the widest first, where both sides keep ``min_tokens``."""
+    """Cut a region at its gaps above ``threshold``, the widest first, if both sides keep at least ``min_tokens``."""
     totals = [0, *accumulate(sum(piece.tokens for piece in unit) for unit in units)]
     ends = [0, len(units)]
     for gap in sorted(range(len(widths)), key=lambda gap: (-widths[gap], gap)):
@@ -108,7 +128,7 @@ def _split_topics(
 
 CHUNKER = ChunkerSpec(
     "semantic",
-    "Ends a chunk where the meaning of neighbouring sentences parts; embeds every sentence once more.",
+    "Ends a chunk between two sentences of different meaning; embeds every sentence, in addition to the chunks.",
     SemanticOptions,
     chunk,
     needs_sentences=True,

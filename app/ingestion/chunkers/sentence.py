@@ -1,4 +1,4 @@
-"""The sentence chunker: a chunk for every sentence, or for every few of them."""
+"""The sentence chunker: each chunk is one sentence, or a fixed number of sentences."""
 
 from pydantic import BaseModel, Field
 
@@ -11,15 +11,25 @@ from app.ingestion.types import DocumentTree
 
 
 class SentenceOptions(BaseModel, extra="forbid"):
-    """How many sentences make a chunk."""
+    """Options of the sentence chunker."""
 
-    sentences: int = Field(1, ge=1, le=20, description="The sentences of a chunk.")
+    sentences: int = Field(1, ge=1, le=20, description="Number of sentences of a chunk.")
 
 
 def chunk(tree: DocumentTree, sizes: ChunkSizes, options: SentenceOptions, tools: ChunkTools) -> ChunkerOutput:
-    """Sentences of one section, the first with its heading; a table or a listing is packed as a whole.
+    """Group the sentences of each section into chunks.
 
-    What counts over ``max_tokens`` is cut, and only there an overlap is repeated.
+    The heading belongs to the first sentence. A table or a code block counts as one sentence. A group with more than
+    ``max_tokens`` tokens is cut, and only its parts overlap.
+
+    Args:
+        tree: Tree of the document, with sentences.
+        sizes: Sizes of the chunks.
+        options: Number of sentences of a chunk.
+        tools: Token counter of the embedding model.
+
+    Returns:
+        The chunks.
     """
     regions = find_section_regions(tree.root)
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
@@ -34,7 +44,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, options: SentenceOptions, tools
 
 CHUNKER = ChunkerSpec(
     "sentence",
-    "Makes a chunk of every sentence, or of every few, inside one section.",
+    "Makes a chunk of each sentence, or of a fixed number of sentences of one section.",
     SentenceOptions,
     chunk,
     needs_sentences=True,

@@ -78,16 +78,20 @@ def test_chunk_document_plain_warning_of_a_plugin_gets_a_code(plugins: Plugins) 
     [
         ("c_raises", "1 / 0", r"'mine' failed \(ZeroDivisionError\)"),
         ("c_nothing", "None", "'mine' failed"),
-        ("c_dicts", "ChunkerOutput([{'text': 'x'}])", "no chunk"),
-        ("c_texts", "ChunkerOutput([ChunkDraft(None, 0, 1)])", "no chunk"),
-        ("c_floats", "ChunkerOutput([ChunkDraft('Whales', 0.0, 6.0)])", "no chunk"),
-        ("c_titles", "ChunkerOutput([ChunkDraft('Whales', 0, 6, section_titles=(1,))])", "no chunk"),
+        ("c_dicts", "ChunkerOutput([{'text': 'x'}])", "not a chunk"),
+        ("c_texts", "ChunkerOutput([ChunkDraft(None, 0, 1)])", "not a chunk"),
+        ("c_floats", "ChunkerOutput([ChunkDraft('Whales', 0.0, 6.0)])", "not a chunk"),
+        ("c_titles", "ChunkerOutput([ChunkDraft('Whales', 0, 6, section_titles=(1,))])", "not a chunk"),
         ("c_paths", "ChunkerOutput([ChunkDraft('Whales', 0, 6, node_path=5)])", "'mine' failed"),
-        ("c_topics", "ChunkerOutput(whole(tree), topics=['x'])", "no chunk"),
-        ("c_lost", "ChunkerOutput(whole(tree), topics=[TreeNode(NodeKind.TOPIC, 0, 0, 3, path=(9, 9))])", "no place"),
+        ("c_topics", "ChunkerOutput(whole(tree), topics=['x'])", "not a chunk"),
+        (
+            "c_lost",
+            "ChunkerOutput(whole(tree), topics=[TreeNode(NodeKind.TOPIC, 0, 0, 3, path=(9, 9))])",
+            "invalid path",
+        ),
         ("c_warning", "tree.warnings.append(1) or ChunkerOutput(whole(tree))", "'mine' failed"),
         ("c_other", "ChunkerOutput([ChunkDraft('whales', 0, 6)])", "another text"),
-        ("c_long", "ChunkerOutput([ChunkDraft('Whales', 0, 600)])", "no range"),
+        ("c_long", "ChunkerOutput([ChunkDraft('Whales', 0, 600)])", "not a range"),
     ],
 )
 def test_what_goes_wrong_is_the_chunker_s(plugins: Plugins, module: str, expression: str, told: str) -> None:

@@ -14,9 +14,9 @@ def validate_chunks(
     """Check the chunks of a document against the rules for every chunker.
 
     A chunk is a slice of the stored text and not blank. Chunks are in reading order, without duplicates. No chunk has
-    more than ``max_tokens`` tokens, crosses a section, a slide or a sheet, or contains a record or an image together
-    with other text. Only headings of sections without other text share a chunk across sections. ``node_path`` names a
-    node that contains the chunk.
+    more than ``max_tokens`` tokens, or crosses a section, a slide or a sheet. No chunk contains a record or an image
+    together with other text. Only headings of sections without other text share a chunk across sections. ``node_path``
+    names a node that contains the chunk.
 
     Args:
         tree: Tree of the document.
@@ -39,18 +39,18 @@ def validate_chunks(
         if problem is None:
             problem = _find_crossed_boundary(leaves.find_overlapping(*text_range))
         if problem is not None:
-            raise ChunkerFailed(f"The chunker broke a rule: chunk {index} {problem}.", chunk=index)
+            raise ChunkerFailed(f"The chunker returned an invalid chunk: chunk {index} {problem}.", chunk=index)
         previous_range = text_range
 
 
 def _find_range_problem(tree: DocumentTree, draft: ChunkDraft) -> str | None:
     if not 0 <= draft.start < draft.end <= len(tree.text):
-        return "is no range of the document's text"
+        return "is not a range of the document's text"
     if draft.text != tree.text[draft.start : draft.end] or draft.text.isspace():
-        return "has another text than its range, or none"
+        return "has no text, or another text than its range"
     node = find_node(tree, draft.node_path)
     if node is None or not node.start <= draft.start < draft.end <= node.end:
-        return "names a node that does not hold it"
+        return "names a node that does not contain the chunk"
     return None
 
 
@@ -58,7 +58,7 @@ def _find_crossed_boundary(leaves: Sequence[TreeNode]) -> str | None:
     if len({(leaf.slide, leaf.sheet) for leaf in leaves}) > 1:
         return "crosses a slide or a sheet"
     if len(leaves) > 1 and any(leaf.block in STANDALONE_KINDS for leaf in leaves):
-        return "holds more than a record or a picture"
+        return "contains a record or an image together with other text"
     sections = {leaf.path[:-1] for leaf in leaves}
     if len(sections) > 1 and any(leaf.block is not BlockKind.HEADING for leaf in leaves):
         return "crosses a section"

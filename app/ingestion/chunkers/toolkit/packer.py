@@ -13,7 +13,13 @@ from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
 
 @dataclass(slots=True)
 class _PackedRegion:
-    """Leaves that share chunks: their pieces, and how full a chunk of them may be by the sum over its pieces."""
+    """Region during packing.
+
+    Attributes:
+        pieces: Pieces of the region.
+        budget: Maximum sum of the tokens of the pieces of a chunk.
+        packs: Pieces of each chunk.
+    """
 
     pieces: list[Piece]
     budget: int
@@ -62,7 +68,7 @@ def pack_pieces(
     """
     limit = sizes.max_tokens
     packed = [_PackedRegion(list(pieces), limit) for pieces in regions]
-    # A tokenizer may give a text more tokens than its parts have, so chunks are counted whole before they are believed.
+    # A text can have more tokens than the sum of its parts, so each complete chunk is counted again.
     pending = packed
     while pending:
         for region in pending:
@@ -75,9 +81,18 @@ def pack_pieces(
 
 
 def pack_within_budget(pieces: list[Piece], budget: int, *, overlap: int) -> list[list[Piece]]:
-    """Pieces that follow each other, up to ``budget`` tokens of them in a pack.
+    """Group adjacent pieces into packs of up to ``budget`` tokens.
 
-    Headings that do not fit with what follows are left out: its ``section_titles`` have them, unless they are too long.
+    Headings that do not fit into a pack with the piece behind them are left out, unless they fill more than half of the
+    budget: ``section_titles`` of the chunks below repeat them.
+
+    Args:
+        pieces: Pieces of one region, in reading order.
+        budget: Maximum sum of the tokens of a pack.
+        overlap: Maximum number of tokens that a pack repeats of the pack before it.
+
+    Returns:
+        The pieces of each pack.
     """
     has_only_headings = all(piece.is_heading for piece in pieces)
     totals = [0, *accumulate(piece.tokens for piece in pieces)]
@@ -103,7 +118,7 @@ def pack_within_budget(pieces: list[Piece], budget: int, *, overlap: int) -> lis
 
 
 def _find_best_end(pieces: list[Piece], totals: list[int], start: int, done: int, end: int) -> int:
-    """The last of the best boundaries in the fuller half of pieces[start:end], behind ``done``."""
+    """Return the last of the best boundaries behind ``done`` in the second half of the tokens of pieces[start:end]."""
     half = totals[start] + (totals[end] - totals[start]) // 2
     first = max(done + 1, bisect_left(totals, half))
     candidates = [index for index in range(first, end + 1) if not pieces[index - 1].is_heading]
@@ -111,9 +126,9 @@ def _find_best_end(pieces: list[Piece], totals: list[int], start: int, done: int
 
 
 def _find_overlap_start(pieces: list[Piece], totals: list[int], start: int, end: int, budget: int, overlap: int) -> int:
-    """Where the next chunk begins so that it repeats up to ``overlap`` tokens and still holds its first new piece.
+    """Return the first piece of the next chunk, which repeats up to ``overlap`` tokens and fits its first new piece.
 
-    It repeats whole sentences, or, inside of one that was cut, the same kind of part.
+    The chunk repeats complete sentences. If the cut is inside a sentence, it repeats parts of the same kind.
     """
     earliest = max(totals[end] - overlap, totals[end + 1] - budget)
     min_boundary = min(Boundary.SENTENCE, pieces[end].boundary)
@@ -126,14 +141,14 @@ def _to_range(pack: list[Piece]) -> tuple[int, int]:
 
 
 def _tighten_if_over(text: str, region: _PackedRegion, counts: list[int], limit: int) -> bool:
-    """Whether a chunk of the region counts over the limit; if so, tighten the budget, or halve what is a single piece.
+    """Return whether a chunk of the region is over the limit, and if so reduce the budget or halve single pieces.
 
-    A single character over the limit stays as it is.
+    A single character over the limit stays unchanged.
     """
     oversized = [(pack, tokens) for pack, tokens in zip(region.packs, counts, strict=True) if tokens > limit]
     max_count = max((tokens for pack, tokens in oversized if len(pack) > 1), default=0)
     if max_count:
-        # At least a thirty-second less, so that a few rounds do.
+        # Reduced by at least 1/32, so that a few rounds are enough.
         reduced_budget = region.budget - max(1, region.budget // 32)
         region.budget = max(1, min(reduced_budget, region.budget * limit // max_count))
     oversized_starts = {pack[0].start for pack, _ in oversized if len(pack) == 1 and pack[0].end - pack[0].start > 1}

@@ -8,15 +8,15 @@ from app.ingestion.chunkers.toolkit.drafts import collect_leaves
 from app.ingestion.types import BlockKind, NodeKind, TreeNode
 
 STANDALONE_KINDS = frozenset({BlockKind.RECORD, BlockKind.IMAGE})
-"""Kinds of blocks that are a chunk of their own."""
+"""Kinds of blocks that each become a separate chunk."""
 
 
 def find_section_regions(root: TreeNode) -> list[list[TreeNode]]:
-    """Find the regions of a tree: the heading and the own paragraphs of each section.
+    """Find the regions of a tree: the heading and the direct paragraphs of each section.
 
-    A heading without own text is left out if a section below it has text: the chunks below have the heading in
+    A heading without paragraphs is left out if a section below it has text: the chunks below have the heading in
     ``section_titles``. A section that contains only headings is one region with all sections below it. A record or an
-    image is a region of its own.
+    image is a separate region.
 
     Args:
         root: Root of the tree.
@@ -42,7 +42,7 @@ def find_section_regions(root: TreeNode) -> list[list[TreeNode]]:
 
 
 def isolate_records(regions: Sequence[Sequence[TreeNode]]) -> list[list[TreeNode]]:
-    """Split regions so that each record and each image is a region of its own.
+    """Split regions so that each record and each image is a separate region.
 
     Args:
         regions: Groups of paragraph nodes.

@@ -13,17 +13,17 @@ from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.types import MAX_PIECES, BlockKind, TooManyPieces, TreeNode
 
 _UNCOUNTED = -1
-# A part of a sentence too large is an eighth of a chunk, so that chunks fill up and an overlap can be repeated.
+# A sentence that is too large is split into parts of an eighth of a chunk, so that parts fill a chunk and can overlap.
 _PARTS_PER_CHUNK = 8
-# In characters. Many programs write a paragraph as one line and leave no empty line behind it.
+# Characters of a line. Many programs write a paragraph as one longer line without an empty line behind it.
 _MAX_WRAPPED_LINE = 200
 
 _LINE_END = re.compile(r"\n+")
 _TABLE_RULE = re.compile(r"[\s|:+-]+")
-# Tokenizers of the WordPiece kind read a word of more than 100 characters as one unknown token. The scripts without
-# spaces are left out: their characters are words of their own.
+# WordPiece tokenizers read a word of more than 100 characters as one unknown token. Scripts without spaces are
+# excluded, because each of their characters is a word.
 _LONG_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U000323af]{101,}")
-# Quick to look for; without one there is no long word.
+# A quick check: a text without a match has no long word.
 _LONG_RUN = re.compile(r"(?<!\S)\S{101}")
 _CHARACTERS_PER_TOKEN = 3
 _UNIT_KINDS = (BlockKind.TABLE, BlockKind.CODE, BlockKind.RECORD, BlockKind.IMAGE)
@@ -92,9 +92,15 @@ def split_regions(
 
 
 def split_piece(text: str, piece: Piece, parts: int) -> list[Piece]:
-    """Split a piece into about ``parts`` (at least 2) uncounted pieces, at lines, words or characters, in that order.
+    """Split a piece at lines if possible, otherwise at words or characters.
 
-    A single character is returned as it is.
+    Args:
+        text: Stored text of the document.
+        piece: The piece; a single character is not split.
+        parts: Approximate number of parts, at least 2.
+
+    Returns:
+        The parts, whose tokens are not counted.
     """
     length = piece.end - piece.start
     if length < 2:
@@ -104,7 +110,7 @@ def split_piece(text: str, piece: Piece, parts: int) -> list[Piece]:
     position, previous_end, boundary = piece.start, piece.previous_end, piece.boundary
     while position < piece.end:
         target = min(piece.end, max(position + 1, round(position + step)))
-        # The rest is one piece where it is hardly more than a step, but never the whole.
+        # A rest of less than 1.5 steps is one piece, unless it is the whole piece.
         if piece.end - position < 1.5 * step and position > piece.start:
             target = piece.end
         end, next_boundary = _find_cut(text, position, target, piece.end)
@@ -156,7 +162,7 @@ def _split_leaves(text: str, leaves: Sequence[TreeNode]) -> Iterator[Piece]:
     previous_end: int | None = None
     previous_kind: BlockKind | None = None
     for leaf in leaves:
-        # A list reads as one: between its items is no better a place than between sentences.
+        # A cut between two items of a list is no better than one between two sentences.
         in_list = leaf.block is BlockKind.LIST_ITEM and previous_kind is BlockKind.LIST_ITEM
         boundary = Boundary.SENTENCE if in_list else Boundary.BLOCK
         previous_kind = leaf.block
@@ -175,7 +181,7 @@ def _split_leaves(text: str, leaves: Sequence[TreeNode]) -> Iterator[Piece]:
 
 
 def _find_spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
-    """The sentences, rows or lines of a block as ranges that follow each other."""
+    """Return the sentences, rows or lines of a block as adjacent ranges."""
     if leaf.block is BlockKind.HEADING:
         return iter([(leaf.start, leaf.end, Boundary.BLOCK)])
     if leaf.block is BlockKind.TABLE:
@@ -191,7 +197,7 @@ def _find_sentences(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Bound
 
 
 def _is_after_unwrapped_line(text: str, leaf: TreeNode, start: int) -> bool:
-    """Whether a line ends just before ``start`` that is longer than lines are wrapped at: then a paragraph does."""
+    """Return whether the line before ``start`` is too long to be a wrapped line, and therefore ends a paragraph."""
     line_end = start - 1
     earliest = line_end - _MAX_WRAPPED_LINE - 1
     return earliest >= leaf.start and text[line_end] == "\n" and text.rfind("\n", earliest, line_end) == -1
@@ -207,7 +213,7 @@ def _find_lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]
 
 
 def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
-    """A table's lines; the rule below the column names belongs to them."""
+    """Yield the lines of a table. The rule below the column names belongs to the line of the names."""
     position = line = leaf.start
     ends = [match.end() for match in _LINE_END.finditer(text, leaf.start, leaf.end)]
     for end in ends:
@@ -222,7 +228,7 @@ def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]
 
 
 def _estimate_min_tokens(text: str, piece: Piece) -> int:
-    """What words too long for the tokenizer count at least: else they would make chunks of any length."""
+    """Estimate the tokens of words that are too long for the tokenizer; without it a chunk could have any length."""
     return sum(len(word) for word in _LONG_WORD.findall(text, piece.start, piece.end)) // _CHARACTERS_PER_TOKEN
 
 
@@ -237,7 +243,7 @@ def _split_oversized(text: str, pieces: list[Piece], max_tokens: int) -> list[Pi
 
 
 def _find_cut(text: str, position: int, target: int, end: int) -> tuple[int, Boundary]:
-    """Where to cut near ``target``: after a line, a word or a clause in the half before it, else before a character."""
+    """Find a cut at or before ``target``: after a line, a word or a clause, otherwise before a character."""
     if target >= end:
         return end, Boundary.WORD
     earliest = position + (target - position) // 2
