@@ -3,11 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The generator of the documentation site has a separate environment, so that `make setup` stays small.
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 WEIGHTS := models/all-MiniLM-L6-v2
 # Benchmarks that compute their own baselines with numpy: one thread, as in the service.
 ONE_BLAS_THREAD := deletion routing scale transfer
 
-.PHONY: help setup demo test test-unit check format bench prove console clean
+.PHONY: help setup demo test test-unit check format bench prove docs console clean
 .DEFAULT_GOAL := help
 
 help:
@@ -56,8 +59,18 @@ bench: setup ## measure ingestion and search; NAME=… another benchmark, NAME=?
 prove: setup ## run the proof NAME=…: try to break a promise of the service; NAME=? lists them
 	@$(call run,prove,proofs,$(subst _,-,$(or $(NAME),?)))
 
+$(DOCS_STAMP): requirements-docs.lock
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.lock
+	@touch $(DOCS_STAMP)
+
+docs: $(STAMP) $(DOCS_STAMP) ## build the documentation site into site/ and check its links
+	@rm -rf site
+	@$(DOCS_VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --doctree-dir $(DOCS_VENV)/doctrees docs site
+	@$(BIN)/python -m scripts.docs.check_site site
+
 console: ## build the web console
 	@echo "There is no web console yet: nothing to build." >&2; exit 1
 
 clean: ## remove the environment, caches and the demo's data
-	rm -rf $(VENV) .clients .carrel-demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(DOCS_VENV) site .clients .carrel-demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

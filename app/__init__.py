@@ -2,7 +2,7 @@
 
 Every import points down: ``cli`` and ``worker`` start things, ``api`` speaks HTTP, ``bootstrap`` constructs,
 ``retrieval`` and ``ingestion`` work on ``documents``, ``knowledge_bases`` and ``tenants``, which use ``inference``,
-``object_store``, ``jobs`` and ``db``. docs/architecture.md draws the main line and lists the packages.
+``object_store``, ``jobs`` and ``db``. docs/explanation/architecture.md draws the main line and lists the packages.
 """
 
 import os

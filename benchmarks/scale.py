@@ -1,6 +1,7 @@
 """``make bench NAME=scale``: measure search in knowledge bases of 1,000 to 1,000,000 chunks.
 
-The tables are filled by COPY; figures and drawing go into ``docs/``. Questions bring their vectors, so that no model is
+The tables are filled by COPY; figures and drawing go into ``docs/explanation/``.
+Questions bring their vectors, so that no model is
 asked. Recall is measured with real passages and the embedded model's vectors where ``CARREL_EVAL_DATA`` names the
 directory of evaluation sets. Exit code 1 where recall@10 is below 0.98, or a search returned neither ``top_k`` results
 nor all there are; times are told and judge nothing, for they depend on the machine.
@@ -314,7 +315,7 @@ def read_options(arguments: Sequence[str]) -> ScaleOptions:
         seed=provided.seed,
         query_count=provided.queries,
         crowd_chunks=HUNDRED_THOUSAND if provided.quick else MILLION,
-        docs_folder=None if provided.quick else ROOT / "docs",
+        docs_folder=None if provided.quick else ROOT / "docs/explanation",
         real_corpus=read_real_corpus(Path(data)) if data else None,
     )
 

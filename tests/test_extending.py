@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md, installed by pip in an environment of their own, do what the page says."""
+"""The examples of docs/how-to/write-a-plugin.md do what the page says, installed by pip in an own environment."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = re.compile(r"^`(carrel-[\w./-]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-EXAMPLES = dict(EXAMPLE.findall((ROOT / "docs" / "extending.md").read_text()))
+EXAMPLES = dict(EXAMPLE.findall((ROOT / "docs" / "how-to" / "write-a-plugin.md").read_text()))
 
 WORK = """
 import asyncio, json, sys

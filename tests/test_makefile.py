@@ -1,4 +1,4 @@
-"""The Makefile: ten targets, and names of benchmarks and proofs that it finds by itself."""
+"""The Makefile: eleven targets, and names of benchmarks and proofs that it finds by itself."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ["setup", "demo", "test", "test-unit", "check", "format", "bench", "prove", "console", "clean"]
+TARGETS = ["setup", "demo", "test", "test-unit", "check", "format", "bench", "prove", "docs", "console", "clean"]
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -175,7 +175,7 @@ def _check_sql_view_logins(examined: DatabaseDiagnostics) -> CheckResult:
         names = ", ".join(examined.open_functions[:MAX_NAMED_FUNCTIONS]) + (
             f" and {other_count} more" if other_count > 0 else ""
         )
-        detail = f"every login may call {names}; docs/sql-views.md has the statements that a superuser runs"
+        detail = f"every login may call {names}; docs/how-to/read-with-sql.md has the statements that a superuser runs"
         return CheckResult("logins of SQL views", "warning", detail)
     return CheckResult("logins of SQL views", "ok", "they can make no large objects and take no advisory locks")
 

@@ -244,7 +244,7 @@ async def _list_confinement_warnings() -> list[str]:
         "",
         "  Warning    This machine does not confine the processes that read untrusted files:",
         f"             {confinement.describe()}.",
-        "             docs/security.md says what this means.",
+        "             docs/explanation/security.md says what this means.",
     ]
 
 

@@ -30,7 +30,7 @@ select format('create database %I owner carrel_owner', :'database')
 """
 _CREATE_EXTENSION = "create extension if not exists vector;"
 # Rights that every login has until a superuser takes them away. Neither a SQL view's login nor the service needs them.
-# docs/sql-views.md has the same statements for other servers.
+# docs/how-to/read-with-sql.md has the same statements for other servers.
 _CLOSE_TO_LOGINS = r"""
 revoke connect on database postgres, template1 from public;
 grant set on parameter temp_file_limit to carrel_owner;

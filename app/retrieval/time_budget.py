@@ -1,4 +1,4 @@
-"""What each step of a search may take of its time: every share and every limit in one place (docs/search.md).
+"""What each step of a search may take of its time: every share and every limit in one place.
 
 Shares are of what is left when the step begins, so that nothing is lost that an earlier step did not need; though each
 step uses up all it has, the search ends in ``SEARCH`` of its caller's budget. What is given up first stands first: the
@@ -13,7 +13,7 @@ HARD_LIMIT = 0.87
 MIN_BUDGET_SECONDS = 1.0
 
 # The chat model, for all transformers together, and no more than so many seconds where nobody has asked for them: what
-# is had without it is good (0.864 instead of 0.918, docs/search.md).
+# is had without it is good (0.864 instead of 0.918, docs/concepts/search-pipeline.md).
 REWRITE, MAX_DEFAULT_REWRITE_SECONDS = 0.3, 1.2
 # With less no model answers, and its circuit breaker would count one more failure.
 MIN_REWRITE_SECONDS = 0.05

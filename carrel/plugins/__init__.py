@@ -11,5 +11,5 @@
 
 The implementation is in ``app``; these modules only give public names to it. ``__all__`` of each module is the whole
 interface: it stays compatible within a minor version. The guide with one working plugin of each kind is
-docs/extending.md.
+docs/how-to/write-a-plugin.md.
 """

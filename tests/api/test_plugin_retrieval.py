@@ -1,4 +1,4 @@
-"""Strategies and transformers of plugins over HTTP: the examples of docs/extending.md, and broken ones."""
+"""Strategies and transformers of plugins over HTTP: the examples of docs/how-to/write-a-plugin.md, and broken ones."""
 
 import json
 import logging

@@ -19,7 +19,7 @@ from app.plugins import CHUNKERS, EMBEDDERS, PARSERS, RERANKERS, STRATEGIES, TRA
 
 ROOT = Path(__file__).parents[2]
 PINNED = Path(__file__).with_name("public_names.txt")
-GUIDE = ROOT / "docs" / "extending.md"
+GUIDE = ROOT / "docs" / "how-to" / "write-a-plugin.md"
 KINDS = ("chunkers", "embedders", "parsers", "rerankers", "strategies", "transformers")
 MODULES = [importlib.import_module(f"carrel.plugins.{kind}") for kind in KINDS]
 

@@ -165,7 +165,7 @@ def test_doctor_names_what_logins_of_sql_views_may_call_if_the_service_has_them(
             assert status == 0
             details += found["logins of SQL views"]
     assert details[0] == (
-        "warning: every login may call pg_advisory_lock_shared; docs/sql-views.md has the statements that a "
+        "warning: every login may call pg_advisory_lock_shared; docs/how-to/read-with-sql.md has the statements that a "
         "superuser runs"
     )
     assert "call pg_advisory_lock, pg_advisory_lock_shared, pg_advisory_unlock_all; docs" in details[2]

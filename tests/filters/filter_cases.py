@@ -1,4 +1,4 @@
-"""What docs/filters.md says, case by case: metadata, a filter, and whether it passes."""
+"""What docs/reference/filters.md says, case by case: metadata, a filter, and whether it passes."""
 
 from typing import Any
 

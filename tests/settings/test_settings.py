@@ -391,7 +391,7 @@ def test_list_variables_durations_end_in_timeout_or_interval() -> None:
 def test_documents_name_only_variables_that_exist() -> None:
     known = list_variables() | EXTERNAL_VARIABLES | {f"CARREL_{name}" for name in REPLACED_VARIABLES}
     root = EXAMPLE.parent
-    pages = [*root.glob("docs/*.md"), *root.glob("*.md"), *root.glob("deploy/*"), root / "Makefile", EXAMPLE]
+    pages = [*root.glob("docs/**/*.md"), *root.glob("*.md"), *root.glob("deploy/*"), root / "Makefile", EXAMPLE]
     pages.append(root / "docker-compose.yml")
     unknown = {
         (page.name, name)

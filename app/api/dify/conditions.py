@@ -1,4 +1,4 @@
-"""Dify's metadata conditions in our filter language (docs/dify.md)."""
+"""Dify's metadata conditions in our filter language (docs/tutorials/dify.md)."""
 
 import math
 import re

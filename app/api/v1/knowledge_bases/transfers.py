@@ -55,7 +55,7 @@ class ExportResponse(StreamingResponse):
     },
 )
 async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingResponse:
-    """All of it as one archive: settings, originals, what was parsed, chunks and vectors (docs/export.md).
+    """All of it as one archive: settings, originals, what was parsed, chunks and vectors.
 
     An archive that was not sent to its end has no end: whoever reads it will say so.
     """
