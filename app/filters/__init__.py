@@ -1,4 +1,4 @@
-"""Metadata filters: checked, then compiled to two typed values that the database evaluates (docs/reference/filters.md)."""
+"""Metadata filters, checked and compiled to two typed values for the database (docs/reference/filters.md)."""
 
 from app.filters.compiler import CompiledFilter, compile_filter
 from app.filters.errors import translate_filter_errors
