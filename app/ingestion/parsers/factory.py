@@ -1,4 +1,4 @@
-"""The parser processes that the settings ask for."""
+"""Creation of the pools of parser processes from the settings."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,9 +13,18 @@ from app.settings import ParserSettings
 async def create_parser_pool(
     settings: ParserSettings, cores: int, *, spare_processes: int = 0
 ) -> AsyncIterator[ParserPool]:
-    """Start the processes that read untrusted files: as many as configured, else one a core.
+    """Start a pool of parser processes, and close it when the block ends.
 
-    ``spare_processes`` processes more are started when they are needed.
+    Args:
+        settings: Limits, and the number of processes.
+        cores: Number of processor cores. If the settings name no number of processes, each core gets one.
+        spare_processes: Maximum number of further processes, which start when they are needed.
+
+    Yields:
+        The pool, with its processes started.
+
+    Raises:
+        ParserUnavailable: A process cannot be started.
     """
     pool = _build_pool(settings, processes=settings.processes or cores, spare_processes=spare_processes)
     try:
@@ -26,7 +35,10 @@ async def create_parser_pool(
 
 
 def create_preview_pool(settings: ParserSettings, *, processes: int, timeout_seconds: int) -> ParserPool:
-    """Less time, and a process for each file: none waits in the API process's memory."""
+    """Create the pool for chunking previews, whose timeouts are at most ``timeout_seconds``.
+
+    Each process parses one file and then ends, so that no idle process uses memory next to the API.
+    """
     timeouts = {
         "cpu_timeout_seconds": min(settings.cpu_timeout_seconds, timeout_seconds),
         "timeout_seconds": min(settings.timeout_seconds, timeout_seconds),

@@ -1,4 +1,4 @@
-"""The parsers of this installation: ours, and those of plugins."""
+"""Registry of the parsers of this installation: the built-in parsers and the parsers of plugins."""
 
 import re
 from collections.abc import Mapping
@@ -17,31 +17,32 @@ _EXTENSION = re.compile(r"[a-z0-9][a-z0-9_+-]{0,31}")
 
 @cache
 def load_installed_parsers() -> Mapping[str, ParserSpec]:
-    """By media type; found once. The modules of plugins are imported here for what they declare, and for nothing else.
+    """Return all parsers by media type; the result is cached.
 
-    They parse in the child process, as ours do.
+    The modules of plugins are imported into this process only to read their declarations. They parse files in the
+    parser processes, like the built-in parsers.
     """
     return merge_plugins(GROUP, PARSERS, _read_plugin_specs)
 
 
 def list_plugin_types(parsers: Mapping[str, ParserSpec]) -> dict[str, tuple[str, ...]]:
-    """The media types of plugins, each with the extensions that lead to it."""
+    """Return the media types of plugins, each with the file name extensions that select it."""
     return {spec.media_type: spec.extensions for spec in parsers.values() if spec.is_plugin}
 
 
 def _read_plugin_specs(entry: EntryPoint, module: Any, existing: Mapping[str, ParserSpec]) -> dict[str, ParserSpec]:
-    """The lines of one module: its extensions lead to the first of its media types."""
+    """Return the registry entries of a plugin's module. Its extensions select the first of its media types."""
     if entry.attr:
-        raise InvalidPlugin("The entry point of a parser names a module and nothing in it.")
+        raise InvalidPlugin("The entry point of a parser must name a module, not an object in a module.")
     if not callable(getattr(module, "parse", None)):
-        raise InvalidPlugin("The module has no function parse.")
+        raise InvalidPlugin("The module has no function parse; define parse(path, options).")
     types = _read_declared_words(module, "supported_media_types", _MEDIA_TYPE)
     extensions = _read_declared_words(module, "supported_extensions", _EXTENSION)
     if not types or CHUNKS_TYPE in types:
-        raise InvalidPlugin("supported_media_types must name at least one, and none of our own.")
+        raise InvalidPlugin(f"supported_media_types must name at least one media type, and not {CHUNKS_TYPE}.")
     for spec in existing.values():
         if conflicts := sorted(set(extensions).intersection(spec.extensions)):
-            raise InvalidPlugin(f"Files named .{conflicts[0]} are read by {spec.module} already.")
+            raise InvalidPlugin(f"Files named .{conflicts[0]} are read by {spec.module} already; choose another.")
     first, *others = types
     specs = [ParserSpec(first, extensions, entry.module, is_plugin=True)]
     specs += [ParserSpec(name, (), entry.module, is_plugin=True) for name in others]
@@ -49,12 +50,12 @@ def _read_plugin_specs(entry: EntryPoint, module: Any, existing: Mapping[str, Pa
 
 
 def _read_declared_words(module: Any, name: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """What a plugin declares, each once; an extension may have its dot."""
+    """Return the words of a declared list in lower case, without duplicates and without the dot of an extension."""
     declared = getattr(module, name, None)
     if not isinstance(declared, list | tuple) or not all(isinstance(word, str) for word in declared):
-        raise InvalidPlugin(f"The module has no {name}, a list of texts.")
+        raise InvalidPlugin(f"The module has no {name}; define it as a list of strings.")
     words = tuple(dict.fromkeys(word.lower().removeprefix(".") for word in declared))
     for word in words:
         if not pattern.fullmatch(word):
-            raise InvalidPlugin(f"{name} holds {word[:60]!r}, which is none.")
+            raise InvalidPlugin(f"{name} contains {word[:60]!r}, which is not valid; correct it.")
     return words

@@ -1,1 +1,1 @@
-"""The parser processes: pool, protocol and the program that runs in the sandbox."""
+"""Parser processes: the pool, the protocol, and the program that runs in the sandbox."""

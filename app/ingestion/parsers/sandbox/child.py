@@ -1,7 +1,7 @@
-"""The parser process: requests on standard input, answers on standard output; only here untrusted files are opened.
+"""Program of a parser process, the only process that opens untrusted files.
 
-``python -I -m app.ingestion.parsers.sandbox.child``; the conversation is described in ``protocol``, the confinement in
-``app.sandbox``.
+It reads requests from standard input and writes replies to standard output. ``protocol`` describes the messages, and
+``app.sandbox`` the confinement. It runs as ``python -I -m app.ingestion.parsers.sandbox.child``.
 """
 
 import contextlib
@@ -29,14 +29,17 @@ from app.sandbox.confinement import ConfinedProcess, SandboxLimits
 REPORT_INTERVAL_SECONDS = 0.25
 
 PUBLIC_PACKAGE = "carrel"
-"""Plugins import it after the confinement; in a checkout it is readable only if it is named here."""
+"""Package that plugins import after the confinement.
+
+``SandboxLimits`` must name it, because in a checkout it is not part of the Python installation.
+"""
 
 
 def main() -> None:
-    """Set up, say ready, and answer until the input ends."""
+    """Confine this process, report that it is ready, and answer requests until the input ends."""
     channel = Channel()
     setup = channel.setup
-    # Imported before the limits: the files that fill an import are ours, and later requests find them warm.
+    # The parsers of this package are trusted: they are imported before the confinement, once for all requests.
     modules = {media_type: importlib.import_module(name) for media_type, name in setup["modules"].items()}
     tessdata = setup["ocr"]["directory"]
     confined_process = channel.confine(
@@ -56,7 +59,7 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _ParseRequest:
-    """One file to parse, and what the service said about it and about all files."""
+    """File to parse, with the message that requests it and the settings of all requests."""
 
     path: Path
     message: Mapping[str, Any]
@@ -65,23 +68,29 @@ class _ParseRequest:
 
 
 def _import_plugins(names: Mapping[str, str]) -> dict[str, Any]:
-    """Imported under the limits. One that cannot be imported stops no other: its files have no parser then."""
+    """Import the parsers of plugins and return the modules by media type.
+
+    A plugin that cannot be imported is left out: its files then fail with ``UnsupportedFormat``.
+    """
     modules = {}
     for media_type, name in names.items():
-        with contextlib.suppress(Exception):  # what a stranger's module may raise
+        with contextlib.suppress(Exception):  # a plugin may raise any exception
             modules[media_type] = importlib.import_module(name)
     return modules
 
 
 def _limit_cpu_time(seconds: int) -> None:
-    """The soft limit alone, so that the next request can raise it again."""
+    """Limit the processor time of this request; only the soft limit, so that the next request can raise it."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = int(used.ru_utime + used.ru_stime) + seconds + 1
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
 
 
 def get_resident_mb() -> int:
-    """Resident memory in MiB, 0 without /proc. ``ru_maxrss`` is no use: it survives exec from a large parent."""
+    """Return the resident memory of this process in MiB; 0 on a platform without /proc.
+
+    ``ru_maxrss`` cannot replace it: after an exec it still includes the memory of the parent process.
+    """
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
@@ -96,7 +105,7 @@ def _handle_request(request: _ParseRequest, modules: Mapping[str, Any], channel:
         channel.write(encode_error(exc, resident_mb=get_resident_mb()))
     except MemoryError:
         channel.write(encode_error(ParserOutOfMemory(), resident_mb=get_resident_mb()))
-    except Exception:  # a parser library that trips over a damaged file may raise anything
+    except Exception:  # a parser library may raise any exception for a damaged file
         channel.write(encode_error(CorruptFile(), resident_mb=get_resident_mb()))
     else:
         for line in encode_document(document, resident_mb=get_resident_mb()):

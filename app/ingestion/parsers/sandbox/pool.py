@@ -1,4 +1,4 @@
-"""Parsing in killable processes: a pool of children, each under limits, none of them trusted."""
+"""Pool of sandboxed parser processes, which have limits, can be killed, and are not trusted."""
 
 import asyncio
 import signal
@@ -37,24 +37,32 @@ ProgressCallback = Callable[[int, int], None]
 
 
 def _ignore_progress(done: int, total: int) -> None:
-    """Nobody asked."""
+    """Discard a progress report."""
 
 
 class ParserUnavailable(UnavailableError):
-    """A parser process cannot be started; try again."""
+    """A parser process cannot be started. Try again later."""
 
     code = "parser_unavailable"
 
 
 class ParserPool:
-    """At most ``processes`` and ``spare_processes`` children parse at a time; further callers wait.
+    """Pool of parser processes. If all of them are busy, further callers wait.
 
-    Spare children start when they are needed and end afterwards: they are for the jobs that a worker takes beyond its
-    usual number.
+    The limits apply to each document.
 
-    Limits hold per document: address space in MiB, CPU and wall time in seconds, pages (or slides), characters.
-    ``ocr`` is the language data that pictures are read with. ``parsers`` is what the children import; nothing else can
-    be asked of them.
+    Args:
+        processes: Number of processes that the pool keeps.
+        spare_processes: Maximum number of further processes. They start when they are needed and end after one
+            document. A worker needs them for the jobs that it runs in addition to its usual number.
+        memory_mb: Maximum address space of a process in MiB.
+        cpu_timeout_seconds: Processor time until a process is killed.
+        wall_clock_timeout_seconds: Elapsed time until a process is killed.
+        max_pages: Maximum number of pages or slides.
+        max_characters: Maximum number of characters of text.
+        ocr: Language data for optical character recognition.
+        parsers: Parsers that the processes import, by media type. A process cannot use any other parser.
+        recycle_after_requests: Number of documents after which a process is replaced.
     """
 
     def __init__(
@@ -100,10 +108,32 @@ class ParserPool:
         needs_images: bool = False,
         on_progress: ProgressCallback = _ignore_progress,
     ) -> ParsedDocument:
-        """Parse one file, its ``needs_images`` too; cancelling, and whatever ``on_progress`` raises, kills the child.
+        """Parse one file in a parser process.
 
-        Raises EncryptedFile, CorruptFile, NoTextFound, TextTooLong, TooManyPages, ParserTimeout, ParserOutOfMemory,
-        ParserCrashed, UnsupportedFormat; ParserUnavailable where no child can be started.
+        If the caller is cancelled or ``on_progress`` raises an error, the parser process is killed.
+
+        Args:
+            path: File to parse.
+            media_type: Media type of the file, which selects the parser.
+            encoding: Encoding of the text as the uploader declared it; None if the uploader declared none.
+            needs_images: Whether the result must include the images of the document.
+            on_progress: Callback for progress: the number of pages read, and the number of all pages.
+
+        Returns:
+            The blocks of the document in reading order, with title, warnings and images.
+
+        Raises:
+            UnsupportedFormat: No parser reads this media type.
+            EncryptedFile: The file is encrypted.
+            CorruptFile: The file is damaged or cannot be read.
+            NoTextFound: The file has no text.
+            TextTooLong: The file has more text or more blocks than the limits allow.
+            TooManyPages: The file has more pages or slides than the limit allows.
+            ParserTimeout: Parsing took longer than one of the timeouts.
+            ParserOutOfMemory: Parsing needed more memory than the limit allows.
+            ParserKilled: The process was killed from outside; parsing the file again may succeed.
+            ParserCrashed: The process ended unexpectedly or sent an invalid reply.
+            ParserUnavailable: No parser process can be started.
         """
         if media_type not in self._parsers:
             raise UnsupportedFormat(media_type=media_type)
@@ -115,7 +145,7 @@ class ParserPool:
             child = self._idle.pop() if self._idle else await self._spawn()
             try:
                 decoder = await self._send_request(child, encode_message(request), descriptors, on_progress)
-            except BaseException:  # whatever happened, our cancellation included: the child's state is unknown
+            except BaseException:  # after any error or a cancellation, the state of the process is unknown
                 await child.kill()
                 raise
             await self._release_child(child, decoder)
@@ -125,7 +155,7 @@ class ParserPool:
         return decoder.document
 
     async def start_processes(self) -> None:
-        """Start every child, so that the first documents need not wait. Raises ParserUnavailable."""
+        """Start all processes, so that the first documents do not wait for a start. Raises ParserUnavailable."""
         missing = self._processes - len(self._idle)
         results = await asyncio.gather(*(self._start_idle() for _ in range(missing)), return_exceptions=True)
         for result in results:
@@ -133,7 +163,7 @@ class ParserPool:
                 raise result
 
     async def close(self) -> None:
-        """End every child; callers that still parse end with their child's last answer."""
+        """Kill the idle processes. A busy process ends after it has answered its caller."""
         self._closed = True
         idle, self._idle = self._idle, []
         for child in idle:
@@ -141,7 +171,7 @@ class ParserPool:
 
     @property
     def confinement(self) -> Confinement | None:
-        """The measures that are in force for the children, None before the first one has started."""
+        """Confinement measures that are in force for the processes; None before the first process has started."""
         return self._confinement
 
     async def _start_idle(self) -> None:
@@ -168,7 +198,7 @@ class ParserPool:
         return child
 
     def _log_confinement(self, confinement: Confinement) -> None:
-        """Log the measures that are in force, once, and again whenever they differ."""
+        """Log the measures that are in force for the first process, and for each process with other measures."""
         if confinement != self._confinement:
             self._confinement = confinement
             log = logger.info if confinement.level == "full" else logger.warning
@@ -191,18 +221,21 @@ class ParserPool:
         except TimeoutError as exc:
             raise ParserTimeout from exc
         except ReplyTooLong as exc:
-            raise ParserCrashed("The parser process gave too long an answer.") from exc
+            raise ParserCrashed("The parser process sent too long a reply; the file may be damaged.") from exc
         if status == -signal.SIGXCPU:
             raise ParserTimeout
-        if status == -signal.SIGKILL:  # nobody here did it: the kernel was out of memory, and others may have used it
+        if status == -signal.SIGKILL:  # by the kernel: out of memory, perhaps because of other processes
             raise ParserKilled
-        if status == -signal.SIGSYS:  # no parser makes such a call by itself
+        if status == -signal.SIGSYS:  # parsers make no such calls, so the file may have exploited one
             logger.warning("parser.forbidden_call")
-            raise ParserCrashed("The parser process made a forbidden system call and was ended.")
+            raise ParserCrashed("The parser process was killed for a forbidden system call; the file may be malicious.")
         raise ParserCrashed(status=status)
 
     async def _release_child(self, child: SandboxedProcess, decoder: ResponseDecoder) -> None:
-        """Keep the child for the next document, unless it is worn out."""
+        """Keep the process for the next document, or kill it.
+
+        A process is killed if it is spare, has parsed many documents, uses much memory or has run out of memory.
+        """
         child.request_count += 1
         is_worn_out = child.request_count >= self._recycle_after_requests or decoder.resident_mb > RECYCLE_ABOVE_MB
         is_spare = len(self._idle) >= self._processes
@@ -214,12 +247,15 @@ class ParserPool:
 
 @asynccontextmanager
 async def _open_sealed_copy(path: Path) -> AsyncIterator[int | None]:
-    """The file as a descriptor for the child. Raises CorruptFile for one that cannot be read, ParserUnavailable."""
+    """Open a sealed copy of a file for the parser process, and yield its descriptor.
+
+    Raises CorruptFile if the file cannot be read, ParserUnavailable if memory or descriptors are exhausted.
+    """
     async with AsyncExitStack() as stack:
         try:
             descriptor = await stack.enter_async_context(create_sealed_copy(path))
         except (FileNotFoundError, IsADirectoryError, PermissionError) as exc:
             raise CorruptFile from exc
-        except OSError as exc:  # no memory or no descriptor is left
+        except OSError as exc:  # memory or descriptors are exhausted
             raise ParserUnavailable from exc
         yield descriptor

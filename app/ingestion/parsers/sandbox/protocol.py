@@ -1,9 +1,14 @@
-"""What service and parser child say to each other: JSON lines, never pickle, and nothing believed unchecked.
+"""Messages between the service and a parser process: lines of JSON, each of which the service validates.
 
-The service sends the setup once, the child answers ``ready``; then, for every request line, the child answers any
-number of ``pages`` lines (how many are read, of how many), any number of ``blocks`` lines, ``image`` lines, and one
-``done`` or ``failed`` line. Blocks and pictures travel in small lines so that the service's event loop never decodes a
-whole book at once.
+The format is not pickle, because a malicious file may control the parser process. The service sends the setup once, and
+the process answers ``ready``. The process answers each request with these lines, in this order:
+
+- any number of ``pages`` lines: the number of pages read, and the number of all pages
+- any number of ``blocks`` lines
+- any number of ``image`` lines, each with a piece of an image
+- one ``done`` or ``failed`` line
+
+Blocks and images are sent in small lines, so that decoding a large document does not block the service's event loop.
 """
 
 import json
@@ -36,14 +41,17 @@ BATCH_CHARACTERS = 32 * 1024
 MAX_WARNINGS = 50
 MAX_SENTENCE_CHARACTERS = 2000
 MAX_TITLE_CHARACTERS = 20_000
-"""Characters of a title on its way; the document tree keeps fewer of them as the title."""
+"""Maximum length of a title in a reply. The document tree shortens the title further."""
 
 MAX_BLOCK_LINES = 10_000
 MAX_LINES = 1_000_000
-"""Printed lines that have a place, of a block and of a document."""
+"""Maximum number of printed lines with positions, in a block and in a document."""
 
 MAX_PAGE_SIDE = 10_000_000
-"""Of a page, in tenths of a point: PDF's own limit is 5 metres, in units that a page may enlarge."""
+"""Maximum width and height of a page in tenths of a point.
+
+PDF limits a page to 5 metres, but a page can enlarge the unit of its lengths.
+"""
 
 _BYTES_PER_LINE = 64
 _OVERHEAD_BYTES = 64 * 1024 + (MAX_BLOCK_LINES + BATCH_CHARACTERS // 6) * _BYTES_PER_LINE
@@ -66,17 +74,25 @@ _ERRORS: dict[str, type[IngestionError]] = {
 
 
 def compute_max_line_bytes(max_characters: int) -> int:
-    """The longest line in bytes that an honest child sends: one block of all the characters, each of them escaped."""
+    """Return the maximum length of a reply line in bytes: one block with ``max_characters`` escaped characters."""
     return max_characters * _BYTES_PER_CHARACTER + _OVERHEAD_BYTES
 
 
 def encode_message(message: dict[str, Any]) -> bytes:
-    """One line. ASCII only, so that paths that are not valid UTF-8 survive."""
+    """Encode a message as one line of ASCII, which can represent paths that are not valid UTF-8."""
     return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[bytes]:
-    """The lines of a successful answer."""
+    """Encode the reply to a successful request.
+
+    Args:
+        document: Result of the parser.
+        resident_mb: Resident memory of the parser process in MiB.
+
+    Yields:
+        The lines of the reply, which the ``done`` line ends.
+    """
     batch: list[list[Any]] = []
     characters = 0
     for block in document.blocks:
@@ -108,13 +124,13 @@ def _encode_blocks(batch: list[list[Any]]) -> bytes:
 
 
 def encode_error(error: IngestionError, *, resident_mb: int) -> bytes:
-    """The line of a failed answer; the error goes by the name of its class."""
+    """Encode the reply to a failed request: the name of the error's class, and its message."""
     failed = {"error": type(error).__name__, "message": error.message[:MAX_SENTENCE_CHARACTERS]}
     return encode_message({"failed": failed, "resident_mb": resident_mb})
 
 
 class ResponseDecoder:
-    """Puts an answer together line by line. Raises ParserCrashed for anything that an honest child would not send."""
+    """Decoder of the reply to one request, which it reads line by line and validates."""
 
     def __init__(self, *, max_characters: int) -> None:
         self.resident_mb = 0
@@ -128,11 +144,21 @@ class ResponseDecoder:
         self._remaining_lines = MAX_LINES
 
     def feed_line(self, line: bytes) -> bool:
-        """Take one line; True when the answer is complete: ``document`` or ``error`` is set."""
+        """Decode one line of the reply.
+
+        Args:
+            line: Line of JSON, without its newline.
+
+        Returns:
+            Whether the reply is complete. Then ``document`` or ``error`` is set.
+
+        Raises:
+            ParserCrashed: The line is not valid.
+        """
         try:
             return self._decode_message(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as exc:
-            raise ParserCrashed("The parser process gave an answer that is not valid.") from exc
+            raise ParserCrashed("The parser process sent an invalid reply; the file may be damaged.") from exc
 
     def _decode_message(self, message: Any) -> bool:
         if "pages" in message:
@@ -181,19 +207,19 @@ class ResponseDecoder:
         return block
 
     def _decode_layout(self, line_boxes: Any, *, characters: int) -> LineLayout:
-        """Lines one behind the other in the text, and boxes that lie on the page."""
+        """Decode the positions of lines; check that lines follow one another and that their boxes are on the page."""
         lines = array("i", line_boxes)
         width, height = lines[:2]
         del lines[:2]
         self._remaining_lines -= len(lines) // 6
         if not 6 <= len(lines) <= 6 * MAX_BLOCK_LINES or self._remaining_lines < 0:
-            raise ValueError("not so many lines")
+            raise ValueError("no lines, or more lines than allowed")
         if not 0 < width <= MAX_PAGE_SIDE or not 0 < height <= MAX_PAGE_SIDE:
-            raise ValueError("not a page's size")
+            raise ValueError("invalid size of a page")
         position, numbers = 0, iter(lines)
         for start, end, x0, y0, x1, y1 in zip(*[numbers] * 6, strict=True):
             if not position <= start < end <= characters or not 0 <= x0 < x1 <= width or not 0 <= y0 < y1 <= height:
-                raise ValueError("a line that is nowhere")
+                raise ValueError("a line outside of the text or the page")
             position = end
         return LineLayout(width, height, lines)
 
@@ -215,7 +241,7 @@ class ResponseDecoder:
 def _check_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("not a text")
-    value.encode()  # a lone surrogate raises UnicodeEncodeError, a ValueError: it could never be stored
+    value.encode()  # a lone surrogate, which cannot be stored, raises UnicodeEncodeError, a ValueError
     return value
 
 
@@ -227,7 +253,7 @@ def _decode_warning(fields: Any) -> ServiceWarning:
 
 
 def _clean_sentence(value: Any) -> str:
-    """A title, a warning or an error, which may quote the document; without U+0000, which cannot be stored."""
+    """Return a title, a warning or an error message without U+0000, which cannot be stored."""
     return _check_text(value).replace("\0", "")
 
 
