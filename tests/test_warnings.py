@@ -10,11 +10,11 @@ import pytest
 from app.warnings import ServiceWarning, WarningCode, normalize_warning, parse_stored_warnings
 
 APP = Path(__file__).parents[1] / "app"
-WARNING = ServiceWarning("images_not_read", "1 picture was not read.")
+WARNING = ServiceWarning("images_not_read", "1 image was not read.")
 
 
 def test_warning_of_a_known_code_equals_the_same_pair_of_strings() -> None:
-    assert ServiceWarning(WarningCode.IMAGES_NOT_READ, "1 picture was not read.") == WARNING
+    assert ServiceWarning(WarningCode.IMAGES_NOT_READ, "1 image was not read.") == WARNING
     assert list(dict.fromkeys([ServiceWarning(WarningCode.IMAGES_NOT_READ, WARNING.message), WARNING])) == [WARNING]
 
 
@@ -38,7 +38,7 @@ def test_parse_stored_warnings_anything_else_is_skipped(stored: Any) -> None:
 
 
 def test_parse_stored_warnings_returns_what_to_json_made() -> None:
-    assert WARNING.to_json() == {"code": "images_not_read", "message": "1 picture was not read."}
+    assert WARNING.to_json() == {"code": "images_not_read", "message": "1 image was not read."}
     assert parse_stored_warnings([WARNING.to_json(), "plain", {"code": "No", "message": "m"}]) == [
         WARNING,
         ServiceWarning("plugin_warning", "plain"),

@@ -166,7 +166,7 @@ def test_pictures_come_along(service: Service) -> None:
 
 
 def test_export_and_import_carry_warnings_of_documents(service: Service) -> None:
-    warnings = [{"code": "images_not_read", "message": "1 picture was not read."}]
+    warnings = [{"code": "images_not_read", "message": "1 image was not read."}]
     tenant = service.create_tenant("warnings")
     assert (
         take(tenant, "default", archive_of(ArchiveDocument(["A text."], {"warnings": warnings}))).json()["documents"]

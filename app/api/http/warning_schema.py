@@ -14,7 +14,7 @@ class WarningOut(BaseModel):
         description="A stable word that programs can branch on; `docs/reference/errors.md` lists all codes.",
         examples=["images_not_read"],
     )
-    message: str = Field(description="One sentence for people.", examples=["2 pictures were not read."])
+    message: str = Field(description="One sentence for people.", examples=["2 images were not read."])
 
 
 def to_warnings_out(warnings: Sequence[ServiceWarning]) -> list[WarningOut]:

@@ -38,7 +38,7 @@ def test_a_document_of_python_docx(path: Path, samples: Path, options: ParseOpti
     written.save(str(path))
     document = docx_parser.parse(path, options)
     assert (document.title, document.page_count) == ("Rental terms", None)
-    assert document.warnings == [ServiceWarning("images_not_read", "1 picture was not read.")]
+    assert document.warnings == [ServiceWarning("images_not_read", "1 image was not read.")]
     assert shown(document) == [
         ("paragraph", 0, "Northwind"),
         ("heading", 1, "Rental terms"),
@@ -217,7 +217,7 @@ def test_charts_and_diagrams_are_read_pictures_are_counted(path: Path, options: 
         ("list_item", "Drive"),
         ("table", "| | a |\n| --- | --- |\n| b | b |"),
     ]
-    assert document.warnings == [ServiceWarning("images_not_read", "3 pictures were not read.")]
+    assert document.warnings == [ServiceWarning("images_not_read", "3 images were not read.")]
 
 
 def test_embedded_documents_are_read_or_counted(path: Path, options: ParseOptions) -> None:

@@ -64,7 +64,7 @@ def test_what_is_outside_the_package_is_never_asked_for(path: Path, options: Par
     document = docx_parser.parse(write(path, body, extra_links=outside + up + missing), options)
     assert (text_of(document), document.warnings) == (
         ["text"],
-        [ServiceWarning("images_not_read", "1 picture was not read.")],
+        [ServiceWarning("images_not_read", "1 image was not read.")],
     )
 
 

@@ -65,7 +65,7 @@ def test_a_book(tmp_path: Path, options: ParseOptions) -> None:
         (BlockKind.HEADING, 1, "The second chapter"),
         (BlockKind.PARAGRAPH, 0, "Nothing but text."),
     ]
-    assert document.warnings == [ServiceWarning("images_not_read", "2 pictures were not read.")]
+    assert document.warnings == [ServiceWarning("images_not_read", "2 images were not read.")]
 
 
 def test_an_older_table_of_contents(tmp_path: Path, options: ParseOptions) -> None:

@@ -52,7 +52,7 @@ def seen(document: ParsedDocument) -> list[str]:
     ("make", "parse", "order", "unread"),
     [
         (illustrated.pdf, pdf_parser.parse, ["Harbours", "red", "Rivers", "blue"], []),
-        (illustrated.pptx, pptx.parse, ["Ships", "green", "Locks", "blue"], ["1 picture was not read."]),
+        (illustrated.pptx, pptx.parse, ["Ships", "green", "Locks", "blue"], ["1 image was not read."]),
         (illustrated.docx, docx_parser.parse, ["Gulls", "red", "Terns", "green", "Again"], []),
     ],
     ids=["pdf", "pptx", "docx"],

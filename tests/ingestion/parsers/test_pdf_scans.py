@@ -150,15 +150,15 @@ PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
 @pytest.mark.parametrize(
     ("pages", "warnings"),
     [
-        pytest.param([[(picture(1), PLACE)]], [ServiceWarning("images_not_read", "1 picture was not read.")], id="one"),
+        pytest.param([[(picture(1), PLACE)]], [ServiceWarning("images_not_read", "1 image was not read.")], id="one"),
         pytest.param(
             [[(picture(n), PLACE), (picture(9), LOGO_PLACE)] for n in range(4)],
-            [ServiceWarning("images_not_read", "4 pictures were not read.")],
+            [ServiceWarning("images_not_read", "4 images were not read.")],
             id="four and a logo on every page",
         ),
         pytest.param(
             [[(picture(1), PLACE)], [(picture(1), PLACE)]],
-            [ServiceWarning("images_not_read", "1 picture was not read.")],
+            [ServiceWarning("images_not_read", "1 image was not read.")],
             id="one twice",
         ),
         pytest.param([[(picture(1, side=63), PLACE)]], [], id="an icon"),

@@ -116,7 +116,7 @@ def test_pictures_and_other_graphics_are_counted(
     group.shapes.add_picture(str(samples / "photo.png"), Inches(1), Inches(1))
     insert(slide, frame("http://schemas.microsoft.com/office/drawing/2014/chartex"))
     assert read(presentation, tmp_path, options).warnings == [
-        ServiceWarning("images_not_read", "4 pictures were not read.")
+        ServiceWarning("images_not_read", "4 images were not read.")
     ]
 
 

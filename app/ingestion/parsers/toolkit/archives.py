@@ -14,10 +14,10 @@ MAX_MEMBERS = 20_000
 MAX_UNPACKED_BYTES = 1 << 30
 MAX_RATIO = 200
 MIN_RATIO_CHECK_BYTES = 50 << 20
-"""Below this many unpacked bytes a high ratio is harmless: empty slides compress a hundredfold."""
+"""Number of unpacked bytes below which ``MAX_RATIO`` does not apply: empty slides compress a hundredfold."""
 
 MAX_MEMBER_BYTES = 64 << 20
-"""The largest member that is read as a whole; real chapters and part lists are below a megabyte."""
+"""Maximum size of a member that is read as a whole. Real chapters and lists of parts have less than a megabyte."""
 
 _ENCRYPTED_FLAG = 0x1
 _DAMAGED_ERRORS = (
@@ -77,7 +77,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         TextTooLong: The member is larger than 64 MiB.
     """
     if name.startswith(("/", "\\")) or ".." in PurePosixPath(name.replace("\\", "/")).parts:
-        raise CorruptFile("The file refers to something outside of itself.")
+        raise CorruptFile("The file refers to a path outside of itself.")
     try:
         member = archive.getinfo(name)
     except KeyError as exc:

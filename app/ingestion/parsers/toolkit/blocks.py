@@ -93,7 +93,7 @@ class BlockList:
         self._characters += characters
         if self._characters > self._max_characters:
             raise TextTooLong(
-                f"The file holds more than {self._max_characters} characters of text.", limit=self._max_characters
+                f"The file contains more than {self._max_characters} characters of text.", limit=self._max_characters
             )
 
     def find_first_heading(self, *, level: int | None = None) -> str | None:

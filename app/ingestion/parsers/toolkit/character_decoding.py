@@ -1,4 +1,4 @@
-"""Bytes of a text format → characters: byte order marks, declared encodings, UTF-8, then statistics."""
+"""Decoding of text files, with detection of the encoding."""
 
 import codecs
 import re
@@ -43,8 +43,14 @@ class DecodedText:
 def decode_text(data: bytes, *, encoding: str | None, declared_encoding: str | None = None) -> DecodedText:
     """Decode the bytes of a text file.
 
-    The first of these encodings that applies is used: a byte order mark, ``encoding``, UTF-16 without a mark,
-    ``declared_encoding``, UTF-8, and the encoding that the statistics of the bytes suggest.
+    The function uses the first of these encodings that applies:
+
+    1. the encoding of a byte order mark
+    2. ``encoding``
+    3. UTF-16, if every second byte is NUL
+    4. ``declared_encoding``
+    5. UTF-8
+    6. the encoding that charset-normalizer detects from the frequency of characters
 
     Args:
         data: Bytes of the file.
@@ -61,7 +67,7 @@ def decode_text(data: bytes, *, encoding: str | None, declared_encoding: str | N
     if encoding is not None:
         if _is_encoding(encoding):
             return _decode_with_replacement(data, encoding)
-        message = f"The encoding {encoding[:40]!r} is not known; it was detected instead."
+        message = f"The encoding {encoding[:40]!r} is unknown, so the encoding was detected."
         warnings.append(ServiceWarning(WarningCode.ENCODING_UNKNOWN, message))
     for candidate in (_detect_unmarked_utf16(data), declared_encoding, "utf-8"):
         if candidate is not None and _is_encoding(candidate):
@@ -76,7 +82,7 @@ def decode_text(data: bytes, *, encoding: str | None, declared_encoding: str | N
 def _is_encoding(name: str) -> bool:
     try:
         b"a".decode(name, "replace")
-    except (LookupError, ValueError):  # unknown, not of text, or one that refuses everything
+    except (LookupError, ValueError):  # the codec is unknown, is not for text, or cannot decode
         return False
     return True
 
@@ -91,7 +97,10 @@ def _decode_with_replacement(data: bytes, encoding: str) -> DecodedText:
 
 
 def _detect_unmarked_utf16(data: bytes) -> str | None:
-    """Latin text in UTF-16 has a NUL in every second byte, and nearly none in the others."""
+    """Return the encoding of Latin text in UTF-16 without a byte order mark; None if the data is something else.
+
+    Such text has a NUL in nearly every second byte, and almost none in the other bytes.
+    """
     sample = data[: SAMPLE_BYTES & ~1]
     half = len(sample) // 2
     even, odd = sample[::2].count(0), sample[1::2].count(0)
@@ -109,14 +118,17 @@ def _detect_encoding(data: bytes) -> str:
             return name
     best = from_bytes(sample).best()
     name = best.encoding if best is not None else _WESTERN_ENCODING
-    # In short texts the statistics cannot tell the Latin code pages apart; the most common one wins where it fits.
+    # Short texts do not suffice to distinguish the Latin code pages, so the most common one is used if it fits.
     if name not in _MULTIBYTE_ENCODINGS and _is_western(sample):
         return _WESTERN_ENCODING
     return name
 
 
 def _is_cyrillic(sample: bytes, encoding: str) -> bool:
-    """In the wrong one of these the letters turn into signs, or capitals stand inside words."""
+    """Return whether bytes are Cyrillic text in an encoding.
+
+    In a wrong Cyrillic encoding, letters become symbols, or words have capital letters inside.
+    """
     text = sample.decode(encoding, "replace")
     foreign = [character for character in text if character > "\x7f"]
     letters = sum("а" <= character.lower() <= "я" or character in "ёЁ" for character in foreign)

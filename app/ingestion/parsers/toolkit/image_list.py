@@ -1,4 +1,4 @@
-"""Images of a document: decoded under limits, turned upright, scaled down and encoded again."""
+"""Images of a document: each is decoded under limits, rotated upright, scaled down and encoded again."""
 
 import hashlib
 import io
@@ -20,22 +20,25 @@ DAMAGED_ERRORS = (
     OSError, SyntaxError, ValueError, EOFError, struct.error, LookupError, TypeError, AttributeError, ArithmeticError,
     RuntimeError,
 )  # fmt: skip
-"""What Pillow lets through on damaged files."""
+"""Exceptions that Pillow raises for damaged files."""
 
 MIN_SIDE_PIXELS = 64
-"""In both directions, in pixels; what is smaller is a bullet, a rule or an icon."""
+"""Minimum width and height. A smaller image is a bullet, a rule or an icon."""
 
 MAX_SIDE_PIXELS = 1568
-"""Vision models look at no more; what is larger is made smaller."""
+"""Maximum width and height of an encoded image. Larger images are scaled down; vision models do not use more pixels."""
 
 MAX_MEGAPIXELS = 40
-"""What is larger is not decoded."""
+"""Maximum size of an image, in millions of pixels. Larger images are left out, not decoded."""
 
 MAX_PNG_COLORS = 128
-"""A picture of more is a photograph or the like, for which JPEG is; plain drawings keep their edges as PNG."""
+"""Maximum number of colors of a PNG file.
+
+An image with more colors, such as a photograph, becomes a JPEG file. A drawing keeps its sharp edges as a PNG file.
+"""
 
 TIME_SHARE = 0.1
-"""Of the parser's time; the rest is for the text."""
+"""Share of the parser's timeout that images may use. The rest is for the text."""
 
 _EXIF_ROTATIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -46,7 +49,7 @@ _EXIF_ROTATIONS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""By EXIF's number of the orientation."""
+"""Transformations that rotate an image upright, by the orientation number of EXIF."""
 
 
 class ImageList:
@@ -123,7 +126,7 @@ class ImageList:
     def _try_reencode(self, load: Callable[[], Image.Image]) -> EncodedImage | None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here
+                warnings.simplefilter("ignore")  # Pillow warns of large images, which MAX_MEGAPIXELS limits
                 with load() as image:
                     encoded = reencode_image(image)
         except (*DAMAGED_ERRORS, Image.DecompressionBombError, MemoryError):
@@ -132,11 +135,22 @@ class ImageList:
 
 
 def reencode_image(image: Image.Image) -> EncodedImage:
-    """The picture without anything but its pixels. Raises what Pillow raises, ValueError for an impossible size."""
+    """Encode an image again, without metadata: rotated upright, scaled down, transparent areas in white.
+
+    Args:
+        image: The opened image.
+
+    Returns:
+        A PNG file if the image has at most 128 colors, else a JPEG file.
+
+    Raises:
+        ValueError: The image is smaller than 64 pixels in one direction, or larger than 40 megapixels.
+        OSError: The image is damaged. Pillow raises any of ``DAMAGED_ERRORS``.
+    """
     if min(image.size) < MIN_SIDE_PIXELS or image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
         raise ValueError("too small or too large")
     rotation = get_exif_rotation(image)
-    image.draft("RGB", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))  # a JPEG is decoded in about the size that is wanted
+    image.draft("RGB", (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))  # a JPEG file is decoded at a smaller size, which is faster
     image.load()
     plain = _flatten_transparency(to_8bit(image))
     plain.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS), Image.Resampling.LANCZOS)
@@ -149,7 +163,7 @@ def reencode_image(image: Image.Image) -> EncodedImage:
 
 
 def _flatten_transparency(image: Image.Image) -> Image.Image:
-    """In RGB or grey; what is transparent shows white."""
+    """Return the image in RGB or grayscale, with transparent areas in white."""
     if not image.has_transparency_data:
         return image.convert("L" if image.mode in ("1", "L") else "RGB")
     layer = image.convert("RGBA")
@@ -159,22 +173,29 @@ def _flatten_transparency(image: Image.Image) -> Image.Image:
 
 
 def to_8bit(image: Image.Image) -> Image.Image:
-    """Grey of more than 8 bits a pixel spread over the range of 8, which Pillow would cut off; others as they are."""
+    """Scale a grayscale image with more than 8 bits per pixel to 8 bits. Pillow's conversion would clip the values.
+
+    Args:
+        image: An image of any mode.
+
+    Returns:
+        The converted image; an image of another mode unchanged.
+    """
     if not image.mode.startswith(("I", "F")):
         return image
     deep = image.convert("F")
-    low, high = cast("tuple[float, float]", deep.getextrema())  # a pair of pairs where there are several bands
+    low, high = cast("tuple[float, float]", deep.getextrema())  # images with several bands have a pair per band
     step = 255 / (high - low) if high > low else 1.0
     return deep.point(lambda value: value * step - low * step).convert("L")
 
 
 def get_exif_rotation(image: Image.Image) -> Image.Transpose | None:
-    """How to turn the pixels upright; Pillow turns TIFF by itself."""
+    """Return the transformation that rotates an image upright; None for TIFF files, which Pillow rotates itself."""
     return None if image.format == "TIFF" else _EXIF_ROTATIONS.get(_read_exif_orientation(image))
 
 
 def _read_exif_orientation(image: Image.Image) -> int:
-    """What the camera noted in EXIF; 1 is upright."""
+    """Return the orientation number of EXIF; 1, which means upright, if there is none."""
     try:
         return int(image.getexif().get(ExifTags.Base.Orientation, 1))
     except DAMAGED_ERRORS:

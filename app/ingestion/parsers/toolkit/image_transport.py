@@ -1,4 +1,4 @@
-"""Pictures between service and parser child: in pieces of small lines, put together again and checked."""
+"""Transfer of images from a parser process to the service: in small pieces, which the service joins and validates."""
 
 import base64
 from collections.abc import Iterator
@@ -11,13 +11,16 @@ MAX_IMAGE_BYTES = 8 * 1024 * 1024
 MAX_TOTAL_IMAGE_BYTES = 64 * 1024 * 1024
 PIECE_BYTES = 45_000
 MAX_SIDE_PIXELS = 1 << 14
-"""A side."""
+"""Maximum width and height of an image."""
 
 _FILE_SIGNATURES = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
 
 
 def iter_image_pieces(images: list[EncodedImage]) -> Iterator[list[Any]]:
-    """What the lines say: number, media type, width, height, and some of the bytes."""
+    """Yield the pieces of all images, as lists for JSON.
+
+    A piece consists of the image's index, media type, width, height, and up to 45,000 of its bytes in Base64.
+    """
     for number, image in enumerate(images):
         for start in range(0, len(image.data), PIECE_BYTES):
             piece = base64.b64encode(image.data[start : start + PIECE_BYTES]).decode("ascii")
@@ -25,7 +28,7 @@ def iter_image_pieces(images: list[EncodedImage]) -> Iterator[list[Any]]:
 
 
 class ImageAssembler:
-    """Puts the pieces together. Raises ValueError or TypeError for what an honest child would not send."""
+    """Assembler of images from pieces, which it validates because a hostile file may control the parser process."""
 
     def __init__(self) -> None:
         self._headers: list[tuple[str, int, int]] = []
@@ -33,7 +36,15 @@ class ImageAssembler:
         self._remaining_bytes = MAX_TOTAL_IMAGE_BYTES
 
     def add_piece(self, fields: Any) -> None:
-        """Take a piece: of the last picture, or of one behind it."""
+        """Add a piece, which belongs to the last image or begins the next image.
+
+        Args:
+            fields: Index, media type, width, height and Base64 data, as ``iter_image_pieces`` yields them.
+
+        Raises:
+            ValueError: A field is invalid, the piece is out of order, or the images are larger than allowed.
+            TypeError: A field has the wrong type.
+        """
         number, media_type, width, height, piece = fields
         if number == len(self._data) < MAX_IMAGES:
             self._headers.append((media_type, _check_side(width), _check_side(height)))
@@ -44,13 +55,13 @@ class ImageAssembler:
         self._data[-1] += data
         self._remaining_bytes -= len(data)
         if self._remaining_bytes < 0 or len(self._data[-1]) > MAX_IMAGE_BYTES:
-            raise ValueError("larger pictures than allowed")
+            raise ValueError("larger images than allowed")
 
     def build_images(self) -> list[EncodedImage]:
-        """All of them."""
+        """Return all images. Raises ValueError if the bytes of an image do not fit its media type."""
         images = [EncodedImage(*header, bytes(data)) for header, data in zip(self._headers, self._data, strict=True)]
         if not all(image.data.startswith(_FILE_SIGNATURES[image.media_type]) for image in images):
-            raise ValueError("not what it says it is")
+            raise ValueError("the bytes do not fit the media type")
         return images
 
 

@@ -4,8 +4,8 @@ from app.warnings import ServiceWarning, WarningCode
 
 
 def list_image_warnings(count: int) -> list[ServiceWarning]:
-    """Return the warning about pictures that were not read; none if there are none."""
+    """Return the warning about images that were not read; an empty list if ``count`` is 0."""
     if not count:
         return []
-    message = f"{count} pictures were not read." if count > 1 else "1 picture was not read."
+    message = f"{count} images were not read." if count > 1 else "1 image was not read."
     return [ServiceWarning(WarningCode.IMAGES_NOT_READ, message)]

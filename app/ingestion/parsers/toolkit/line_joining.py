@@ -1,4 +1,4 @@
-"""Printed lines → one paragraph: cleaned, parted words made whole, and where each line is in it."""
+"""Joining of printed lines into one paragraph, with hyphenated words made whole."""
 
 import re
 import unicodedata
@@ -14,10 +14,19 @@ _WORD = re.compile(r"\w+")
 
 
 def join_lines(parts: Iterable[str], hyphenated: Set[str] = frozenset()) -> tuple[str, list[tuple[int, int]]]:
-    """One paragraph from its lines, and each line's range in it; that of a line without text is empty.
+    """Join printed lines into one paragraph.
 
-    A word parted by a hyphen before a small letter becomes whole again; the hyphen stays where the word is among those
-    ``hyphenated``. Lines are cleaned one by one, so that nothing moves afterwards.
+    A word that is split by a hyphen at the end of a line becomes whole again if it continues with a lowercase letter.
+    A word that is split by a soft hyphen always becomes whole again.
+    Each line is cleaned before the join, so that the ranges stay valid.
+
+    Args:
+        parts: Printed lines, in reading order.
+        hyphenated: Words that are spelled with a hyphen, in lowercase. Such a word keeps its hyphen at a line end.
+
+    Returns:
+        The text of the paragraph, and the range of each line in it, as offsets in code points. The range of a line
+        without text is empty.
     """
     pieces: list[str] = []
     ranges: list[tuple[int, int]] = []
@@ -43,14 +52,17 @@ def join_lines(parts: Iterable[str], hyphenated: Set[str] = frozenset()) -> tupl
 
 
 def _is_split_word(previous: str, line: str, *, has_soft_hyphen: bool) -> bool:
-    """Whether a word goes on from one line to the next; never where the joint would have to be normalised again."""
+    """Return whether a word continues from one line to the next.
+
+    False if the characters at the joint form another character in NFKC: joining them would undo the normalization.
+    """
     if unicodedata.combining(line[0]) or not unicodedata.is_normalized("NFKC", previous[-1] + line[0]):
         return False
     return has_soft_hyphen or (previous[-2:-1].isalpha() and line[0].islower())
 
 
 def _build_compound(previous: str, line: str) -> str:
-    """The word that is parted, with its hyphen, in small letters."""
+    """Return the word that is split between two lines, with its hyphen, in lowercase."""
     start = _LAST_WORD.search(previous, max(0, len(previous) - _MAX_WORD_CHARACTERS), len(previous) - 1)
     end = _WORD.match(line)
     return f"{start[0]}-{end[0]}".lower() if start and end else ""

@@ -1,4 +1,7 @@
-"""Nested data (JSON, XML) as passages: lines of ``name: value``, an object of a list a block, headings for the rest."""
+"""Conversion of nested data (JSON, XML) into blocks of ``name: value`` lines.
+
+Each object of a list becomes a block. A large object becomes a section with a heading.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,10 +11,16 @@ from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.types import BlockKind
 
 MAX_BLOCK_CHARACTERS = 2000
-"""Characters; an object that takes more is opened: its large members come after the others, under headings."""
+"""Maximum length of an object in one block.
+
+The large members of a longer object become sections, which follow the block of its other members.
+"""
 
 MIN_RECORD_CHARACTERS = 100
-"""Characters; an object of a list that says less, and nothing in words, shares its chunk with its neighbours."""
+"""Length from which an object of a list is a record, which gets a separate chunk.
+
+A shorter object is a record only if one of its values has several words.
+"""
 
 MAX_LEVEL = 6
 MAX_NAME_CHARACTERS = 200
@@ -21,17 +30,26 @@ _WORDS = re.compile(r"\S\s+\S|[\u2e80-\ud7ff]{2}")
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object: its members in order. A name may stand twice; both are kept."""
+    """Members of an object in their order. A name may occur twice; both members are kept."""
 
     pairs: "Sequence[tuple[str, Value]]"
 
 
 Value = str | bool | None | Members | list["Value"]
-"""Numbers come as they are written: as text."""
+"""A nested value. Numbers are strings, as they are written in the file."""
 
 
 def add_nested_data(value: Value, blocks: BlockList, *, max_characters: int) -> None:
-    """Every value there is; empty ones are left out, with their names. Raises TextTooLong."""
+    """Add the blocks of nested data. Empty values are left out, with their names.
+
+    Args:
+        value: The root value.
+        blocks: Blocks of the document.
+        max_characters: Maximum number of characters of the document.
+
+    Raises:
+        TextTooLong: The document has more characters or nodes than the limits allow.
+    """
     waiting: list[tuple[str, Value, int]] = [("", value, 0)]
     while waiting:
         name, value, level = waiting.pop()
@@ -57,7 +75,7 @@ def _add_item(item: "Value", blocks: BlockList, max_characters: int) -> None:
 
 
 def _is_record(item: "Value", text: str) -> bool:
-    """Whether an object is about something, such as a question with its answer, and no mere row of numbers."""
+    """Return whether an object of a list is a record, such as a question with its answer, and not a row of numbers."""
     if not isinstance(item, Members):
         return False
     return len(text) >= MIN_RECORD_CHARACTERS or any(
@@ -70,7 +88,7 @@ def _is_nested(value: "Value") -> bool:
 
 
 def _is_large(value: "Value") -> bool:
-    """Whether it has records of its own, or is too long for one block and can be opened."""
+    """Return whether a value needs a section: it contains a list of objects, or is nested and too long for a block."""
     if isinstance(value, list):
         return sum(isinstance(item, Members) for item in value) > 1 or _is_long(value)
     return isinstance(value, Members) and (
@@ -100,7 +118,7 @@ def _format_text(value: "Value", blocks: BlockList, max_characters: int) -> str:
 
 
 def _iter_lines(value: "Value") -> Iterator[str]:
-    """A line for each value below, with the names above it; an empty one for a value that says nothing."""
+    """Yield a line for each scalar in a value, with the path of its names; an empty line for an empty scalar."""
     waiting = [("", value)]
     while waiting:
         path, value = waiting.pop()

@@ -1,4 +1,7 @@
-"""Office Open XML: the parts of a package and how they hang together, each read when it is asked for, none fetched."""
+"""Packages of Office Open XML files: parts and their relationships.
+
+Parts are read on demand, and nothing outside of the file is loaded.
+"""
 
 import lzma
 import posixpath
@@ -14,7 +17,7 @@ from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 from app.ingestion.types import CorruptFile
 
 Element = Any
-"""An lxml element: the library has no types."""
+"""Element of lxml, a library without type annotations."""
 
 _SCHEMAS = "http://schemas.openxmlformats.org"
 _STRICT = "http://purl.oclc.org/ooxml"
@@ -42,12 +45,18 @@ UNREADABLE_ERRORS = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, etree.LxmlError, KeyError, ValueError, NotImplementedError,
     RuntimeError, EOFError, OSError,
 )  # fmt: skip
-"""What reading and parsing a member of a damaged archive may raise."""
+"""Exceptions that reading and parsing a member of a damaged archive may raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relationship:
-    """A part's link to another part: ``kind`` is the last word of its type, ``target`` the other part's name."""
+    """Link from one part to another part.
+
+    Attributes:
+        id: Id of the relationship, unique for the linking part.
+        kind: Last segment of the relationship type, such as ``image``.
+        target: Name of the other part.
+    """
 
     id: str
     kind: str
@@ -55,8 +64,10 @@ class Relationship:
 
 
 class Package:
-    """The parts of an open archive by name: ``/word/document.xml``; capitals make no difference. ``damaged_count``
-    counts.
+    """Parts of an open archive, by name, such as ``/word/document.xml``. Names are not case-sensitive.
+
+    Attributes:
+        damaged_count: Number of damaged parts that ``parse_optional_part`` has left out.
     """
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
@@ -65,7 +76,14 @@ class Package:
         self.damaged_count = 0
 
     def list_relationships(self, part: str = "/") -> list[Relationship]:
-        """The links of a part, of the package without one; what lies outside the package is left out."""
+        """Return the relationships of a part to other parts of the package.
+
+        Args:
+            part: Name of the part; ``/`` for the relationships of the package itself.
+
+        Returns:
+            The relationships. Links to targets outside of the package are left out.
+        """
         folder, name = posixpath.split(part)
         root = self.parse_optional_part(f"{folder.rstrip('/')}/_rels/{name}.rels")
         relationships = []
@@ -81,19 +99,24 @@ class Package:
         return relationships
 
     def read_part(self, part: str) -> bytes:
-        """The bytes of a part. Raises CorruptFile where it is missing or damaged."""
+        """Return the bytes of a part. Raises CorruptFile if it is missing or damaged."""
         try:
             return self._archive.read(self._members[_normalize_part_name(part)])
         except UNREADABLE_ERRORS as exc:
             raise CorruptFile from exc
 
     def parse_part(self, part: str) -> Element:
-        """The root element of a part. Raises CorruptFile where it is missing, damaged or no XML."""
+        """Return the root element of a part. Raises CorruptFile if the part is missing, damaged or not XML."""
         return parse_xml(self.read_part(part))
 
     def parse_optional_part(self, part: str | None) -> Element | None:
-        """``parse_part`` for what a document can do without: None where it is missing or damaged; what is damaged
-        counts.
+        """Return the root element of a part that the document can do without.
+
+        Args:
+            part: Name of the part; None counts as a missing part.
+
+        Returns:
+            The root element; None if the part is missing or damaged. A damaged part increases ``damaged_count``.
         """
         if part is None or _normalize_part_name(part) not in self._members:
             return None
@@ -105,24 +128,39 @@ class Package:
 
 
 def parse_xml(data: bytes) -> Element:
-    """The root element; entities stay unexpanded, nothing is loaded. Raises CorruptFile."""
+    """Parse XML. Entities are not expanded, and nothing is loaded from outside.
+
+    Args:
+        data: The XML document.
+
+    Returns:
+        The root element.
+
+    Raises:
+        CorruptFile: The document is not well-formed.
+        MemoryError: The process has reached its memory limit.
+    """
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
     try:
         return etree.fromstring(data, parser)
     except UNREADABLE_ERRORS as exc:
-        # lxml says it like a fault of the document.
+        # lxml reports a lack of memory as a syntax error of the document.
         if getattr(exc, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY:
             raise MemoryError from exc
         raise CorruptFile from exc
 
 
 def _normalize_part_name(path: str) -> str:
-    """Names begin at the root of the package, whatever ``..`` says."""
+    """Return the absolute name of a part in lowercase; ``..`` cannot leave the root of the package."""
     return posixpath.normpath("/" + path.replace("\\", "/").lstrip("/")).lower()
 
 
 def get_tag(element: Element) -> str:
-    """The element's name with the customary prefix, ``w:p``, in the strict dialect too; of others the bare name."""
+    """Return the name of an element with its usual prefix, such as ``w:p``.
+
+    The prefix is the same for the transitional and the strict dialect of Office Open XML. An element of an unknown
+    namespace has no prefix. A node that is not an element has an empty name.
+    """
     tag = element.tag
     return _add_prefix(tag) if isinstance(tag, str) else ""
 
@@ -135,7 +173,7 @@ def _add_prefix(tag: str) -> str:
 
 
 def get_attribute(element: Element | None, local_name: str) -> str:
-    """The value of an attribute by its bare name, whatever its namespace; empty where there is none."""
+    """Return the value of an attribute by its name without namespace; empty if the element has no such attribute."""
     if element is not None:
         for key, value in element.items():
             if key == local_name or key.endswith("}" + local_name):
@@ -144,33 +182,36 @@ def get_attribute(element: Element | None, local_name: str) -> str:
 
 
 def get_int_attribute(element: Element | None, local_name: str) -> int | None:
-    """An attribute as a whole number of at most nine digits; None for anything else."""
+    """Return an attribute as an integer of at most nine digits; None for any other value."""
     text = get_attribute(element, local_name)
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= 9 else None
 
 
 def iter_children(element: Element | None, *tags: str) -> Iterator[Element]:
-    """The direct children of these names, all of them without names; none of None."""
+    """Yield the children with these tags, or all children if no tag is given. None has no children."""
     for item in element if element is not None else ():
         if not tags or get_tag(item) in tags:
             yield item
 
 
 def find_child(element: Element | None, *tags: str) -> Element | None:
-    """The first child of the first name, its first child of the second, and so on; None where one is missing."""
+    """Return the element at the end of a path of tags; None if an element of the path is missing.
+
+    Each step goes to the first child with the next tag.
+    """
     for tag in tags:
         element = next(iter_children(element, tag), None)
     return element
 
 
 def is_switched_on(element: Element | None) -> bool:
-    """Whether a switch such as ``w:vanish`` is there and not turned off."""
+    """Return whether an element that is a switch, such as ``w:vanish``, exists and is not turned off."""
     return element is not None and get_attribute(element, "val") not in ("0", "false", "off")
 
 
 def iter_texts(element: Element | None, *tags: str) -> Iterator[str]:
-    """The text of every descendant of these names, in document order."""
+    """Yield the text of the element and its descendants that have one of these tags, in document order."""
     for item in element.iter() if element is not None else ():
         if get_tag(item) in tags and item.text:
             yield str(item.text)

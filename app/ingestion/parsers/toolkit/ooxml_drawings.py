@@ -1,4 +1,4 @@
-"""Drawings of Office Open XML that hold text: charts as tables, SmartArt as lines; and the word on pictures unread."""
+"""Text of drawings in Office Open XML files: charts become tables, SmartArt becomes lines."""
 
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.ooxml import (
@@ -13,16 +13,26 @@ from app.ingestion.parsers.toolkit.ooxml import (
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.types import BlockKind, CorruptFile
 
-# Points that only place, connect or style the others; what they say is said already.
+# Types of SmartArt points that only place, connect or style other points; their text repeats the text of these.
 _LAYOUT_POINTS = frozenset({"pres", "parTrans", "sibTrans"})
-# Elsewhere digits are a label: 007 stays 007.
+# Elements whose values are numbers. Digits in any other element are a label: 007 stays 007.
 _NUMBER_TAGS = frozenset({"c:numCache", "c:numLit"})
 
 
 def add_chart(root: Element, blocks: BlockList, *, slide: int | None = None) -> None:
-    """The title of a chart part, then for each of its plots one row a category and one column a series.
+    """Add the title of a chart, and a table for each of its plots: one row per category, one column per series.
 
-    The values are those that the file shows, no more: it may claim to have any number. Raises CorruptFile, TextTooLong.
+    Only the values that the file contains count. The number of values that it declares is ignored, because a hostile
+    file may declare any number.
+
+    Args:
+        root: Root element of a chart part.
+        blocks: Blocks of the document.
+        slide: Slide number from 1; None if the format has no slides.
+
+    Raises:
+        CorruptFile: The part has no plot area.
+        TextTooLong: The document has more characters or nodes than the limits allow.
     """
     area = find_child(root, "c:chart", "c:plotArea")
     if area is None:
@@ -48,7 +58,7 @@ def _read_plot_rows(plot: Element) -> list[list[str]]:
 
 
 def _read_points(data: Element | None) -> dict[int, str]:
-    """The cached values by index; a category of several levels is one text, the outermost first."""
+    """Return the stored values by index. A category with several levels becomes one text, the outermost level first."""
     points: dict[int, str] = {}
     for point in data.iter() if data is not None else ():
         if get_tag(point) == "c:pt" and (index := get_int_attribute(point, "idx")) is not None:
@@ -59,7 +69,7 @@ def _read_points(data: Element | None) -> dict[int, str]:
 
 
 def _format_number(text: str) -> str:
-    """A number as people write it: without the noise of binary fractions, and large ones in full."""
+    """Format a number with 15 digits, without the rounding errors of binary fractions; return other text unchanged."""
     try:
         return f"{float(text):.15g}"
     except ValueError:
@@ -67,7 +77,14 @@ def _format_number(text: str) -> str:
 
 
 def read_diagram_lines(root: Element) -> list[str]:
-    """The text of a SmartArt's data part, one line a shape."""
+    """Return the paragraphs of a SmartArt drawing.
+
+    Args:
+        root: Root element of a diagram data part.
+
+    Returns:
+        The text of each paragraph, in the order of the file, without the empty ones.
+    """
     lines = []
     for point in iter_children(find_child(root, "dgm:ptLst"), "dgm:pt"):
         if get_attribute(point, "type") not in _LAYOUT_POINTS:

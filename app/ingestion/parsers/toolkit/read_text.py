@@ -9,7 +9,10 @@ from app.ingestion.types import CorruptFile
 from app.warnings import ServiceWarning, WarningCode
 
 MIN_PRINTABLE_SHARE = 0.93
-"""Random bytes read as any 8-bit encoding have a tenth of control characters; text has next to none."""
+"""Minimum share of printable characters in a text.
+
+A tenth of random bytes are control characters in any 8-bit encoding. Text contains almost none.
+"""
 
 NUL_CHARACTERS_REMOVED = ServiceWarning(WarningCode.NUL_CHARACTERS_REMOVED, "NUL characters were removed.")
 _LINE_BREAK = re.compile(r"\r\n?|[\f\x85\u2028\u2029]")
@@ -32,7 +35,7 @@ def read_text(path: Path, options: ParseOptions) -> DecodedText:
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     text, warnings = _LINE_BREAK.sub("\n", decoded.text), list(decoded.warnings)
     if text and len(_UNPRINTABLE.sub("", text)) < MIN_PRINTABLE_SHARE * len(text):
-        raise CorruptFile("The file is not text.")
+        raise CorruptFile("The file is binary, not text.")
     if "\0" in text:
         warnings.append(NUL_CHARACTERS_REMOVED)
     return DecodedText(text, decoded.encoding, warnings)

@@ -1,4 +1,4 @@
-"""Rows of a sheet or of a CSV file → blocks: tables that repeat their header, or a record for each row."""
+"""Conversion of the rows of a sheet or a CSV file into blocks: tables with repeated headers, or a record per row."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,12 +13,17 @@ Row = Sequence[str]
 
 MAX_TABLE_CHARACTERS = 350
 MIN_TABLE_ROWS = 3
-"""A long table is cut where it reaches so many characters, but not below so many rows: then nearly every chunk of the
-usual size says what its columns are."""
+"""Limits at which a long table is split: the number of characters, but only if the part has enough rows.
+
+Each part repeats the header, so that nearly every chunk of the default size names its columns.
+"""
 
 MAX_TABLE_COLUMNS = 8
 MAX_TABLE_ROW_CHARACTERS = 300
-"""A row with more columns, or longer on the average, reads better as ``Name: value`` lines than between pipes."""
+"""Limits of a Markdown table: columns, and average characters of a row.
+
+Rows beyond one of the limits become records with ``Name: value`` lines, which are easier to read.
+"""
 
 _SAMPLE_ROWS = 40
 _NUMBER = re.compile(r"[-+(]?[$€£¥]?\s?\d[\d.,'\s]*(?:[eE][-+]?\d+)?\s?[%$€£¥]?\)?")
@@ -41,10 +46,19 @@ _ANSWER_WORDS = frozenset(
 
 
 def add_rows(rows: Iterable[Row], blocks: BlockList, *, sheet: int | None = None) -> None:
-    """Add the blocks of a grid of stripped cells, row by row, so that a sheet of any length takes little memory.
+    """Add the blocks of rows of cells. The rows are read one by one, so that a long sheet needs little memory.
 
-    Blank rows part tables. Rows of a single cell above a table are paragraphs; the next row names the columns, unless
-    it holds numbers or goes on with questions and answers: then the columns are those of the table before, if any.
+    Blank rows separate tables. Rows with a single cell before a table become paragraphs. The next row is the header,
+    unless it contains numbers or continues the questions and answers of the previous table. A table without a header
+    keeps the header of the previous table, if that header is wide enough.
+
+    Args:
+        rows: Rows of cells without white space at their ends.
+        blocks: Blocks of the document.
+        sheet: Sheet number from 1; None if the format has no sheets.
+
+    Raises:
+        TextTooLong: The document has more characters or nodes than the limits allow.
     """
     header: Row = ()
     for is_blank, run in groupby(rows, key=lambda row: not any(row)):
@@ -53,7 +67,7 @@ def add_rows(rows: Iterable[Row], blocks: BlockList, *, sheet: int | None = None
 
 
 def _add_region(rows: Iterator[Row], blocks: BlockList, header: Row, *, sheet: int | None) -> Row:
-    """One run of rows without a blank one; returns the names of its columns."""
+    """Add the blocks of a run of rows that contains no blank row, and return the header for the next run."""
     for row in rows:
         cells = [cell for cell in row if cell]
         if len(cells) > 1:
@@ -80,7 +94,7 @@ def _add_region(rows: Iterator[Row], blocks: BlockList, header: Row, *, sheet: i
 
 
 def _is_table_start(sample: Sequence[Row], header: Row) -> bool:
-    """Whether the first row names columns, and does not go on with the table above."""
+    """Return whether the first row is the header of a new table, and does not continue the previous table."""
     row = sample[0]
     is_narrow_enough = _count_columns(row) <= _count_columns(header)
     if is_narrow_enough and (len(sample) == 1 or (_find_question_columns(header) and not _find_question_columns(row))):
@@ -89,17 +103,17 @@ def _is_table_start(sample: Sequence[Row], header: Row) -> bool:
 
 
 def _is_header(row: Row) -> bool:
-    """Numbers are data, but for the years that a column may be about."""
+    """Return whether a row may be a header: it contains no numbers, except years, which may be names of columns."""
     return not any(_NUMBER.fullmatch(cell) and not _YEAR.fullmatch(cell) for cell in row)
 
 
 def _count_columns(row: Row) -> int:
-    """The number of columns up to the last with text."""
+    """Return the number of the last column with text, from 1; 0 if the row has none."""
     return max((number for number, cell in enumerate(row, start=1) if cell), default=0)
 
 
 def _choose_record_order(header: Row, sample: Sequence[Row]) -> list[int]:
-    """The columns in the order in which a record names them; none where the rows make a table."""
+    """Return the columns in the order of the lines of a record; an empty list if the rows become tables."""
     columns = list(range(len(header)))
     question_columns = _find_question_answer_columns(header, sample)
     if question_columns:
@@ -110,7 +124,10 @@ def _choose_record_order(header: Row, sample: Sequence[Row]) -> list[int]:
 
 
 def _find_question_answer_columns(header: Row, sample: Sequence[Row]) -> tuple[int, int] | None:
-    """The columns of a question-and-answer table: named so, every question a text, and most of the answers."""
+    """Return the question column and the answer column; None if the table has no such columns.
+
+    The header must name both columns. No question, and less than half of the answers, may be a number.
+    """
     columns = _find_question_columns(header)
     if columns is None or not sample:
         return None
@@ -122,13 +139,13 @@ def _find_question_answer_columns(header: Row, sample: Sequence[Row]) -> tuple[i
 
 
 def _find_question_columns(header: Row) -> tuple[int, int] | None:
-    """The columns that are named like a question and like an answer."""
+    """Return the columns that are named like a question and like an answer; None if one of them is missing."""
     question, answer = _find_column(header, _QUESTION_WORDS), _find_column(header, _ANSWER_WORDS)
     return None if question is None or answer is None else (question, answer)
 
 
 def _find_column(header: Row, words: frozenset[str]) -> int | None:
-    """The first column whose name is, or ends with, one of the words; a single letter must be the whole name."""
+    """Return the first column whose name ends with one of the words. A single letter must be the whole name."""
     for column, name in enumerate(header):
         name_words = _LETTERS.findall(clean_line(name).casefold())
         if name_words and name_words[-1] in words and (len(name_words) == 1 or len(name_words[-1]) > 1):
@@ -141,7 +158,7 @@ def _list_cells(rows: Sequence[Row], column: int) -> list[str]:
 
 
 def _format_record(header: Row, row: Row, order: Sequence[int]) -> str:
-    """A line for each cell with text; the cells beyond the header come last and have no name."""
+    """Return a line for each cell with text. Cells beyond the header come last, without a name."""
     lines = []
     for column in chain(order, range(len(header), len(row))):
         if column < len(row) and row[column]:
@@ -168,7 +185,7 @@ def _measure_row(row: Row) -> int:
 
 
 def _format_table(rows: Sequence[Row]) -> str:
-    """Markdown without the columns that are empty in all of these rows."""
+    """Return the rows as a Markdown table, without the columns that are empty in all rows."""
     width = max(map(len, rows))
     columns = [column for column in range(width) if _list_cells(rows, column)]
     return format_markdown_table([[row[column] if column < len(row) else "" for column in columns] for row in rows])

@@ -12,7 +12,7 @@ from app.ingestion.types import CorruptFile
 
 Element: TypeAlias = Any  # as lxml ships no types
 _ENCODING_DECLARATION = re.compile(rb"\A[^<]{0,16}<\?xml\b[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
-# Where an encoding that the declaration names is read as one of these, the declaration's bytes would not be ASCII.
+# A declaration that can be read as ASCII cannot be in one of these encodings, so their names are ignored.
 _WIDE_ENCODINGS = ("utf-16", "utf-32", "ucs-2", "ucs-4", "iso-10646")
 
 
@@ -60,16 +60,19 @@ def read_xml(text: str) -> Element:
     try:
         return etree.fromstring(text.strip().encode(), parser)
     except (etree.XMLSyntaxError, ValueError) as exc:
-        raise CorruptFile("The XML in this file is damaged, or too large for one piece.") from exc
+        raise CorruptFile("The XML in this file is not well-formed, or a part of it is too large.") from exc
 
 
 def get_local_name(element: Element) -> str:
-    """The tag without its namespace; empty for what is no element, such as an entity."""
+    """Return the tag without its namespace; empty for a node that is not an element, such as an entity."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
 def get_own_text(element: Element) -> str:
-    """The characters that stand directly in the element, between its children."""
+    """Return the text that is directly in the element, outside of its children.
+
+    An entity of HTML becomes its character. Any other entity stays a reference.
+    """
     parts = [element.text or ""]
     for child in element:
         parts += ["" if isinstance(child.tag, str) else html.unescape(child.text or ""), child.tail or ""]
@@ -77,7 +80,10 @@ def get_own_text(element: Element) -> str:
 
 
 def iter_texts(element: Element) -> Iterator[str]:
-    """All characters inside the element in order. An entity that is not resolved is kept by its name."""
+    """Yield the text inside the element in document order.
+
+    An entity of HTML, such as ``&nbsp;``, becomes its character. Any other entity stays a reference.
+    """
     for event, node in etree.iterwalk(element, events=("start", "end")):
         if event == "start":
             yield (node.text or "") if isinstance(node.tag, str) else html.unescape(node.text or "")

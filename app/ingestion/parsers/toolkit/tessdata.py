@@ -1,4 +1,4 @@
-"""Finding Tesseract's language data: one file a language, put there by the system's packages or by hand."""
+"""Search for the language data of Tesseract, which has one file per language."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,16 @@ DEFAULT_DIRECTORIES = (
 def find_language_data(
     requested: Sequence[str], directory: Path | None, *, default_directories: Sequence[Path] = DEFAULT_DIRECTORIES
 ) -> LanguageData:
-    """What there is of the ``requested`` languages in the ``directory``, else in the first known one that has any."""
+    """Find the language data that is installed for OCR.
+
+    Args:
+        requested: Languages by their Tesseract names, such as ``eng``.
+        directory: Directory of the language data; None searches the default directories.
+        default_directories: Directories where packages of operating systems install the data.
+
+    Returns:
+        The first directory that contains a requested language, with the installed and the missing languages.
+    """
     for candidate in default_directories if directory is None else (directory,):
         installed = tuple(language for language in requested if (candidate / f"{language}.traineddata").is_file())
         if installed:

@@ -6,7 +6,7 @@ from app.text_normalization import normalize_text
 
 _SPACE_RUN = re.compile(r"[^\S\n]+")
 _SPACE_AROUND_BREAK = re.compile(r" ?\n ?")
-# Possessive, and only where the run begins: else a long run inside a line costs its square.
+# The possessive quantifier and the lookbehind keep the time linear. Without them, long runs of spaces are quadratic.
 _TRAILING_SPACES = re.compile(r"(?<![^\S\n])[^\S\n]++$", re.MULTILINE)
 _MANY_BREAKS = re.compile(r"\n{3,}")
 
