@@ -1,9 +1,18 @@
-"""Settings of the audit."""
+"""Settings of the audit log."""
 
 from app.settings.settings_group import SettingsGroup, env_field
 
 
 class AuditSettings(SettingsGroup):
-    """Retention of audit events; the database refuses to remove events that are younger than a week."""
+    """Audit log: retention of its events."""
 
-    retention_days: int = env_field("AUDIT_RETENTION_DAYS", 365, ge=7, le=36_500)
+    # The database refuses to remove events that are younger than a week.
+    retention_days: int = env_field(
+        "AUDIT_RETENTION_DAYS",
+        365,
+        ge=7,
+        le=36_500,
+        unit="days",
+        description="Time that audit events are kept.",
+        read_by="worker",
+    )

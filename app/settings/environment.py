@@ -1,4 +1,4 @@
-"""The process's environment: variables, the settings file, the cache directory and the temporary directory."""
+"""Environment of the process: variables, settings file, cache directory and temporary directory."""
 
 import os
 from collections.abc import Mapping
@@ -6,40 +6,42 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
-DEFAULT_TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  (as Python has them)
+DEFAULT_TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108  (the defaults of tempfile)
 ENV_FILE = "CARREL_ENV_FILE"
 DEFAULT_ENV_FILE = ".env"
 PROCESS_SOURCE = "the environment"
 
 
 class SettingsError(Exception):
-    """A setting is wrong; the message is one line that names it."""
+    """Invalid setting; the message is one line that names the setting."""
 
 
 def read_environment() -> dict[str, str]:
-    """Return the variables of the settings file, overridden by the process's variables."""
+    """Return the variables of the settings file and of the process; those of the process override the file."""
     return read_env_file() | dict(os.environ)
 
 
 def find_env_file() -> Path | None:
-    """Return the place of the settings file: ``CARREL_ENV_FILE``, else ``.env``; None if that variable is empty."""
+    """Return the path of the settings file: ``CARREL_ENV_FILE``, else ``.env``; None if that variable is empty."""
     path = os.environ.get(ENV_FILE, DEFAULT_ENV_FILE)
     return Path(path).expanduser().absolute() if path else None
 
 
 def read_env_file() -> dict[str, str]:
-    """Read the settings file.
+    """Read the variables of the settings file; an empty dictionary if there is no file.
 
-    A ``$`` in a value is a ``$``: the file may come from somebody who must not read the process's other variables.
-    Raises SettingsError if the file cannot be read, or if ``CARREL_ENV_FILE`` names one that is not there.
+    ``$NAME`` in a value is not replaced: the author of the file may not be allowed to read the process's variables.
+
+    Raises:
+        SettingsError: The file cannot be read, or ``CARREL_ENV_FILE`` names a file that does not exist.
     """
     path = find_env_file()
     if path is None or not path.exists():
         if path is not None and ENV_FILE in os.environ:
             raise SettingsError(f"{ENV_FILE} names {path}, which does not exist; create it or unset {ENV_FILE}")
         return {}
-    if not path.is_file():  # to read a pipe or a device may take for ever
-        raise SettingsError(f"cannot read the settings file {path}: it is not a regular file")
+    if not path.is_file():  # reading a pipe or a device may never end
+        raise SettingsError(f"cannot read the settings file {path}: it is not a regular file; set {ENV_FILE}")
     try:
         return {name: value or "" for name, value in dotenv_values(path, interpolate=False).items()}
     except (OSError, UnicodeError) as exc:
@@ -48,9 +50,9 @@ def read_env_file() -> dict[str, str]:
 
 
 def read_sources() -> dict[str, Mapping[str, str]]:
-    """Return the variables that are not empty, in capitals, by source; the first source wins.
+    """Return the non-empty variables of each source, with upper-case names. The first source overrides the second.
 
-    A file that ``CARREL_ENV_FILE`` names is chosen in the environment, and counts as a part of it.
+    The environment chooses a file that ``CARREL_ENV_FILE`` names, so that file counts as a part of the environment.
     """
     is_explicit = ENV_FILE in os.environ
     process_variables = (read_env_file() if is_explicit else {}) | dict(os.environ)
@@ -66,13 +68,13 @@ def read_sources() -> dict[str, Mapping[str, str]]:
 
 
 def get_user_cache_dir() -> Path:
-    """Return the directory of this user's caches (XDG Base Directory Specification)."""
+    """Return the directory of the user's caches (XDG Base Directory Specification)."""
     configured = os.environ.get("XDG_CACHE_HOME", "")
     return Path(configured) if configured.startswith("/") else Path.home() / ".cache"
 
 
 def find_temporary_directory() -> Path:
-    """Return the directory that Python's ``tempfile`` chooses, without writing a file to it: the disk may be full."""
+    """Return the directory that Python's ``tempfile`` chooses, without a test file: the disk may be full."""
     configured = (os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP"))
     directories = [Path(directory) for directory in (*configured, *DEFAULT_TEMPORARY_DIRECTORIES) if directory]
     usable = (directory for directory in directories if directory.is_dir() and os.access(directory, os.W_OK | os.X_OK))

@@ -1,4 +1,4 @@
-"""Settings of HTTP sources: which addresses tenants may ask, how, and the secrets that the requests carry."""
+"""Settings of HTTP sources: the addresses that tenants may search, and the secrets that the requests carry."""
 
 import json
 import re
@@ -15,12 +15,13 @@ _URL = re.compile(
 )
 _PORTS = {"https": 443, "http": 80}
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-# The transport sets these headers, or they would turn one request into another. Nothing here keeps cookies.
+# Tenants may not set these headers: the HTTP client sets them, or they change the meaning of the request.
+# Cookies are never kept.
 RESERVED_HEADERS = frozenset(
     """host content-length content-type content-encoding transfer-encoding connection keep-alive te trailer upgrade
     expect accept accept-encoding proxy-connection cookie http2-settings""".split()  # noqa: SIM905
 )
-# What a path may hold apart from `%` and two hexadecimal digits.
+# Characters of a path segment; others are encoded as `%` and two hexadecimal digits.
 _SEGMENT = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,=:@-]|%[0-9A-Fa-f]{2})+")
 
 
@@ -30,10 +31,10 @@ def format_origin(scheme: str, host: str, port: int | None) -> str:
 
 
 def is_plain_path(path: str) -> bool:
-    """Return whether every server reads this path alike.
+    """Return whether every server interprets this path in the same way.
 
-    Refused are dot segments, empty segments, path parameters, and encoded forms of the characters that separate
-    segments, also if they are encoded several times.
+    The path has no dot segments, no empty segments and no path parameters. It has no encoded form of a character that
+    separates segments, not even one that is encoded several times.
     """
     segments = path.split("/")
     if segments[0] != "" or not all(segments[1:-1]):
@@ -87,38 +88,57 @@ def _check_secret(value: SecretStr) -> SecretStr:
 
 
 class SourceSecret(BaseModel):
-    """A header that a tenant's source may add by the secret's name; its value is never shown."""
+    """Secret header of requests. A tenant's source names the secret; the value is never shown."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    header: Annotated[str, AfterValidator(_check_header_name)]
-    value: Annotated[SecretStr, AfterValidator(_check_secret)]
+    header: Annotated[str, AfterValidator(_check_header_name)] = Field(description="Name of the header.")
+    value: Annotated[SecretStr, AfterValidator(_check_secret)] = Field(description="Value of the header.")
 
 
 class SourceBinding(BaseModel):
-    """One permission of the operator: these tenants may ask this address in these ways.
-
-    A ``url`` that ends with ``/`` allows every path below it; any other allows exactly this path. ``headers`` are the
-    names that tenants may set. ``params`` are the query parameters that tenants may set, None for any.
-    ``allow_private`` allows the host's name to resolve to addresses outside the public internet. A literal IP address
-    needs no ``allow_private``.
-    """
+    """Permission of the operator: the tenants that may send requests to one address, and the form of the requests."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: Annotated[str, AfterValidator(_parse_binding_url)]
-    tenants: tuple[Annotated[str, AfterValidator(_check_tenant)], ...] = Field(min_length=1)
-    methods: tuple[Literal["GET", "POST"], ...] = Field(("GET",), min_length=1)
-    headers: tuple[Annotated[str, AfterValidator(_check_open_header_name)], ...] = ()
-    params: tuple[str, ...] | None = None
-    secrets: dict[Annotated[str, Field(min_length=1, max_length=100)], SourceSecret] = Field(default_factory=dict)
-    allow_private: bool = Field(False, strict=True)
+    url: Annotated[str, AfterValidator(_parse_binding_url)] = Field(
+        description="Allowed address. With a / at its end it allows every path below it, otherwise this path alone."
+    )
+    tenants: tuple[Annotated[str, AfterValidator(_check_tenant)], ...] = Field(
+        min_length=1, description="IDs of the tenants (ten_…) that may use the address; * for all tenants."
+    )
+    methods: tuple[Literal["GET", "POST"], ...] = Field(("GET",), min_length=1, description="Allowed HTTP methods.")
+    headers: tuple[Annotated[str, AfterValidator(_check_open_header_name)], ...] = Field(
+        (), description="Names of the headers that tenants may set."
+    )
+    params: tuple[str, ...] | None = Field(
+        None, description="Query parameters that tenants may set; null allows every parameter."
+    )
+    secrets: dict[Annotated[str, Field(min_length=1, max_length=100)], SourceSecret] = Field(
+        default_factory=dict, description="Secret headers by the name that tenants use for them."
+    )
+    allow_private: bool = Field(
+        False,
+        strict=True,
+        description="Whether the host's name may resolve to addresses outside the public internet. "
+        "A literal IP address needs no permission.",
+    )
 
 
 class HttpSourceSettings(SettingsGroup):
-    """Without a binding nothing is called."""
+    """HTTP sources: search services that knowledge bases of kind http may call. By default none is allowed."""
 
-    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = env_field("HTTP_SOURCES", ())
+    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = env_field(
+        "HTTP_SOURCES",
+        (),
+        description="Allowed addresses as a JSON list. Each entry binds an address to tenants, methods, headers and "
+        "secrets.",
+        examples=[
+            '[{"url": "https://search.example.com/search", "tenants": ["*"], '
+            '"secrets": {"NAME": {"header": "X-Api-Key", "value": "…"}}}]'
+        ],
+        read_by="API",
+    )
 
     @field_validator("bindings", mode="before")
     @classmethod

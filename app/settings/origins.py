@@ -1,4 +1,4 @@
-"""The sources of settings: a secret and the address that it is sent to must come from the same source."""
+"""Check of the sources of settings: a secret and the address that it is sent to come from the same source."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from app.settings.environment import ENV_FILE, SettingsError, read_sources
 from app.settings.settings_group import PREFIX
 
-# Secret -> the address that it is sent to. Other secrets hold their address in the same variable, or are never sent.
+# Secret -> the address that the secret is sent to. Other secrets are never sent, or share a variable with an address.
 ADDRESS_BY_SECRET = {
     "EMBEDDING_API_KEY": "EMBEDDING_BASE_URL",
     "CHAT_API_KEY": "CHAT_BASE_URL",
@@ -17,9 +17,13 @@ ADDRESS_BY_SECRET = {
 
 
 def check_secret_sources() -> None:
-    """Refuse a secret whose address comes from another place.
+    """Refuse a secret whose address comes from another source.
 
-    The file ``.env`` in the current directory may have been written by somebody else. Raises SettingsError.
+    Another person may have written the file ``.env`` in the current directory. Its address must not receive a secret
+    of the environment.
+
+    Raises:
+        SettingsError: A secret and its address come from different sources.
     """
     variables_by_source = read_sources()
 
@@ -31,7 +35,7 @@ def check_secret_sources() -> None:
         if secret_source and address_source and secret_source != address_source:
             raise SettingsError(
                 f"{secret} comes from {secret_source} and {address} from {address_source}: set both in the same place, "
-                f"or name the file in {ENV_FILE}"
+                f"or set {ENV_FILE} to the path of the file"
             )
 
 
@@ -41,7 +45,7 @@ def _iterate_secret_addresses(variables_by_source: Mapping[str, Mapping[str, str
     encoded = next((variables[models] for variables in variables_by_source.values() if models in variables), "[]")
     try:
         entries = json.loads(encoded)
-    except (ValueError, RecursionError):  # reported when the group is read
+    except (ValueError, RecursionError):  # load_settings reports it
         return
     for model in entries if isinstance(entries, list) else []:
         if isinstance(model, dict) and isinstance(name := model.get("api_key_env"), str):

@@ -8,51 +8,100 @@ from pydantic_settings import NoDecode
 
 from app.settings.settings_group import SettingsGroup, env_field
 
-MAX_INTEGER = 2**53 - 1  # what every JSON reader takes for a whole number
+MAX_INTEGER = 2**53 - 1  # the largest integer that every JSON parser reads exactly
 
 
 RowCount = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 
 
 class KeyLimits(BaseModel):
-    """Quotas of a key or a tenant."""
+    """Quotas of an API key or a tenant; null means no quota."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    documents: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
-    stored_bytes: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
-    chunks: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
-    upload_bytes: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    embedding_tokens_per_day: Annotated[int, Field(ge=0, le=MAX_INTEGER)] | None = None
-    searches_per_second: Annotated[float, Field(ge=0.01, le=100_000)] | None = None
-    concurrent_searches: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    event_streams: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    concurrent_ingestions: Annotated[int, Field(ge=1, le=1000)] | None = None
+    documents: RowCount | None = Field(None, description="Maximum number of documents.")
+    stored_bytes: RowCount | None = Field(
+        None, description="Maximum size of all stored files, in bytes. The newest version of each document counts."
+    )
+    chunks: RowCount | None = Field(None, description="Maximum number of chunks. A document that exceeds it fails.")
+    upload_bytes: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = Field(
+        None, description="Maximum size of one uploaded file, in bytes."
+    )
+    embedding_tokens_per_day: RowCount | None = Field(
+        None, description="Maximum number of embedded tokens per day (UTC)."
+    )
+    searches_per_second: Annotated[float, Field(ge=0.01, le=100_000)] | None = Field(
+        None, description="Maximum number of searches per second. A burst may have the searches of two seconds."
+    )
+    concurrent_searches: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        None, description="Maximum number of searches at the same time, in each API process."
+    )
+    event_streams: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
+        None, description="Maximum number of event streams at the same time, in each API process."
+    )
+    concurrent_ingestions: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Maximum number of documents that are ingested at the same time."
+    )
 
 
 class QuotaLimits(KeyLimits):
-    """Quotas of a tenant; one that is null or left out is the default of the service, or no limit."""
+    """Quotas of a tenant. A quota that is null or left out has the service's default, or no limit without a default."""
 
-    knowledge_bases: RowCount | None = None
-    api_keys: RowCount | None = None
-    agents: RowCount | None = None
-    prompt_versions: RowCount | None = None
-    webhooks: RowCount | None = None
-    stored_responses: RowCount | None = None
-    sql_views: RowCount | None = None
-    files: RowCount | None = None
-    file_batches: RowCount | None = None
-    batch_files: RowCount | None = None
-    chats: RowCount | None = None
+    knowledge_bases: RowCount | None = Field(None, description="Maximum number of knowledge bases and vector stores.")
+    api_keys: RowCount | None = Field(None, description="Maximum number of valid API keys.")
+    agents: RowCount | None = Field(None, description="Maximum number of agent bindings.")
+    prompt_versions: RowCount | None = Field(None, description="Maximum number of versions of all prompts.")
+    webhooks: RowCount | None = Field(None, description="Maximum number of webhooks.")
+    stored_responses: RowCount | None = Field(
+        None, description="Maximum number of responses that are stored for an `Idempotency-Key`."
+    )
+    sql_views: RowCount | None = Field(None, description="Maximum number of SQL views.")
+    files: RowCount | None = Field(None, description="Maximum number of stored files.")
+    file_batches: RowCount | None = Field(None, description="Maximum number of file batches of vector stores.")
+    batch_files: RowCount | None = Field(None, description="Maximum number of files in file batches.")
+    chats: RowCount | None = Field(None, description="Maximum number of chats.")
 
 
 class QuotaSettings(SettingsGroup):
-    """Quotas of new tenants, and what one process gives a tenant without quotas of searches and event streams."""
+    """Quotas: those of new tenants, and the limits of tenants without quotas for searches and event streams."""
 
-    default: Annotated[QuotaLimits | None, NoDecode] = env_field("DEFAULT_QUOTAS", None)
-    searches_per_second: float = env_field("TENANT_SEARCHES_PER_SECOND", 100.0, ge=0.01, le=100_000)
-    concurrent_searches: int = env_field("TENANT_CONCURRENT_SEARCHES", 100, ge=1, le=100_000)
-    event_streams: int = env_field("TENANT_EVENT_STREAMS", 250, ge=0, le=100_000)
+    default: Annotated[QuotaLimits | None, NoDecode] = env_field(
+        "DEFAULT_QUOTAS",
+        None,
+        description="Quotas of new tenants as a JSON object. A quota that is left out has its default, or no limit "
+        "without a default.",
+        examples=['{"documents": 10000, "searches_per_second": 20}'],
+        read_by="API",
+    )
+    searches_per_second: float = env_field(
+        "TENANT_SEARCHES_PER_SECOND",
+        100.0,
+        ge=0.01,
+        le=100_000,
+        unit="searches per second",
+        description="Rate limit of searches in each API process, for a tenant without this quota. "
+        "A burst may have the searches of two seconds.",
+        read_by="API",
+    )
+    concurrent_searches: int = env_field(
+        "TENANT_CONCURRENT_SEARCHES",
+        100,
+        ge=1,
+        le=100_000,
+        unit="searches",
+        description="Maximum number of searches at the same time in each API process, for a tenant without this quota.",
+        read_by="API",
+    )
+    event_streams: int = env_field(
+        "TENANT_EVENT_STREAMS",
+        250,
+        ge=0,
+        le=100_000,
+        unit="event streams",
+        description="Maximum number of event streams at the same time in each API process, for a tenant without this "
+        "quota. An upload with `wait` counts as one.",
+        read_by="API",
+    )
 
     @field_validator("default", mode="before")
     @classmethod

@@ -1,8 +1,8 @@
-"""Settings of earlier versions: variables and JSON keys that have other names now."""
+"""Variables and JSON keys of earlier versions that have new names."""
 
 from app.settings.settings_group import PREFIX
 
-# Old name -> new name, both without the prefix. A variable of an old name stops the start.
+# Old name -> new name, both without the prefix. A variable with an old name stops the start.
 RENAMED_VARIABLES = {
     "ANSWER_CITATION_SECONDS": "ANSWER_CITATION_TIMEOUT_SECONDS",
     "ANSWER_DIGEST_SECONDS": "ANSWER_COMPRESSION_TIMEOUT_SECONDS",
@@ -32,18 +32,18 @@ RENAMED_VARIABLES = {
     "WORKER_SILENT_SECONDS": "WORKER_HEARTBEAT_TIMEOUT_SECONDS",
     "WORKER_SWEEP_SECONDS": "WORKER_SWEEP_INTERVAL_SECONDS",
 }
-# Variable of today, without the prefix -> old name of a JSON key -> new name.
+# Current variable, without the prefix -> old name of a JSON key -> new name.
 RENAMED_KEYS = {
     "DEFAULT_QUOTAS": {"kept_answers": "stored_responses", "publications": "sql_views"},
     "EMBEDDING_MODELS": {"pictures": "images"},
     "HTTP_SOURCES": {"private": "allow_private"},
 }
-# Variables whose values have another form today -> the variable that took their place.
+# Variable of an earlier version -> the variable that replaces it and has a value of another form.
 REPLACED_VARIABLES = {"HTTP_SOURCE_HOSTS": "HTTP_SOURCES", "HTTP_SOURCE_SECRETS": "HTTP_SOURCES"}
 
 
 def explain_renamed_variables(names: list[str]) -> str | None:
-    """Return one line that names the new name of every old name among ``names``, or None if there is no old name."""
+    """Return one line with the new name of each old name among ``names``, or None if there is no old name."""
     renamed = {name: RENAMED_VARIABLES.get(name.removeprefix(PREFIX)) for name in names}
     sentences = [f"{old} is called {PREFIX}{new} now" for old, new in renamed.items() if new is not None]
     if sentences:

@@ -10,19 +10,64 @@ RerankApi = Literal["tei", "cohere", "jina", "vllm"]
 
 
 class RerankSettings(SettingsGroup):
-    """A plugin's reranker where one is named, an endpoint's where a URL is given, else none."""
+    """Reranker: a model that reorders the best results of a search, from a plugin or behind an endpoint."""
 
-    provider: str | None = env_field("RERANK_PROVIDER", None)
-    url: HttpUrl | None = env_field("RERANK_URL", None)
-    api_key: SecretStr | None = env_field("RERANK_API_KEY", None)
-    model: str | None = env_field("RERANK_MODEL", None)
-    api: RerankApi = env_field("RERANK_API", "cohere")
-    max_documents: int | None = env_field("RERANK_MAX_DOCUMENTS", None, ge=1, le=1000)
-    max_characters: int = env_field("RERANK_MAX_CHARACTERS", 4000, ge=100, le=100_000)
+    provider: str | None = env_field(
+        "RERANK_PROVIDER",
+        None,
+        description="Name of the entry point of a plugin's reranker. The plugin may read the "
+        "other settings of this group.",
+        read_by="API",
+    )
+    url: HttpUrl | None = env_field(
+        "RERANK_URL",
+        None,
+        description="Complete URL of the rerank endpoint.",
+        examples=["http://tei:8080/rerank", "https://api.cohere.com/v2/rerank"],
+        read_by="API",
+    )
+    api_key: SecretStr | None = env_field(
+        "RERANK_API_KEY",
+        None,
+        description="API key of the rerank endpoint, if the endpoint requires one.",
+        read_by="API",
+    )
+    model: str | None = env_field(
+        "RERANK_MODEL",
+        None,
+        description="Name of the rerank model, if the endpoint requires one.",
+        read_by="API",
+    )
+    api: RerankApi = env_field(
+        "RERANK_API",
+        "cohere",
+        description="Format of the endpoint's requests and responses. Most endpoints use the format of Cohere.",
+        read_by="API",
+    )
+    max_documents: int | None = env_field(
+        "RERANK_MAX_DOCUMENTS",
+        None,
+        ge=1,
+        le=1000,
+        unit="texts",
+        description="Maximum number of texts in one request. If it is not set, 32 for tei (its default limit) and "
+        "1,000 for the other formats.",
+        read_by="API",
+    )
+    max_characters: int = env_field(
+        "RERANK_MAX_CHARACTERS",
+        4000,
+        ge=100,
+        le=100_000,
+        unit="characters",
+        description="Number of characters of each text that the reranker receives. One token of its limit is about "
+        "four characters.",
+        read_by="API",
+    )
 
     @property
     def is_configured(self) -> bool:
-        """Whether there is a reranker."""
+        """Whether the settings name a reranker."""
         return self.provider is not None or self.url is not None
 
     @model_validator(mode="after")

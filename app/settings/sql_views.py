@@ -8,10 +8,41 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 
 
 class SqlViewSettings(SettingsGroup):
-    """Connection details that are not set are those of the URL that the service itself uses."""
+    """SQL views: knowledge bases as database views that an agent platform reads itself."""
 
-    enabled: bool = env_field("SQL_VIEWS", False)
-    host: str | None = env_field("SQL_VIEW_HOST", None)
-    port: int | None = env_field("SQL_VIEW_PORT", None, ge=1, le=65535)
-    database: str | None = env_field("SQL_VIEW_DATABASE", None)
-    sslmode: SslMode | None = env_field("SQL_VIEW_SSLMODE", None)
+    enabled: bool = env_field(
+        "SQL_VIEWS",
+        False,
+        description="Whether tenants may create SQL views. The operator must also allow each tenant "
+        "(`PATCH /v1/tenants/{tenant}`). It needs CARREL_ADMIN_DATABASE_URL, or the embedded database.",
+        read_by="API",
+    )
+    host: str | None = env_field(
+        "SQL_VIEW_HOST",
+        None,
+        description="Database host in the connection details of a SQL view. If it is not set, "
+        "the host of CARREL_DATABASE_URL.",
+        read_by="API",
+    )
+    port: int | None = env_field(
+        "SQL_VIEW_PORT",
+        None,
+        ge=1,
+        le=65535,
+        description="Database port in the connection details. If it is not set, the port of CARREL_DATABASE_URL.",
+        read_by="API",
+    )
+    database: str | None = env_field(
+        "SQL_VIEW_DATABASE",
+        None,
+        description="Database name in the connection details, if a connection pooler uses another name. If it is not "
+        "set, the name in CARREL_DATABASE_URL.",
+        read_by="API",
+    )
+    sslmode: SslMode | None = env_field(
+        "SQL_VIEW_SSLMODE",
+        None,
+        description="TLS mode (`sslmode`) in the connection details. If it is not set, the mode of "
+        "CARREL_DATABASE_URL, else `prefer`; the embedded database has `disable`.",
+        read_by="API",
+    )

@@ -1,4 +1,4 @@
-"""Settings of webhooks."""
+"""Settings of webhooks: allowed addresses, timeout and attempts."""
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any
@@ -10,12 +10,43 @@ from app.settings.settings_group import SettingsGroup, env_field
 
 
 class WebhookSettings(SettingsGroup):
-    """Allowed addresses, timeout and attempts of webhooks."""
+    """Webhooks: allowed private addresses, timeout and attempts of deliveries."""
 
-    allow_private: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = env_field("WEBHOOK_ALLOW_PRIVATE", ())
-    timeout_seconds: float = env_field("WEBHOOK_TIMEOUT_SECONDS", 10.0, gt=0, le=60)
-    max_attempts: int = env_field("WEBHOOK_MAX_ATTEMPTS", 16, ge=1, le=100)
-    max_consecutive_failures: int = env_field("WEBHOOK_MAX_CONSECUTIVE_FAILURES", 100, ge=1, le=100_000)
+    allow_private: Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode] = env_field(
+        "WEBHOOK_ALLOW_PRIVATE",
+        (),
+        description="Private networks that webhooks may lead to, separated by commas. Plain http is allowed there "
+        "too. By default only public addresses with https are allowed.",
+        examples=["10.1.0.0/16,127.0.0.1/32"],
+        read_by="API and worker",
+    )
+    timeout_seconds: float = env_field(
+        "WEBHOOK_TIMEOUT_SECONDS",
+        10.0,
+        gt=0,
+        le=60,
+        unit="seconds",
+        description="Maximum time of one attempt to deliver an event.",
+        read_by="worker",
+    )
+    max_attempts: int = env_field(
+        "WEBHOOK_MAX_ATTEMPTS",
+        16,
+        ge=1,
+        le=100,
+        unit="attempts",
+        description="Number of attempts of one delivery before the delivery fails. 16 attempts take about 105 minutes.",
+        read_by="worker",
+    )
+    max_consecutive_failures: int = env_field(
+        "WEBHOOK_MAX_CONSECUTIVE_FAILURES",
+        100,
+        ge=1,
+        le=100_000,
+        unit="attempts",
+        description="Number of consecutive failed attempts after which a webhook is disabled.",
+        read_by="worker",
+    )
 
     @field_validator("allow_private", mode="before")
     @classmethod

@@ -39,7 +39,7 @@ def first_tenant(service: Command) -> httpx2.Client:
     ("command", "settings", "said"),
     [
         ("serve", {"CARREL_PORT": "eighty"}, "CARREL_PORT: input should be a valid integer"),
-        ("worker", {"CARREL_PROT": "8000"}, "unknown setting CARREL_PROT; .env.example lists the known ones"),
+        ("worker", {"CARREL_PROT": "8000"}, "unknown setting CARREL_PROT; correct or remove it;"),
         ("serve", {"CARREL_S3_BUCKET": "x"}, "CARREL_S3_ACCESS_KEY_ID, CARREL_S3_SECRET_ACCESS_KEY must be set too"),
         (
             "serve",

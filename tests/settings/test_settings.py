@@ -1,4 +1,4 @@
-"""Settings: every wrong one stops the start with a line that names it, and .env.example tells of every one."""
+"""Settings: an invalid setting stops the start with a line that names it, and .env.example describes every setting."""
 
 import json
 import os
@@ -15,12 +15,15 @@ from app.settings import (
     GROUPS,
     Settings,
     SettingsError,
+    get_reader,
+    get_unit,
     get_variable_name,
     list_variables,
     load_settings,
 )
 from app.settings.origins import ADDRESS_BY_SECRET
 from app.settings.renames import RENAMED_KEYS, RENAMED_VARIABLES, REPLACED_VARIABLES
+from scripts.build_env_example import build_example
 
 EXAMPLE = Path(__file__).parents[2] / ".env.example"
 S3 = {
@@ -76,12 +79,27 @@ def test_the_example_tells_of_every_variable_and_no_other() -> None:
     assert set(told_in_example()) == list_variables() | EXTERNAL_VARIABLES
 
 
+def test_the_example_is_generated_from_the_settings_classes() -> None:
+    assert EXAMPLE.read_text() == build_example(), "run: python -m scripts.build_env_example"
+
+
+def test_settings_every_field_has_a_description_a_reader_and_a_unit_if_it_is_a_number() -> None:
+    without_unit = {"CARREL_PORT", "CARREL_SQL_VIEW_PORT"}
+    for group in GROUPS.values():
+        for field in group.model_fields.values():
+            name = get_variable_name(field)
+            assert re.fullmatch(r"[A-Z].*\.", field.description or ""), name
+            assert get_reader(field) in {"API", "worker", "API and worker"}, name
+            is_number = re.search(r"\b(int|float)\b", str(field.annotation)) is not None
+            assert is_number is False or (get_unit(field) is None) == (name in without_unit), name
+
+
 def test_the_example_sets_nothing_and_explains_each() -> None:
     lines = EXAMPLE.read_text().splitlines()
     assert all(not line or line.startswith("#") for line in lines)
     for before, line in pairwise(lines):
         if re.match(r"#[A-Z]", line) and "=" in line:
-            assert re.match(r"# [A-Z].*\.$", before), line
+            assert re.match(r"# .*\.$", before), line
 
 
 def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> None:
