@@ -19,7 +19,7 @@ _COMMAND_LANGUAGES = {"sh", "bash", "shell", "console", "python", "sql", "psql",
 
 
 @dataclass(frozen=True)
-class Block:
+class PageBlock:
     """One fenced block: its marker and the marker's argument, language, text and place in the page."""
 
     page: Path
@@ -41,7 +41,7 @@ class Block:
         return self.language in _COMMAND_LANGUAGES or (not self.language and self.text.startswith("$ "))
 
 
-def read_blocks(page: Path) -> Iterator[Block]:
+def read_blocks(page: Path) -> Iterator[PageBlock]:
     """Yield the blocks of a page in their order.
 
     Raises:
@@ -52,7 +52,7 @@ def read_blocks(page: Path) -> Iterator[Block]:
         line = text.count("\n", 0, match.start("fence")) + 1
         marker, argument = _parse_marker(match["marker"] or "", f"{page.name}:{line}")
         body = re.sub(rf"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
-        yield Block(page, line, marker, argument, match["language"], body, match.start("text"), match.end("text"))
+        yield PageBlock(page, line, marker, argument, match["language"], body, match.start("text"), match.end("text"))
 
 
 def _parse_marker(text: str, place: str) -> tuple[str, str]:

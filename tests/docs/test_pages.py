@@ -12,7 +12,7 @@ import pytest
 
 from harness.processes import RunningService, running_service
 from tests.docs.output_matching import find_json_difference, format_json, is_same_text, normalize
-from tests.docs.page_blocks import Block, read_blocks
+from tests.docs.page_blocks import PageBlock, read_blocks
 from tests.docs.page_session import PageSession
 from tests.fixtures.postgres import make_directories
 
@@ -56,7 +56,7 @@ def test_page_names_tests_that_read_it(page: Path) -> None:
 def test_page_commands_print_what_the_page_shows(
     page: Path, service: RunningService, make_directory: Callable[[], Path]
 ) -> None:
-    updates: list[tuple[Block, str]] = []
+    updates: list[tuple[PageBlock, str]] = []
     printed = ""
     with PageSession.open(make_directory(), service, page.stem) as session:
         for block in read_blocks(page):
@@ -72,7 +72,7 @@ def test_page_commands_print_what_the_page_shows(
     write_updates(page, updates)
 
 
-def run_block(session: PageSession, block: Block, updates: list[tuple[Block, str]]) -> str:
+def run_block(session: PageSession, block: PageBlock, updates: list[tuple[PageBlock, str]]) -> str:
     """Run a block and return its output; a block with prompts shows the output itself."""
     if not block.text.startswith("$ "):
         return run_commands(session, block, block.text)
@@ -84,7 +84,7 @@ def run_block(session: PageSession, block: Block, updates: list[tuple[Block, str
     return transcript
 
 
-def run_commands(session: PageSession, block: Block, commands: str) -> str:
+def run_commands(session: PageSession, block: PageBlock, commands: str) -> str:
     status, printed = session.run(block.language, commands)
     assert (status != 0) == (block.marker == "run fails"), f"{block.place} ended with {status}:\n{printed}"
     return printed
@@ -101,7 +101,7 @@ def split_transcript(text: str) -> Iterator[str]:
             yield command
 
 
-def compare(block: Block, printed: str, updates: list[tuple[Block, str]]) -> None:
+def compare(block: PageBlock, printed: str, updates: list[tuple[PageBlock, str]]) -> None:
     """Compare a block with what was printed, or note what it should show."""
     if block.marker == "output json":
         try:
@@ -121,7 +121,7 @@ def trim(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
-def write_updates(page: Path, updates: list[tuple[Block, str]]) -> None:
+def write_updates(page: Path, updates: list[tuple[PageBlock, str]]) -> None:
     text = page.read_text("utf-8")
     for block, shown in reversed(updates):
         text = text[: block.start] + shown + "\n" + text[block.end :]
