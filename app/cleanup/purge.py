@@ -1,6 +1,6 @@
-"""Remove what was put out of reach: knowledge bases and tenants, in batches beside everything that goes on.
+"""Purge of deleted knowledge bases and tenants in small batches, while the service continues to run.
 
-Every step finds what the steps before have left, so that a job that was killed is simply done again.
+Each step looks for the remains of the previous steps. A job that was killed can therefore run again from its beginning.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,17 +34,17 @@ from app.tenants.service import TenantService
 logger = get_logger(__name__)
 
 DELETIONS_JOB = "sweep_deletions"
-# So long a deletion may take before somebody looks whether it still goes on; one that does is left as it is.
+# The age at which an unfinished deletion is examined. A deletion that still has a job is left alone.
 STALE_DELETION_AGE = timedelta(minutes=5)
-# So long an ingestion or an upload that was under way may still put an object below a tenant that is gone.
+# The period in which an upload or ingestion that was running may still write an object of a deleted tenant.
 MAX_LATE_WRITE_AGE = timedelta(hours=1)
-# Documents of a batch: their trees go with them, some tenths of a second.
+# The number of documents of a batch. The deletion of their trees takes some tenths of a second.
 BATCH_SIZE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Purger:
-    """What the jobs call."""
+    """Purges of deleted knowledge bases and tenants, called by jobs."""
 
     database: Database
     queue: JobQueue
@@ -56,7 +56,18 @@ class Purger:
     async def purge_knowledge_base(
         self, tenant_id: UUID, kb_id: UUID, indexes: Sequence[UUID], *, deletion_id: UUID, job_id: UUID
     ) -> None:
-        """Remove one that was withdrawn. Raises DeletionIncomplete, and as ``IndexDropper.delete_chunks``."""
+        """Remove the contents of a deleted knowledge base, and close its receipt.
+
+        Args:
+            tenant_id: The tenant that owned the knowledge base.
+            kb_id: The knowledge base.
+            indexes: Its search indexes.
+            deletion_id: The deletion.
+            job_id: The calling job.
+
+        Raises:
+            DeletionIncomplete: Something remains. Other errors are those of ``IndexDropper.delete_chunks``.
+        """
         db = TenantDatabase(self.database, tenant_id)
         await self._drop_sql_views(tenant_id, kb_id, receipt_tenant_id=tenant_id, deletion_id=deletion_id)
         await self._drop_indexes(tenant_id, indexes)
@@ -66,7 +77,16 @@ class Purger:
         logger.info("knowledge_base.purged", deletion=str(deletion_id))
 
     async def purge_tenant(self, tenant_id: UUID, *, deletion_id: UUID, job_id: UUID) -> None:
-        """Remove one with everything that it had. Raises as ``purge_knowledge_base``."""
+        """Remove a tenant with all its contents, and close its receipt.
+
+        Args:
+            tenant_id: The tenant.
+            deletion_id: The deletion. Its receipt belongs to the system tenant.
+            job_id: The calling job.
+
+        Raises:
+            DeletionIncomplete: Something remains. Other errors are those of ``IndexDropper.delete_chunks``.
+        """
         db = TenantDatabase(self.database, tenant_id)
         await self.tenants.disable(tenant_id)
         async with db.transaction() as session:
@@ -86,7 +106,10 @@ class Purger:
     async def _drop_sql_views(
         self, tenant_id: UUID, kb_id: UUID, *, receipt_tenant_id: UUID, deletion_id: UUID
     ) -> None:
-        """The receipt remembers database roles that cannot go yet: neither rows nor originals wait for them."""
+        """Drop the SQL views of a knowledge base, and record database roles that cannot be dropped yet in the receipt.
+
+        The removal of rows and originals does not wait for these roles.
+        """
         remaining_ids = await self.sql_views.drop_all(tenant_id, kb_id)
         if remaining_ids:
             async with self.database.transaction(receipt_tenant_id) as session:
@@ -94,22 +117,25 @@ class Purger:
             await self.sql_views.delete_revoked(tenant_id, kb_id, remaining_ids)
 
     async def _remove_roles(self, receipt_tenant_id: UUID, deletion_id: UUID) -> int:
-        """Try once more to drop the roles that the receipt remembers; returns how many are still there."""
+        """Drop the database roles that the receipt records. Return the number of roles that remain."""
         async with self.database.transaction(receipt_tenant_id) as session:
             receipt = await ReceiptRepository(session, receipt_tenant_id).get(deletion_id)
         return await self.sql_views.drop_deleted(receipt_tenant_id, [] if receipt is None else receipt.sql_views)
 
     async def _drop_indexes(self, tenant_id: UUID, indexes: Sequence[UUID]) -> None:
-        """Search indexes first: their own partial indexes go before a single chunk is taken out of them."""
+        """Remove search indexes; their partial database indexes are dropped before their chunks are deleted."""
         for index_id in indexes:
             await self.index_dropper.delete_chunks(tenant_id, index_id)
             await self.index_dropper.remove(tenant_id, index_id)
 
     async def _remove_contents(self, db: TenantDatabase, kb_id: UUID, deletion_id: UUID | None) -> None:
-        """The documents, then the knowledge base; with a deletion each batch has a job remove its originals."""
+        """Remove the documents, then the knowledge base.
+
+        With a deletion, each batch enqueues the removal of its originals.
+        """
         is_removed = False
         while not is_removed:
-            async with db.transaction(allow_generic_plans=True) as session:  # for the cascades, as in IndexDropper
+            async with db.transaction(allow_generic_plans=True) as session:  # for the cascading deletes
                 repository = PurgeRepository(session, db.tenant_id)
                 documents = await repository.lock_documents(kb_id, limit=BATCH_SIZE)
                 stored_file_count = await repository.remove_documents(kb_id, documents)
@@ -122,12 +148,12 @@ class Purger:
                     is_removed = await repository.remove_if_empty(kb_id)
 
     async def _complete_tenant_deletion(self, db: TenantDatabase, *, deletion_id: UUID, job_id: UUID) -> None:
-        """The receipt is the system tenant's: what is the tenant's own is not there any more."""
+        """Count the remains of a tenant and close its receipt. The receipt belongs to the system tenant."""
         prefix = f"{db.tenant_id}/"
         await self.objects.delete_prefix(prefix)
         async with db.transaction() as session:
             remaining = await ResidueRepository(session, db.tenant_id).count_tenant_rows()
-            await ReceiptRepository(session, db.tenant_id).close_all()  # their jobs are gone, and so is what they did
+            await ReceiptRepository(session, db.tenant_id).close_all()  # their jobs and contents are deleted
         remaining["objects"] = await count_objects(self.objects, [prefix])
         remaining["database_roles"] = await self._remove_roles(SYSTEM_TENANT, deletion_id)
         async with self.database.transaction(SYSTEM_TENANT) as session:
@@ -141,7 +167,7 @@ class Purger:
 
 @dataclass(frozen=True, slots=True)
 class DeletionRecovery:
-    """The periodic job: deletions that have stopped go on, and receipts that are old enough go."""
+    """Periodic job that resumes stopped deletions and removes receipts after their retention time."""
 
     database: Database
     queue: JobQueue
@@ -150,7 +176,12 @@ class DeletionRecovery:
     remove_old_receipts: Callable[[], Awaitable[int]]
 
     async def run(self) -> None:
-        """Raises DatabaseUnavailable, ObjectStoreUnavailable."""
+        """Resume unfinished deletions, delete late objects of purged tenants, and remove old receipts.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+            ObjectStoreUnavailable: The object store does not answer.
+        """
         unfinished = await self.find_unfinished()
         for deletion in unfinished:
             await self._resume_deletion(deletion.tenant_id, deletion.deletion_id)
@@ -164,7 +195,7 @@ class DeletionRecovery:
         logger.info("sweep.deletions", incomplete=len(unfinished), removed=removed)
 
     async def _resume_deletion(self, tenant_id: UUID, deletion_id: UUID) -> None:
-        """Have the jobs that were given up tried again; where none is left at all, the work is asked for anew."""
+        """Requeue the failed jobs of a deletion, or enqueue its first job again if it has no jobs."""
         async with self.database.transaction(tenant_id) as session:
             receipts = ReceiptRepository(session, tenant_id)
             receipt = await receipts.lock(deletion_id)

@@ -1,4 +1,4 @@
-"""Removing what was in a knowledge base that nobody finds any more, some documents at a time."""
+"""Queries that remove the contents of deleted knowledge bases, some documents at a time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,19 +17,26 @@ class PurgeRepository:
         self.tenant_id = tenant_id
 
     async def list_knowledge_bases(self) -> list[UUID]:
-        """All that the tenant has, also those that are being deleted."""
+        """Return the ids of all knowledge bases of the tenant, with those that are being deleted."""
         rows = await self.session.fetch_rows(_KNOWLEDGE_BASES, {"t": self.tenant_id})
         return [row["id"] for row in rows]
 
     async def lock_documents(self, kb_id: UUID, *, limit: int) -> list[UUID]:
-        """Some of its documents, kept from every other change until the transaction ends."""
+        """Lock documents of a knowledge base until the transaction ends, and return their ids."""
         rows = await self.session.fetch_rows(_LOCK_DOCUMENTS, {**self._build_params(kb_id), "limit": limit})
         return [row["id"] for row in rows]
 
     async def remove_documents(self, kb_id: UUID, documents: Sequence[UUID]) -> int:
-        """With all that hangs on them; of the sums over its search indexes nothing is subtracted: they go whole.
+        """Delete documents with all rows that depend on them.
 
-        Returns how many of them were made of a file that is kept.
+        The sums over the search indexes are not changed, because the search indexes are deleted as a whole.
+
+        Args:
+            kb_id: The knowledge base.
+            documents: The documents.
+
+        Returns:
+            The number of documents that were made from stored files, which are retained.
         """
         rows = await self.session.fetch_rows(_REMOVE_DOCUMENTS, {**self._build_params(kb_id), "ds": list(documents)})
         return await count_stored_files(
@@ -37,7 +44,7 @@ class PurgeRepository:
         )
 
     async def remove_if_empty(self, kb_id: UUID) -> bool:
-        """The knowledge base itself; False where a document has come in that was on its way when it was deleted."""
+        """Delete the knowledge base. Return False if it has documents, which can arrive until its deletion."""
         params = self._build_params(kb_id)
         await self.session.fetch_rows(_LOCK_KNOWLEDGE_BASE, params)
         return await self.session.fetch_row(_REMOVE_IF_EMPTY, params) is not None

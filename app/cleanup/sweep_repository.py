@@ -1,4 +1,4 @@
-"""What the sweepers ask and remove, in one tenant."""
+"""Queries of the sweepers in one tenant."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -12,9 +12,9 @@ from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
 from app.db.models.webhooks import WebhookDelivery
 from app.idempotency import RETENTION
 
-# An ingestion that rests longer pays for its vectors again.
+# After a longer interruption, an ingestion computes its vectors again.
 MAX_CHECKPOINT_AGE = timedelta(days=7)
-# For so long what webhooks were told is listed, and can be sent again.
+# Deliveries of webhooks can be listed and sent again for this time.
 MAX_DELIVERY_AGE = timedelta(days=30)
 
 
@@ -26,7 +26,14 @@ class SweepRepository:
         self.tenant_id = tenant_id
 
     async def find_existing_keys(self, documents: Collection[UUID]) -> set[str]:
-        """The keys of these documents' originals and pictures, and of files that are kept."""
+        """Return the object keys of originals, images and stored files with these ids.
+
+        Args:
+            documents: Ids of documents or stored files.
+
+        Returns:
+            The keys that a row names.
+        """
         keys = await self.session.scalars(
             text(_EXISTING_KEYS),
             {"tenant": self.tenant_id, "documents": list(documents)},
@@ -34,19 +41,19 @@ class SweepRepository:
         return set(keys)
 
     async def remove_old_responses(self) -> int:
-        """Answers kept for retries that will not come any more; returns how many."""
+        """Delete stored responses that are too old for retries, and return their number."""
         return await self._remove_older_than(IdempotencyKey, RETENTION)
 
     async def remove_old_checkpoints(self) -> int:
-        """Vectors of versions that were never finished; returns how many."""
+        """Delete old vectors of versions whose ingestion never ended, and return their number."""
         return await self._remove_older_than(EmbeddingCheckpoint, MAX_CHECKPOINT_AGE)
 
     async def remove_old_deliveries(self) -> int:
-        """What webhooks were told long ago; returns how many."""
+        """Delete old webhook deliveries, and return their number."""
         return await self._remove_older_than(WebhookDelivery, MAX_DELIVERY_AGE)
 
     async def remove_expired_files(self) -> int:
-        """Kept files whose time has passed; their bytes are orphans then. Returns how many."""
+        """Delete expired stored files, and return their number. A later sweep deletes their objects."""
         statement = (
             delete(StoredFile)
             .where(StoredFile.tenant_id == self.tenant_id, StoredFile.expires_at <= func.now())

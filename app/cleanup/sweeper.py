@@ -1,4 +1,4 @@
-"""Sweepers: remove what has expired, and what crashes and past versions left behind."""
+"""Sweepers: periodic removal of expired data and of remains of crashes and earlier versions."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ TEMP_SWEEP_INTERVAL_SECONDS = 5.0
 
 
 def get_sweep_intervals(settings: WorkerSettings) -> dict[str, timedelta]:
-    """The periodic jobs, and how often each runs."""
+    """Return the interval of each periodic job by its name."""
     return {
         EXPIRED_JOB: timedelta(seconds=settings.expiry_interval_seconds),
         OBJECTS_JOB: timedelta(seconds=settings.sweep_interval_seconds),
@@ -54,7 +54,10 @@ def get_sweep_intervals(settings: WorkerSettings) -> dict[str, timedelta]:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSweepResult:
-    """What a look through the object store found; ``unknown`` are keys that are not Carrel's, and were left alone."""
+    """Counts of a sweep of the object store.
+
+    ``unknown`` counts keys that belong to no known tenant and were left alone.
+    """
 
     listed: int
     orphans: int
@@ -64,7 +67,10 @@ class ObjectSweepResult:
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """The sweepers of all tenants; each works in one tenant's transaction at a time, and logs what it removed."""
+    """Sweepers of all tenants.
+
+    Each works in one tenant's transaction at a time and logs the number of removed items.
+    """
 
     database: Database
     objects: ObjectStore
@@ -75,7 +81,11 @@ class Sweeper:
     orphan_age: timedelta
 
     async def run_job(self, job: str) -> None:
-        """What the periodic job of this name does."""
+        """Run the sweep of a periodic job.
+
+        Args:
+            job: The name of the job.
+        """
         sweeps: Mapping[str, Callable[[], Awaitable[object]]] = {
             EXPIRED_JOB: self.delete_expired,
             OBJECTS_JOB: self.delete_orphans,
@@ -86,7 +96,14 @@ class Sweeper:
         await sweeps[job]()
 
     async def delete_expired(self) -> int:
-        """Delete the documents whose ``expires_at`` has passed; returns how many. Raises DatabaseUnavailable."""
+        """Delete documents whose ``expires_at`` has passed.
+
+        Returns:
+            The number of deleted documents.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+        """
         removed = 0
         while expired_documents := await self.find_expired():
             documents_by_kb: dict[tuple[UUID, UUID], list[UUID]] = {}
@@ -106,12 +123,17 @@ class Sweeper:
             return await remove_expired_documents(session, self.queue, tenant_id, kb_id, documents)
 
     async def delete_orphans(self) -> ObjectSweepResult:
-        """Delete the tenants' objects that no row names, and halves of any that never became whole.
+        """Delete objects of the tenants that no row names, and abort incomplete uploads.
 
-        What is younger than ``orphan_age`` may be an upload under way. A tenant that is not known here may be another
-        database's: its objects are left alone.
+        Objects younger than ``orphan_age`` may belong to a running upload and stay. Objects of unknown tenants may
+        belong to another database and stay as well.
 
-        Raises DatabaseUnavailable, ObjectStoreUnavailable.
+        Returns:
+            The counts.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+            ObjectStoreUnavailable: The object store does not answer.
         """
         listed = orphans = unfinished = unknown = 0
         limit = datetime.now(UTC) - self.orphan_age
@@ -139,11 +161,13 @@ class Sweeper:
         return result
 
     async def delete_old_records(self) -> tuple[int, int, int]:
-        """Remove answers kept for retries, checkpoints of vectors and deliveries that are too old; how many of each.
+        """Delete old stored responses, embedding checkpoints and webhook deliveries, and expired stored files.
 
-        Kept files whose time has passed go too.
+        Returns:
+            The numbers of responses, checkpoints and deliveries.
 
-        Raises DatabaseUnavailable.
+        Raises:
+            DatabaseUnavailable: The database does not answer.
         """
         responses = checkpoints = deliveries = files = 0
         async for tenant_id in self._iter_tenants():
@@ -157,7 +181,7 @@ class Sweeper:
         return responses, checkpoints, deliveries
 
     async def delete_old_audit_events(self) -> int:
-        """Remove audit events that are older than they are kept for, of tenants that are gone too; how many."""
+        """Delete audit events after their retention time, also those of deleted tenants. Return their number."""
         removed = 0
         while batch := await self.remove_old_events():
             removed += batch
@@ -165,7 +189,7 @@ class Sweeper:
         return removed
 
     async def retry_failed(self) -> int:
-        """Queue documents again that an outage made fail; return how many. Raises DatabaseUnavailable."""
+        """Requeue documents that failed because of an outage, and return their number. Raises DatabaseUnavailable."""
         retried = await self.queue.retry_failed_documents(limit=RETRY_BATCH_SIZE)
         logger.info("sweep.failed_documents", retried=retried)
         return retried
@@ -180,7 +204,7 @@ class Sweeper:
 
 
 def _group_by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUID, dict[str, UUID]]:
-    """The documents of those that are old enough, by key, by tenant."""
+    """Return the document ids of old objects by key, grouped by tenant."""
     documents_by_tenant: dict[UUID, dict[str, UUID]] = {}
     for stored_object in batch:
         owner = _parse_owner(stored_object.key)
@@ -190,7 +214,7 @@ def _group_by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUI
 
 
 def _parse_owner(key: str) -> tuple[UUID, UUID] | None:
-    """Tenant and document of a key as uploads make them; None for any other."""
+    """Return tenant and document of an object key, or None if the key does not have the form of an upload's key."""
     parts = key.split("/")
     if len(parts) != 3:
         return None
@@ -214,7 +238,7 @@ async def _iter_batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[l
 
 @asynccontextmanager
 async def run_temp_file_sweeper() -> AsyncIterator[None]:
-    """Sweep the temporary directory now, and every few seconds while the block runs."""
+    """Sweep the temporary directory at once, and at intervals while the block runs."""
     task = asyncio.create_task(sweep_temp_files_forever())
     try:
         yield
@@ -225,18 +249,25 @@ async def run_temp_file_sweeper() -> AsyncIterator[None]:
 
 
 async def sweep_temp_files_forever() -> None:
-    """Sweep the temporary directory every few seconds, without end."""
+    """Sweep the temporary directory at intervals, without end."""
     while True:
-        with suppress(OSError):  # a temporary directory that is not there holds nothing
+        with suppress(OSError):  # a missing temporary directory needs no sweep
             await asyncio.to_thread(sweep_temp_files, find_temporary_directory())
         await asyncio.sleep(TEMP_SWEEP_INTERVAL_SECONDS)
 
 
 def sweep_temp_files(directory: Path, *, older_than: timedelta = MAX_TEMP_FILE_AGE) -> int:
-    """Remove files and folders that killed processes of this user left in ``directory``; returns how many. Blocking.
+    """Remove files and directories that killed processes of this user left behind. The function blocks.
 
-    A folder whose lock has ended with its process goes at once, everything else when it is older than that.
-    Links are neither followed nor removed: ``directory`` is everybody's.
+    A directory is removed as soon as the process that locked it has ended. Other items are removed by age. Links are
+    neither followed nor removed, because other users can write to the directory.
+
+    Args:
+        directory: The temporary directory.
+        older_than: The age at which items are removed, 1 day by default.
+
+    Returns:
+        The number of removed items.
     """
     limit = time.time() - older_than.total_seconds()
     removed = sum(_remove_temp_file(path, limit) for path in _list_temp_files(directory))
@@ -248,7 +279,7 @@ def sweep_temp_files(directory: Path, *, older_than: timedelta = MAX_TEMP_FILE_A
 def _list_temp_files(directory: Path) -> Iterable[Path]:
     try:
         return [path for path in directory.iterdir() if path.name.startswith(DIRECTORY_PREFIXES)]
-    except OSError as exc:  # nothing that a worker needs at its start
+    except OSError as exc:  # an error must not keep the worker from starting
         logger.warning("sweep.temp_files_failed", error=exc)
         return []
 

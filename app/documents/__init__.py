@@ -1,1 +1,1 @@
-"""Documents: what people upload, and what is kept of it. The reference room: write the next one like it."""
+"""Documents: uploads, their contents, changes and deletion. New packages follow the structure of this package."""

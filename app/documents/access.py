@@ -1,4 +1,4 @@
-"""What a key that is narrowed to a user may read and write: that user's level, and the chats that are theirs."""
+"""Access of keys restricted to a user: that user's scope, the chats that the user owns, and no others."""
 
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
@@ -9,7 +9,18 @@ from app.principal import Principal
 
 
 async def restrict_scope(session: Session, principal: Principal, scope: DocumentScope) -> DocumentScope:
-    """What is left of the ids that a search names: those of others open nothing."""
+    """Return the part of a search's scope that the key may read.
+
+    A key restricted to a user reads that user's documents and the chats that the user owns. Other ids are removed.
+
+    Args:
+        session: An open transaction of the tenant.
+        principal: The caller. If its key is not restricted to a user, the scope is returned unchanged.
+        scope: The ids that the search names.
+
+    Returns:
+        The scope without the ids of other users and of chats that the user does not own.
+    """
     if principal.user_id is None:
         return scope
     user_id = scope.user_id if scope.user_id == principal.user_id else None
@@ -19,7 +30,19 @@ async def restrict_scope(session: Session, principal: Principal, scope: Document
 
 
 async def claim_scope(session: Session, principal: Principal, scope: DocumentScope) -> None:
-    """For a document that is to get this scope; a chat without documents becomes the user's. Raises ForbiddenError."""
+    """Check that the key may give this scope to a document.
+
+    A key restricted to a user may use that user's scope and the chats that the user owns. A chat without an owner and
+    without documents becomes the user's chat.
+
+    Args:
+        session: An open transaction of the tenant.
+        principal: The caller. A key that is not restricted to a user may use every scope.
+        scope: The scope that a document is about to get.
+
+    Raises:
+        ForbiddenError: The scope belongs to the tenant, to another user, or to a chat that the user does not own.
+    """
     if principal.user_id is None:
         return
     level = scope.determine_level()
@@ -36,7 +59,7 @@ async def claim_scope(session: Session, principal: Principal, scope: DocumentSco
 
 
 def require_writable(principal: Principal, document: DocumentRow) -> None:
-    """For a document that the key may read, before it is changed. Raises SharedDocument, ForbiddenError."""
+    """Check that the key may change a document that it may read. Raises SharedDocument, ForbiddenError."""
     if document.tenant_id != principal.tenant_id:
         raise SharedDocument
     if principal.user_id is not None and document.scope_level in (ScopeLevel.TENANT, ScopeLevel.SHARED):
@@ -44,13 +67,13 @@ def require_writable(principal: Principal, document: DocumentRow) -> None:
 
 
 class SharedDocument(ForbiddenError):
-    """The document is shared by all tenants: only the operator changes it."""
+    """All tenants share this document, so only the operator can change it. Upload a copy to change it."""
 
     code = "shared_document"
 
 
 class NotOwnedByUser(ForbiddenError):
-    """The key is narrowed to a user: it changes that user's documents and chats and nothing else."""
+    """This API key is restricted to a user and changes only that user's documents and chats. Use another API key."""
 
 
 async def _is_chat_owner(session: Session, principal: Principal, chat_id: str) -> bool:

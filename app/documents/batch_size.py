@@ -1,15 +1,23 @@
-"""How many documents one transaction changes: as many as it has time for."""
+"""Number of documents that one transaction changes, limited by their chunks so that each statement ends in time."""
 
 from collections.abc import Iterable
 from itertools import accumulate
 from uuid import UUID
 
-# Of a deletion, all of whose statements have two minutes each.
+# The limit for deletions. Each statement of a deletion may run for two minutes.
 MAX_BATCH_CHUNKS = 20_000
 
 
 def take_until_chunks(documents: Iterable[tuple[UUID, int]], max_chunks: int) -> list[UUID]:
-    """The first of ``documents``, each with its number of chunks, that have about ``max_chunks``: one at least."""
+    """Return the first documents that together have about ``max_chunks`` chunks, at least one document.
+
+    Args:
+        documents: Ids, each with its number of chunks.
+        max_chunks: The document that reaches this number is the last one, so the sum may exceed it.
+
+    Returns:
+        The ids, in the given order.
+    """
     rows = list(documents)
     preceding_counts = accumulate((count for _, count in rows), initial=0)
     return [

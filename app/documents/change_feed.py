@@ -1,4 +1,4 @@
-"""Waiting for documents: one listening connection a process tells everybody who waits that a document changed."""
+"""Notifications of document changes. All waiting requests of a process share one listening connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -9,20 +9,23 @@ from uuid import UUID
 from app.db.notifications import NotificationNamer, listen
 from app.db.session import Database
 
-# The trigger on document: the notification name of tenant/document, then /status, or this word where it is gone.
+# The trigger on ``document`` notifies on this channel. The payload is the notification name of ``tenant/document``, a
+# slash, and the document's status, or DELETED if the document was deleted.
 CHANNEL = "carrel_document"
 DELETED = "deleted"
-# Notifications are a hint: who waits looks again after so long in any case.
+# A notification can get lost, so each waiting caller also polls at this interval.
 POLL_INTERVAL_SECONDS = 2.0
-# With many waiting callers each looks more rarely, so that all together ask the database no more often than this.
+# The interval grows with the number of waiting callers, so that all of them together poll no more often than this.
 MAX_POLLS_PER_SECOND = 50
 
 
 @dataclass(slots=True, eq=False)
 class DocumentSubscription:
-    """Set when the document changed, or may have; ``is_deleted`` once it is known to be gone.
+    """Changes of one document, as one waiting caller sees them; ``DocumentChangeFeed.subscribe`` creates it.
 
-    ``status`` is what was heard last; None where a change may have been missed. ``feed`` has made it.
+    ``event`` is set when the document has changed or may have changed. ``status`` is the status of the last
+    notification, or None if a notification may have been missed. ``is_deleted`` is True after a notification of the
+    deletion. ``feed`` is the feed that created the subscription.
     """
 
     feed: "DocumentChangeFeed | None" = None
@@ -33,11 +36,12 @@ class DocumentSubscription:
     async def wait(
         self, timeout_seconds: float = POLL_INTERVAL_SECONDS, *, until_statuses: Collection[str] = ()
     ) -> None:
-        """Until the next change, or until ``timeout_seconds`` or the watch's ``poll_interval_seconds`` have passed;
-        never longer.
+        """Wait until the document changes, or until a timeout.
 
-        With ``until_statuses`` only a change to one of these statuses counts, a deletion, and one that may have been
-        missed.
+        Args:
+            timeout_seconds: The maximum wait. The feed's ``poll_interval_seconds`` limits it as well.
+            until_statuses: If given, changes to other statuses do not end the wait. A deletion and a possibly missed
+                notification always end it.
         """
         with suppress(TimeoutError):
             poll_interval_seconds = POLL_INTERVAL_SECONDS if self.feed is None else self.feed.poll_interval_seconds
@@ -51,7 +55,10 @@ class DocumentSubscription:
 
 @dataclass(slots=True)
 class DocumentChangeFeed:
-    """Listens from the first waiter on; ``is_ending`` tells those who wait that they are to wait no longer."""
+    """Subscriptions to document changes. The feed starts to listen at the first subscription.
+
+    If ``is_ending`` is True, the process is about to end, and callers stop waiting.
+    """
 
     database: Database
     _subscriptions: dict[str, set[DocumentSubscription]] = field(default_factory=dict)
@@ -62,13 +69,21 @@ class DocumentChangeFeed:
 
     @property
     def poll_interval_seconds(self) -> float:
-        """Seconds after which a waiting caller looks again without a notification."""
+        """Seconds after which a waiting caller polls without a notification."""
         waiter_count = sum(map(len, self._subscriptions.values()))
         return max(POLL_INTERVAL_SECONDS, waiter_count / MAX_POLLS_PER_SECOND)
 
     @asynccontextmanager
     async def subscribe(self, tenant_id: UUID, document_id: UUID) -> AsyncIterator[DocumentSubscription]:
-        """Tells of changes of one document from now on; read its state inside the block, or one may be missed."""
+        """Yield a subscription to one document's changes.
+
+        Read the document's state inside the block. A change between an earlier read and the subscription would be
+        missed.
+
+        Args:
+            tenant_id: The tenant that owns the document.
+            document_id: The document.
+        """
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(listen(self.database, CHANNEL, self._on_notification, self._on_connected))
         name, subscription = f"{tenant_id}/{document_id}", DocumentSubscription(self)
@@ -85,7 +100,7 @@ class DocumentChangeFeed:
                     self._names.pop(self._naming(name), None)
 
     def release_waiters(self) -> None:
-        """The process is about to end: whoever waits is to answer with what there is now."""
+        """Wake all waiting callers before the process ends, so that they answer with the present state."""
         self.is_ending = True
         self._mark_changes_missed()
 

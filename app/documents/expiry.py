@@ -1,4 +1,4 @@
-"""Documents whose time has passed go: found by a sweeper, or by a document that would take one's place."""
+"""Removal of expired documents, by the sweeper or by an upload that takes the place of one."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -16,7 +16,21 @@ from app.jobs.queue import JobQueue
 async def remove_expired_documents(
     session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID, documents: Collection[UUID]
 ) -> int:
-    """As a DELETE of them does, but for those whose time was put off meanwhile; returns how many went."""
+    """Delete those of the given documents that are still expired when their rows are locked.
+
+    The deletion has a receipt, a purge job and an audit event, like a deletion by a request. A document whose expiry
+    was postponed after the caller read it stays.
+
+    Args:
+        session: An open transaction of the tenant.
+        queue: Receives the job that removes the originals from the object store.
+        tenant_id: The tenant that owns the documents.
+        kb_id: The knowledge base of the documents.
+        documents: Ids of documents that were expired when the caller read them.
+
+    Returns:
+        The number of deleted documents.
+    """
     expired = await DeletionRepository(session, tenant_id).lock_expired(kb_id, documents)
     if expired:
         deletion_id = generate_id()
@@ -36,7 +50,20 @@ async def find_unexpired_document(
     external_id: str | None,
     sha256: bytes,
 ) -> ExistingDocument | None:
-    """The document of this identity, ``external_id`` its external id. One that has expired goes now, and makes room."""
+    """Return the unexpired document with an identity; delete an expired one.
+
+    Args:
+        session: An open transaction of the tenant.
+        queue: Receives the job that removes an expired document's original.
+        tenant_id: The tenant that owns the knowledge base.
+        kb_id: The knowledge base.
+        scope_key: The key of the document's scope.
+        external_id: The external id, or None if the content identifies the document.
+        sha256: The hash of the content. It identifies documents without an external id.
+
+    Returns:
+        The document, or None if it does not exist or was expired.
+    """
     repository = UploadRepository(session, tenant_id)
     document = await repository.find_by_identity(kb_id, scope_key, external_id=external_id, sha256=sha256)
     if document is None or not document.expired:

@@ -1,4 +1,4 @@
-"""Find a document for a reader: in the tenant's knowledge base, else in the shared one of the same name."""
+"""Lookup of a document for a reader: in the tenant's knowledge base, then in its shared counterpart."""
 
 from uuid import UUID
 
@@ -13,9 +13,19 @@ from app.knowledge_bases.types import KnowledgeBaseView
 async def find_readable_document(
     session: Session, kb: KnowledgeBaseView, document_id: UUID, *, reader: str | None
 ) -> tuple[DocumentRow, KnowledgeBaseView]:
-    """The document and the knowledge base that it is in; ``reader`` is the user that the key is narrowed to.
+    """Return a document and the knowledge base that contains it.
 
-    Raises DocumentNotFound.
+    Args:
+        session: An open transaction of the tenant.
+        kb: The tenant's knowledge base. Its shared counterpart belongs to the system tenant and has the same name.
+        document_id: The document.
+        reader: The user that the caller's key is restricted to, or None.
+
+    Returns:
+        The document, and ``kb`` or its shared counterpart.
+
+    Raises:
+        DocumentNotFound: Neither knowledge base has the document, or the caller may not read it.
     """
     document = await DocumentRepository(session, kb.row.tenant_id).get(kb.row.id, document_id, reader=reader)
     if document is not None:

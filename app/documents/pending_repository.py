@@ -1,4 +1,4 @@
-"""What queued documents wait for: read from their jobs when somebody looks."""
+"""Reasons why queued documents wait, derived from their jobs on request."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from app.db.statements import Record, parse_statement
 WaitingReason = Literal[
     "worker", "tenant_limit", "rate_limit", "embedding_endpoint", "vision_endpoint", "object_store", "retry"
 ]
-# A document that has waited for less is about to be taken.
+# A worker takes a document with a shorter wait within moments, so no reason is shown for it.
 MIN_WAIT = timedelta(seconds=3)
 MAX_WORKER_SILENCE = timedelta(seconds=60)
 _REASON_BY_ERROR_CODE: dict[str, WaitingReason] = {
@@ -28,7 +28,10 @@ WAITING_REASONS: frozenset[str] = frozenset(get_args(WaitingReason))
 
 
 class WaitingRepository:
-    """Queries in one tenant; of documents of another tenant nothing is found."""
+    """Queries about waiting jobs of one tenant; documents of other tenants are not found.
+
+    ``tenant_concurrency`` is the maximum number of running jobs of a tenant without a limit in ``tenant_queue``.
+    """
 
     def __init__(self, session: Session, tenant_id: UUID, *, tenant_concurrency: int) -> None:
         self.session = session
@@ -36,7 +39,11 @@ class WaitingRepository:
         self.tenant_concurrency = tenant_concurrency
 
     async def add_waiting_reasons(self, documents: Sequence[DocumentRow]) -> None:
-        """Put into ``progress`` what documents wait for that have been queued for some seconds; nothing is stored."""
+        """Set ``waiting_for`` in the ``progress`` of documents that have been queued for longer than ``MIN_WAIT``.
+
+        Args:
+            documents: Rows to complete. The reason is set on these objects only; it is not stored.
+        """
         queued_before = datetime.now(UTC) - MIN_WAIT
         waiting = {
             queued.id: queued for queued in documents if queued.status == "queued" and queued.updated_at < queued_before

@@ -1,4 +1,7 @@
-"""Promotion: a document moves up, from a chat to a user to the whole tenant, never down and never aside."""
+"""Promotion of a document to a wider scope: from a chat to a user, to the tenant, to all tenants.
+
+A document never moves to a narrower scope, and never to another chat or user of the same level.
+"""
 
 from app.db.models.tenant_data import DocumentRow
 from app.documents.scopes import DocumentScope, ScopeLevel
@@ -14,19 +17,31 @@ _PROMOTION_ORDER = (
 
 
 def promote_document(document: DocumentRow, scope: DocumentScope) -> bool:
-    """Make ``scope`` the document's; False where it is already.
+    """Set a document's scope to a wider one.
 
-    Raises InvalidInputError for a move that is none upwards.
+    Args:
+        document: The row to change.
+        scope: The new scope.
+
+    Returns:
+        False if the document has this scope already.
+
+    Raises:
+        InvalidInputError: The new scope is not wider than the present one.
     """
     if scope.to_key(loc=("body", "scope")) == document.scope_key:
         return False
     current_level, new_level = ScopeLevel(document.scope_level), scope.determine_level()
     if current_level not in _PROMOTION_ORDER[: _PROMOTION_ORDER.index(new_level)]:
         raise InvalidInputError(
-            f"A document of the level {current_level} does not move to {new_level}.", loc=("body", "scope")
+            f"A document with scope level {current_level} cannot move to {new_level}. Choose a wider scope.",
+            loc=("body", "scope"),
         )
     if new_level is ScopeLevel.CHAT_SHARED and scope.chat_id != document.chat_id:
-        raise InvalidInputError("A document does not move from one chat to another.", loc=("body", "scope", "chat_id"))
+        raise InvalidInputError(
+            "A document cannot move to another chat. Use the chat_id of the document.",
+            loc=("body", "scope", "chat_id"),
+        )
     document.scope_level, document.scope_key = new_level.value, scope.to_key()
     document.user_id, document.chat_id, document.agent_id = scope.user_id, scope.chat_id, scope.agent_id
     return True

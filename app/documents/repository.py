@@ -1,4 +1,4 @@
-"""Document queries, and status transitions."""
+"""Queries for documents, and changes of their rows and of their metadata in the search index."""
 
 import json
 from collections.abc import Sequence
@@ -24,9 +24,11 @@ Ts = TypeVarTuple("Ts")
 
 @dataclass(frozen=True, slots=True)
 class DocumentRowFilters:
-    """What documents can be narrowed by; ``reader`` is the user that the key is narrowed to, ``only_writable`` leaves
-    to such a key only what it may change. ``include_expired`` takes in those whose time has passed, which nobody reads
-    any more.
+    """Conditions on documents; a condition that is None is not applied.
+
+    ``reader`` is the user that the caller's key is restricted to: only documents that this user may read match. With
+    ``only_writable``, only documents that such a key may change match. ``contains`` and ``path`` are the two parts of a
+    compiled metadata filter. ``include_expired`` also matches documents after their expiry, which readers do not see.
     """
 
     ids: Sequence[UUID] | None = None
@@ -41,14 +43,19 @@ class DocumentRowFilters:
 
 
 class DocumentRepository:
-    """Queries in one tenant; the knowledge base narrows every one that a caller's id reaches."""
+    """Queries for documents of one tenant. Queries for an id from a caller also name the knowledge base."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def restart(self, document_id: UUID, *, encoding: str | None = None) -> None:
-        """Take the newest version back to the start, in another encoding if named; its dead letters are done with."""
+        """Set the newest version of a document back to ``queued`` and delete its failed jobs.
+
+        Args:
+            document_id: The document.
+            encoding: The text encoding to use from now on. None leaves it unchanged.
+        """
         await self.session.execute(
             delete(Job).where(Job.tenant_id == self.tenant_id, Job.document_id == document_id, Job.state == "dead")
         )
@@ -63,10 +70,17 @@ class DocumentRepository:
     async def get(
         self, kb_id: UUID, document_id: UUID, *, reader: str | None = None, lock: bool = False
     ) -> DocumentRow | None:
-        """One document, if a key that is narrowed to ``reader`` may read it.
+        """Return one document of a knowledge base.
 
-        ``lock`` keeps every other change of it waiting until the transaction ends. Only what is locked can be changed
-        through its attributes.
+        Args:
+            kb_id: The knowledge base.
+            document_id: The document.
+            reader: The user that the caller's key is restricted to, or None. Documents that the user may not read are
+                not found.
+            lock: Lock the row until the transaction ends. Only a locked row can be changed through its attributes.
+
+        Returns:
+            The document, or None if it does not exist, has expired, or may not be read.
         """
         if lock:
             locked = apply_filters(select(DocumentRow), DocumentRowFilters(ids=[document_id], reader=reader))
@@ -82,7 +96,20 @@ class DocumentRepository:
     async def list_documents(
         self, kb_id: UUID, filters: DocumentRowFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> list[DocumentRow]:
-        """Newest first. Raises InvalidInputError for a filter that the database refuses."""
+        """List documents of a knowledge base, newest first.
+
+        Args:
+            kb_id: The knowledge base.
+            filters: The conditions on the documents.
+            after: Creation time and id of the last document of the previous page. None begins with the newest document.
+            limit: The maximum number of documents.
+
+        Returns:
+            At most ``limit`` documents.
+
+        Raises:
+            InvalidInputError: The database rejects the filter.
+        """
         statement = apply_filters(select(DocumentRow), filters)
         statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
         if after is not None:
@@ -92,7 +119,7 @@ class DocumentRepository:
             return list(await self.session.scalars(statement))
 
     async def find_object_key(self, document_id: UUID, version: int) -> str | None:
-        """Where the original of a version is."""
+        """Return the object store's key of a version's original, or None if it is not stored."""
         key: str | None = await self.session.scalar(
             text("select key from document_object where tenant_id = :t and document_id = :d and version = :v"),
             {"t": self.tenant_id, "d": document_id, "v": version},
@@ -100,10 +127,13 @@ class DocumentRepository:
         return key
 
     async def update_search_metadata(self, document: DocumentRow) -> None:
-        """Give the lanes what filters see of the document now, and whom it belongs to.
+        """Write a document's current metadata and scope into the rows of its chunks that retrievers filter.
 
-        What belongs to the single chunk (page, node, suspicions) stays; so do the file's name and type, and whether it
-        is dynamic, while the row is already that of another version than the live one.
+        Values of a single chunk (page, node, prompt injection flags) stay. If the newest version is not live yet, the
+        live version's filename, media type and ``dynamic`` flag stay as well.
+
+        Args:
+            document: The row, after its changes.
         """
         chunk_keys = ["$page", "$node", "$suspicious"]
         if document.version != document.live_version:
@@ -124,7 +154,13 @@ class DocumentRepository:
             await self.session.execute(text(_UPDATE_METADATA.format(table=table)), values)
 
     async def update_search_expiry(self, document: DocumentRow) -> None:
-        """Have the live version end when the document does, while the next is on its way; all else stays its own."""
+        """Write a document's expiry into the rows that retrievers filter, while the next version is being ingested.
+
+        The live version then expires together with the document. Its other metadata stays unchanged.
+
+        Args:
+            document: The row of the next version.
+        """
         await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(document.kb_id)
         metadata_maps = document.filterable, document.filterable[INSTANTS]
         expiry, instants = (
@@ -138,7 +174,17 @@ class DocumentRepository:
 
 
 def apply_filters(statement: Select[*Ts], filters: DocumentRowFilters) -> Select[*Ts]:
-    """The statement over documents, for those alone that the filters mean and the knowledge base's own lets through."""
+    """Return a statement over documents with the conditions added.
+
+    The knowledge base's enforced metadata is always a condition.
+
+    Args:
+        statement: A selection from ``document``.
+        filters: The conditions on the documents.
+
+    Returns:
+        The statement with all conditions.
+    """
     statement = statement.where(_ENFORCED_FILTER)
     if not filters.include_expired:
         statement = statement.where(text(_NOT_EXPIRED_SQL))
@@ -163,13 +209,13 @@ def apply_filters(statement: Select[*Ts], filters: DocumentRowFilters) -> Select
     return statement
 
 
-# A knowledge base's own filter is plain values, so that a row passes it by containing it; while another one is being
-# stamped on the rows, they have the one or the other.
+# Enforced metadata consists of plain values, so a document matches if its metadata contains them. During a metadata
+# backfill, a document has either the former or the pending enforced metadata.
 _ENFORCED_FILTER_SQL = """
 exists (select from knowledge_base k where k.tenant_id = document.tenant_id and k.id = document.kb_id
            and (document.filterable @> k.metadata_filter or document.filterable @> k.pending_metadata_filter))"""
 _ENFORCED_FILTER = text(_ENFORCED_FILTER_SQL)
-# A sweeper removes the others soon.
+# The sweeper deletes expired documents later.
 _NOT_EXPIRED_SQL = "(document.expires_at is null or document.expires_at > now())"
 _SELECT_DOCUMENT = f"""
 select {DOCUMENT_COLUMNS} from document
@@ -189,7 +235,8 @@ update {table} l
   left join unnest(cast(:chunks as uuid[]), cast(:own as jsonb[])) o(id, metadata) on o.id = c.id
  where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
    and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""
-# Of what another level is given: taken from the old one and added to the new one, as far as they are private.
+# Document frequencies of scopes that are private are counted for each scope. If a document changes its scope, its
+# chunks are subtracted from the former scope and added to the new one.
 _MOVE_FREQUENCIES = parse_statement("""
 with moved as (
   select l.index_id, l.scope_key, l.keys from chunk c

@@ -1,4 +1,4 @@
-"""A document's row as the driver gives and takes it: JSON goes in as text."""
+"""Conversion between ``DocumentRow`` and the driver's records and parameters, in which JSON is text."""
 
 import json
 from collections.abc import Iterable
@@ -10,21 +10,21 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.statements import Record
 
 _COLUMNS = DocumentRow.__table__.columns
-# By name: a column that a newer version of ours has added is none of ours.
+# Columns are named, because a newer version of the service may have added columns that this one does not know.
 _COLUMN_NAMES = tuple(column.name for column in _COLUMNS)
 DOCUMENT_COLUMNS = ", ".join(_COLUMN_NAMES)
 _JSON_COLUMNS = tuple(column.name for column in _COLUMNS if isinstance(column.type, JSONB))
-# The model cannot have an attribute of this name.
+# SQLAlchemy reserves the attribute name ``metadata``.
 _ATTRIBUTE_NAMES = {"metadata": "attributes"}
 
 
 def parse_document_row(record: Record) -> DocumentRow:
-    """Of DOCUMENT_COLUMNS and maybe more, to be read: what is changed in it is not written back."""
+    """Return the document in a record that has DOCUMENT_COLUMNS. Changes of the returned object are not stored."""
     return DocumentRow(**{_ATTRIBUTE_NAMES.get(name, name): record[name] for name in _COLUMN_NAMES})
 
 
 def to_row_values(document: DocumentRow, columns: Iterable[str]) -> dict[str, Any]:
-    """What a statement is to write into these columns."""
+    """Return a document's values for the named columns as statement parameters."""
     values = {name: getattr(document, _ATTRIBUTE_NAMES.get(name, name)) for name in columns}
     for name in _JSON_COLUMNS:
         if values.get(name) is not None:

@@ -1,4 +1,4 @@
-"""Scopes: the levels a document can belong to, as one comparable key per level."""
+"""Scopes: the levels at which a document is visible. Each scope has one key that queries compare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ MAX_SCOPE_ID_LENGTH = 256
 
 
 class ScopeLevel(StrEnum):
-    """From everybody to one agent in one chat."""
+    """Levels of visibility, from all tenants to one agent in one chat."""
 
     SHARED = "shared"
     TENANT = "tenant"
@@ -25,7 +25,10 @@ class ScopeLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DocumentScope:
-    """The ids that a caller names; the level follows from which are given, and ``shared`` is the level without any."""
+    """Owner ids of a document or of a search; the combination of ids determines the level.
+
+    With ``shared``, no id is set, and the document is visible to all tenants.
+    """
 
     user_id: str | None = None
     chat_id: str | None = None
@@ -33,18 +36,25 @@ class DocumentScope:
     shared: bool = field(default=False, kw_only=True)
 
     def with_tenant(self, tenant_id: UUID) -> Self:
-        """The same as a document of this tenant has it: what is the system tenant's is everybody's."""
+        """Return the scope for a document of this tenant. Documents of the system tenant are shared by all tenants."""
         return replace(self, shared=tenant_id == SYSTEM_TENANT)
 
     def determine_level(self, *, loc: tuple[str, ...] = ("body",)) -> ScopeLevel:
-        """The level of a document with these ids. Raises InvalidInputError for a combination that names none.
+        """Return the level of a document with these ids.
 
-        ``loc`` is where the caller has put them.
+        Args:
+            loc: The place of the ids in the request, for the error.
+
+        Returns:
+            The level.
+
+        Raises:
+            InvalidInputError: No level has this combination of ids.
         """
         ids = (self.user_id, self.chat_id, self.agent_id)
         if self.shared:
             if ids != (None, None, None):
-                raise InvalidInputError("The shared level has no user_id, chat_id or agent_id.", loc=loc)
+                raise InvalidInputError("The shared level has no owner. Remove user_id, chat_id and agent_id.", loc=loc)
             return ScopeLevel.SHARED
         match ids:
             case (None, None, None):
@@ -56,16 +66,20 @@ class DocumentScope:
             case (None, str(), str()):
                 return ScopeLevel.CHAT_AGENT
         raise InvalidInputError(
-            "A document belongs to a user_id, to a chat_id, or to a chat_id and an agent_id.", loc=loc
+            "No scope has this combination of ids. Set user_id, or chat_id, or chat_id and agent_id.", loc=loc
         )
 
     def to_key(self, *, loc: tuple[str, ...] = ("body",)) -> UUID:
-        """What the search lanes compare. Raises InvalidInputError as ``determine_level`` does."""
+        """Return the key that queries compare. Raises InvalidInputError if no level has this combination of ids."""
         ids = (self.user_id, self.chat_id, self.agent_id)
         return _build_key(self.determine_level(loc=loc), *(scope_id for scope_id in ids if scope_id is not None))
 
     def list_visible_keys(self) -> Sequence[UUID]:
-        """The keys that a search naming these ids sees: the shared and the tenant's level, and each that it names."""
+        """Return the keys of all scopes that a search with these ids reads.
+
+        Returns:
+            The keys of the shared level and the tenant's level, then one for each level that the ids name.
+        """
         keys = [_SHARED_KEY] if self.shared else [_SHARED_KEY, _TENANT_KEY]
         if self.user_id is not None:
             keys.append(_build_key(ScopeLevel.USER, self.user_id))
@@ -80,10 +94,11 @@ SHARED_SCOPE = DocumentScope(shared=True)
 
 
 def _build_key(level: ScopeLevel, *ids: str) -> UUID:
-    """UUIDv5 of the level and the ids it is made of (lengths first, so that no two sets of ids read the same)."""
+    """Return the UUIDv5 of the level and its ids. Length prefixes keep different lists of ids from colliding."""
     return uuid5(_NAMESPACE, level.value + "".join(f"|{len(part)}:{part}" for part in ids))
 
 
 _SHARED_KEY, _TENANT_KEY = _build_key(ScopeLevel.SHARED), _build_key(ScopeLevel.TENANT)
-# The levels that a key sees even if it is narrowed to a user. The database has the same in is_open_level.
+# The scopes that every key of a tenant reads, even one restricted to a user. The database function ``is_open_level``
+# has the same keys.
 OPEN_LEVEL_KEYS = frozenset({_SHARED_KEY, _TENANT_KEY})

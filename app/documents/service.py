@@ -1,4 +1,4 @@
-"""Read, change and reindex documents."""
+"""Reading, changing and reindexing documents."""
 
 import time
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -37,13 +37,13 @@ FINAL_STATUSES = ("ready", "failed")
 
 
 def build_ingest_payload(version: int, principal: Principal) -> dict[str, Any]:
-    """What a document's job says: the version, and the key by whose quotas it is ingested."""
+    """Return the payload of an ingestion job: the version, and the API key whose quotas apply."""
     return {"version": version} | ({"key": str(principal.key_id)} if principal.key_id else {})
 
 
 @dataclass(frozen=True, slots=True)
 class OriginalDownload:
-    """The bytes that were uploaded: a link where the object store makes links, else what to stream."""
+    """The original of a document: a presigned link, or the object key to stream if the object store has no links."""
 
     key: str
     document: DocumentRow
@@ -52,7 +52,7 @@ class OriginalDownload:
 
 @dataclass(frozen=True, slots=True)
 class DocumentService:
-    """What a tenant can do with documents."""
+    """Use cases that read, change and reindex documents of one tenant."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -62,14 +62,17 @@ class DocumentService:
     tenant_concurrency: int
 
     async def get(self, reference: str, document_id: UUID) -> DocumentRow:
-        """Raises KnowledgeBaseNotFound, DocumentNotFound."""
+        """Return one document, with the reason for its wait if it is queued.
+
+        Raises KnowledgeBaseNotFound, DocumentNotFound.
+        """
         async with self.db.transaction() as session:
             document = await self._get_in_session(session, reference, document_id)
             await self._add_waiting_reasons(session, [document])
             return document
 
     async def _add_waiting_reasons(self, session: Session, documents: Sequence[DocumentRow]) -> None:
-        """Tell what documents wait for, in their progress."""
+        """Add the reasons why queued documents wait to their ``progress``."""
         waiting = WaitingRepository(session, self.db.tenant_id, tenant_concurrency=self.tenant_concurrency)
         await waiting.add_waiting_reasons(documents)
 
@@ -81,21 +84,32 @@ class DocumentService:
         return document
 
     async def _lock_in_session(self, session: Session, reference: str, document_id: UUID) -> DocumentRow:
-        """For a change of it. Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, ForbiddenError."""
+        """Lock a document before a change.
+
+        Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, ForbiddenError.
+        """
         kb = await self.knowledge_bases.find_in_session(session, reference)
         repository, principal = DocumentRepository(session, self.db.tenant_id), self.knowledge_bases.principal
         document = await repository.get(kb.row.id, document_id, reader=principal.user_id, lock=True)
         if document is None:
             readable_document, _ = await find_readable_document(session, kb, document_id, reader=principal.user_id)
             require_writable(principal, readable_document)
-            raise DocumentNotFound  # it came just now
+            raise DocumentNotFound  # it was created between the two queries
         require_writable(principal, document)
         return document
 
     async def wait_until_final(self, document: DocumentRow, timeout_seconds: float) -> DocumentRow:
-        """The document as soon as its newest version is ready or failed, or as it is after ``timeout_seconds``.
+        """Wait until the newest version of a document is ready or has failed, or until the timeout.
 
-        Raises DocumentNotFound, also when it is deleted meanwhile.
+        Args:
+            document: The document, as the caller has read it.
+            timeout_seconds: The maximum wait.
+
+        Returns:
+            The document's state at the end of the wait.
+
+        Raises:
+            DocumentNotFound: The document was deleted.
         """
         async with aclosing(self._iter_states(document, timeout_seconds, until_statuses=FINAL_STATUSES)) as states:
             last_state = [state async for state in states][-1]
@@ -106,11 +120,19 @@ class DocumentService:
     async def stream_states(
         self, reference: str, document_id: UUID, timeout_seconds: float, *, repeat_interval_seconds: float | None = None
     ) -> AsyncGenerator[DocumentRow | None]:
-        """Each state of the newest version: the present one, and every other that is seen, until it is a final one.
+        """Yield the present state of a document's newest version, then each later state that is seen.
 
-        Ends after ``timeout_seconds`` in any case; None is the last where the document is deleted. With
-        ``repeat_interval_seconds`` a state that lasts is told again after so many seconds. Raises
-        KnowledgeBaseNotFound; DocumentNotFound where it is not there at first.
+        The stream ends with a final status or at the timeout. If the document is deleted, the last item is None.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            timeout_seconds: The maximum duration of the stream.
+            repeat_interval_seconds: The interval at which an unchanged state is yielded again. None never repeats it.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist at the start.
         """
         document = await self.get(reference, document_id)
         async with aclosing(
@@ -130,7 +152,7 @@ class DocumentService:
         reader, now = self.knowledge_bases.principal.user_id, time.monotonic()
         deadline, last_sent = now + timeout_seconds, now
         last_state: tuple[object, ...] | None = None
-        # A shared document is the system tenant's.
+        # A shared document belongs to the system tenant, so the document's tenant can differ from the caller's.
         async with self.change_feed.subscribe(first.tenant_id, first.id) as subscription:
             while True:
                 async with self.db.transaction() as session:
@@ -156,9 +178,22 @@ class DocumentService:
     async def list_documents(
         self, reference: str, filters: DocumentRowFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> tuple[str, list[DocumentRow]]:
-        """The knowledge base's name and its documents, newest first, or the shared ones of that name.
+        """List documents of a knowledge base, newest first.
 
-        Raises KnowledgeBaseNotFound.
+        If the filters name the shared scope, the documents of the shared counterpart are listed.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            filters: The conditions on the documents.
+            after: Creation time and id of the last document of the previous page. None begins with the newest document.
+            limit: The maximum number of documents.
+
+        Returns:
+            The name of the knowledge base, and the documents.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            InvalidInputError: The database rejects the filter.
         """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -176,19 +211,34 @@ class DocumentService:
     async def update(
         self, reference: str, document_id: UUID, changes: Mapping[str, Any], *, retry_failed: bool = True
     ) -> DocumentRow:
-        """Set ``metadata``, ``title``, ``source_uri``, ``scope`` or another field of the row, here and for search.
+        """Change fields of a document, in its row and in the search index.
 
-        All of it holds at once but the words of another title: they are embedded and indexed with every passage, and a
-        job makes a document that is ready or has failed anew with them; without ``retry_failed`` one that has failed is
-        left to the caller. One that is under way gets them from the job that it has.
+        All changes apply when the transaction ends, except a new title. The title's words are embedded and indexed with
+        every chunk, so a new title starts ingestion again. If the document is being ingested already, the present job
+        uses the new title.
 
-        Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, DuplicateIdentity, InvalidInputError for a scope
-        that is no promotion, IndexMismatch for a title.
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            changes: New values by field: ``metadata``, ``title``, ``source_uri``, ``scope`` or another column.
+            retry_failed: Whether a new title also starts ingestion of a document that has failed.
+
+        Returns:
+            The changed document.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            SharedDocument: The document belongs to the system tenant.
+            ForbiddenError: The caller's key is restricted to a user who owns neither the document nor the new scope.
+            DuplicateIdentity: Another document of the new scope has the same identity.
+            InvalidInputError: The new scope is not wider than the present one.
+            IndexMismatch: The title changes, and no configured embedding model fits the search index.
         """
         try:
             async with self.db.transaction() as session:
                 document = await self._lock_in_session(session, reference, document_id)
-                # Read after the lock: whoever gives a new stamp to all has been here, or comes when this is done.
+                # Read after the lock: a metadata backfill either has passed this document, or waits for its lock.
                 kb = await self.knowledge_bases.find_in_session(session, reference)
                 if document.metadata_revision < kb.row.metadata_revision:
                     await MetadataBackfillRepository(session, self.db.tenant_id, kb.row.id).apply_to_document(
@@ -199,7 +249,7 @@ class DocumentService:
                     scope = changes["scope"].with_tenant(self.db.tenant_id)
                     await claim_scope(session, self.knowledge_bases.principal, scope)
                     changes = {**changes, "scope": scope}
-                    # What has expired there is not in the way.
+                    # An expired document with the same identity must not prevent the move.
                     location = (self.db.tenant_id, kb.row.id, scope.to_key(loc=("body", "scope")))
                     external_id, sha256 = document.external_id, document.sha256
                     await find_unexpired_document(
@@ -218,15 +268,25 @@ class DocumentService:
                 if is_retitled:
                     await self._restart_ingestion(session, document)
         except IntegrityError as exc:
-            raise DuplicateIdentity from exc  # the only constraints that an update can break are those of identity
+            raise DuplicateIdentity from exc  # only the unique constraints on identity can fail in an update
         return document
 
     async def get_original(
         self, reference: str, document_id: UUID, *, inline_types: Collection[str]
     ) -> OriginalDownload:
-        """The newest version's bytes; a link shows the media types of ``inline_types`` in place.
+        """Return the original of a document's newest version.
 
-        Raises DocumentNotFound.
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            inline_types: Media types that browsers show in place. Links to other types download the file.
+
+        Returns:
+            A presigned link, or the object key if the object store has no links.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or its original is not stored.
         """
         async with self.db.transaction() as session:
             document = await self._get_in_session(session, reference, document_id)
@@ -240,16 +300,29 @@ class DocumentService:
         return OriginalDownload(key, document, link)
 
     async def reindex(self, reference: str, document_id: UUID) -> DocumentRow:
-        """Ingest the newest version again, whatever became of it; one that is under way is not begun a second time.
+        """Ingest the newest version of a document again.
 
-        What searches see stays until the new index of it is whole. Raises DocumentNotFound, SharedDocument,
-        IndexMismatch.
+        If the version has a waiting or running job, no second job is created, and a waiting job runs now. Searches read
+        the live version until the new index entries are complete.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+
+        Returns:
+            The document.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            SharedDocument: The document belongs to the system tenant.
+            IndexMismatch: No configured embedding model fits the search index.
         """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             kb.require_match(self.knowledge_bases.settings.embedders.identities)
             document = await self._lock_in_session(session, reference, document_id)
-            # What is ready or failed may have a job that is not settled yet, and does nothing any more.
+            # A ready or failed document may still have a job that was not removed yet. That job does nothing any more.
             if document.status in FINAL_STATUSES or not await self.queue.run_now(
                 session, tenant_id=self.db.tenant_id, document_id=document.id, version=document.version
             ):
@@ -258,31 +331,37 @@ class DocumentService:
         return document
 
     async def _restart_ingestion(self, session: Session, document: DocumentRow) -> None:
-        """Take the newest version back to the start, and have a job ingest it; the caller holds the row."""
+        """Set the newest version back to ``queued`` and enqueue its ingestion. The caller has locked the row."""
         await DocumentRepository(session, self.db.tenant_id).restart(document.id)
         await self.enqueue(session, document, INTERACTIVE)
         await session.refresh(document)
 
     async def enqueue(self, session: Session, document: DocumentRow, priority: int) -> None:
-        """Have a job ingest the document's newest version, counted for the key that asks."""
+        """Enqueue the ingestion of a document's newest version, counted against the caller's API key.
+
+        Args:
+            session: The transaction that stores the document.
+            document: The document.
+            priority: The job's priority. A dynamic document with INTERACTIVE gets URGENT.
+        """
         await self.queue.enqueue(
             session,
             INGEST_JOB,
             tenant_id=self.db.tenant_id,
             document_id=document.id,
             payload=build_ingest_payload(document.version, self.knowledge_bases.principal),
-            # An agent's note is for its next turn: whatever else comes one by one waits for it.
+            # A dynamic document is an agent's note for its next turn, so it goes before other single uploads.
             priority=URGENT if document.dynamic and priority == INTERACTIVE else priority,
             concurrency_key=self.knowledge_bases.principal.ingestion_quota_key_id,
         )
 
     async def record_event(self, session: Session, action: AuditAction, document: DocumentRow) -> None:
-        """Tell the audit what is done to the document in this transaction."""
+        """Add an audit event about the document in this transaction."""
         await self.knowledge_bases.record_event(session, AuditEvent(action, [document.id], document.kb_id))
 
 
 def _apply_changes(document: DocumentRow, changes: Mapping[str, Any], enforced_metadata: Mapping[str, Any]) -> bool:
-    """Set what the changes name; True when anything is another now. Raises InvalidInputError."""
+    """Set the named fields; return whether any value changed. Raises InvalidInputError."""
     values = dict(changes)
     is_promoted = "scope" in values and promote_document(document, values.pop("scope"))
     if "metadata" in values:

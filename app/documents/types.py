@@ -1,4 +1,4 @@
-"""The nouns of documents: an upload that was received, what a caller says about it, and the room's errors."""
+"""Types of documents: received files, fields that a caller provides, results of uploads, and errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,68 +20,71 @@ from app.errors import (
 from app.filters import EXPIRY, build_filter_metadata
 from app.ids import derive_id, encode_id
 
-# What a document of ready chunks is stored as: a JSON list of them. No file is ever taken for it.
+# The media type under which provided chunks are stored, as a JSON list. No uploaded file is detected as this type.
 CHUNKS_TYPE = "application/vnd.carrel.chunks+json"
 MAX_PROVIDED_CHUNKS = 10_000
 
 
 class DocumentNotFound(NotFoundError):
-    """There is no such document."""
+    """The document does not exist, or this API key may not read it. Check the document id and the knowledge base."""
 
     code = "document_not_found"
 
 
 class NodeNotFound(NotFoundError):
-    """There is no such node."""
+    """The document has no node with this id. List the document's nodes to get valid ids."""
 
     code = "node_not_found"
 
 
 class ChunkNotFound(NotFoundError):
-    """There is no such chunk."""
+    """The document has no chunk with this id. List the document's chunks to get valid ids."""
 
     code = "chunk_not_found"
 
 
 class DuplicateIdentity(ConflictError):
-    """Another document with the same identity is in that scope already."""
+    """Another document in this scope has the same external_id or bytes.
+
+    Delete that document or choose another scope.
+    """
 
     code = "duplicate_identity"
 
 
 class EmptyUpload(InvalidInputError):
-    """The file is empty."""
+    """The file is empty. Upload a file with contents."""
 
     code = "empty"
 
 
 class EncryptedUpload(InvalidInputError):
-    """The file is encrypted; upload a copy without a password."""
+    """The file is encrypted. Upload a copy without a password."""
 
     code = "encrypted"
 
 
 class UploadTooLarge(TooLargeError):
-    """The upload is larger than the limit."""
+    """The upload is larger than the limit. Split the file, or ask an administrator to raise the limit."""
 
     code = "too_large"
 
 
 class UnsupportedFileType(UnsupportedMediaTypeError):
-    """No parser reads this kind of file."""
+    """No parser reads files of this type. Convert the file to a supported format."""
 
     code = "unsupported_media_type"
 
 
 class UploadConflict(ConflictError):
-    """Another upload to the same document won; try again."""
+    """Another upload to the same document was faster. Try again."""
 
     code = "upload_conflict"
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFields:
-    """What a caller may say about a document; ``None`` leaves what is there."""
+    """Fields of a document that a caller provides. None leaves the stored value unchanged."""
 
     metadata: dict[str, Any] | None = None
     title: str | None = None
@@ -96,7 +99,11 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True)
 class ProvidedChunk:
-    """A chunk that its owner cut; ``page`` counts from 1, ``vector`` is of the knowledge base's model."""
+    """A chunk that the caller provides instead of a file.
+
+    ``page`` counts from 1. ``vector`` is an embedding by the knowledge base's model; without it, ingestion computes
+    one.
+    """
 
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -107,7 +114,7 @@ class ProvidedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedFile:
-    """One uploaded file on the local disk: counted and hashed while it came in."""
+    """An uploaded file on the local disk, with its size and hash."""
 
     path: Path
     filename: str
@@ -126,7 +133,7 @@ class ReceivedForm:
 
 @dataclass(frozen=True, slots=True)
 class UploadResult:
-    """The document of an upload; ``created`` is False where the same bytes were there already."""
+    """The document of an upload; ``created`` is False if the same bytes were stored already."""
 
     document: DocumentRow
     knowledge_base_name: str
@@ -135,7 +142,7 @@ class UploadResult:
 
 @dataclass(frozen=True, slots=True)
 class BatchItemResult:
-    """What became of one file of many: it was taken in, or why not."""
+    """Result of one file of an upload of many files: the upload's result, or the error."""
 
     filename: str
     result: UploadResult | None = None
@@ -143,22 +150,30 @@ class BatchItemResult:
 
 
 def build_object_key(tenant_id: UUID, document_id: UUID, upload_id: UUID) -> str:
-    """Where an original is kept: below its document, and each upload's its own, so that racing ones never meet."""
+    """Return the object key of an original. Each upload has a separate key, so parallel uploads do not collide."""
     return f"{tenant_id}/{document_id}/{upload_id}"
 
 
 def build_chunk_id(document_id: UUID, version: int, ordinal: int) -> UUID:
-    """The same bytes indexed again give the same ids."""
+    """Return the id of a chunk. Ingesting the same version again yields the same ids."""
     return derive_id("chunk", document_id, version, ordinal)
 
 
 def build_node_id(document_id: UUID, version: int, path: tuple[int, ...]) -> UUID:
-    """The same bytes indexed again give the same ids."""
+    """Return the id of a node. Ingesting the same version again yields the same ids."""
     return derive_id("node", document_id, version, *path)
 
 
 def build_document_filter_metadata(document: DocumentRow, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What filters see of a document, or of a chunk with ``metadata`` of its own: metadata and reserved names."""
+    """Return the metadata that filters compare: the document's metadata and the reserved ``$`` names.
+
+    Args:
+        document: The document.
+        metadata: The metadata of one chunk. Its values take precedence over the document's.
+
+    Returns:
+        The metadata, with reserved names for values that are set.
+    """
     created = document.source_created_at
     reserved_values = {
         "$document_id": encode_id("doc", document.id),

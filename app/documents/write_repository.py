@@ -1,4 +1,4 @@
-"""What an upload asks and writes; on the driver's own connection, because uploads come by the thousand."""
+"""Queries of an upload. They use the driver's connection without the ORM, because uploads come by the thousand."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from app.db.session import Session
 from app.db.statements import parse_statement
 from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row, to_row_values
 
-# What is told of every version; the rest belongs to the document, and is told once.
+# The columns that each version sets. The other columns belong to the document and are set once.
 _VERSION_COLUMNS = (
     "source",
     "title",
@@ -37,7 +37,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ExistingDocument:
-    """The document that an upload is about, as far as the upload needs it."""
+    """The stored document with the identity of an upload, with the columns that an upload needs."""
 
     id: UUID
     sha256: bytes
@@ -47,21 +47,34 @@ class ExistingDocument:
 
 
 class UploadRepository:
-    """Queries in one tenant."""
+    """Queries of uploads of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def has_metadata_revision(self, kb_id: UUID, metadata_revision: int) -> bool:
-        """Whether everything that goes in still gets this stamp; if so, it does until the transaction ends."""
+        """Return whether the knowledge base's enforced metadata still has this revision.
+
+        If it has, the revision stays the same until the transaction ends, because the row is locked.
+        """
         values = {"tenant": self.tenant_id, "kb": kb_id, "number": metadata_revision}
         return await self.session.fetch_row(_HAS_METADATA_REVISION, values) is not None
 
     async def find_by_identity(
         self, kb_id: UUID, scope_key: UUID, *, external_id: str | None, sha256: bytes
     ) -> ExistingDocument | None:
-        """The document that an upload with this identity is about."""
+        """Return the document of a scope that has an identity.
+
+        Args:
+            kb_id: The knowledge base.
+            scope_key: The key of the document's scope.
+            external_id: The external id, or None if the content identifies the document.
+            sha256: The hash of the content. It identifies documents without an external id.
+
+        Returns:
+            The document, or None. The document may have expired.
+        """
         params = {"tenant": self.tenant_id, "kb": kb_id, "scope": scope_key}
         if external_id is None:
             row = await self.session.fetch_row(_FIND_BY_CONTENT, {**params, "sha256": sha256})
@@ -70,7 +83,7 @@ class UploadRepository:
         return ExistingDocument(**row) if row else None
 
     async def add(self, document: DocumentRow, object_key: str, *, actor: Actor) -> DocumentRow | None:
-        """Insert it and where its original is; None when another upload with the same identity was faster."""
+        """Insert a document and its object key. Return None if another upload with the same identity was faster."""
         values = {**to_row_values(document, _COLUMNS), "key": object_key}
         row = await self.session.fetch_row(
             _ADD, values | build_event_values(AuditEvent(AuditAction.DOCUMENT_CREATE), actor)
@@ -78,9 +91,17 @@ class UploadRepository:
         return parse_document_row(row) if row else None
 
     async def begin_version(self, document: DocumentRow, object_key: str, *, actor: Actor) -> DocumentRow | None:
-        """Make ``document`` the next version of its row, the live one staying; ``object_key`` is where its original is.
+        """Write a document as the next version of its row.
 
-        None when the row is gone, promoted, or has these bytes by now.
+        The live version stays in searches until the next one is ingested.
+
+        Args:
+            document: The values of the next version, with the id of the existing document.
+            object_key: The object store's key of the original.
+            actor: The author of the audit event.
+
+        Returns:
+            The row, or None if the row was deleted or promoted, or has the same bytes already.
         """
         values = {**to_row_values(document, _COLUMNS), "key": object_key}
         row = await self.session.fetch_row(
@@ -89,7 +110,7 @@ class UploadRepository:
         return parse_document_row(row) if row else None
 
 
-# Inserting takes the same lock for its foreign key. Who has given a new stamp to all that is there waits for it.
+# An insert locks the same row for its foreign key. The end of a metadata backfill waits for this lock.
 _HAS_METADATA_REVISION = parse_statement("""
 select 1 from knowledge_base
  where tenant_id = :tenant and id = :kb and filter_revision + (pending_metadata_filter is not null)::int = :number::int
@@ -99,7 +120,7 @@ select id, sha256, created_at, expires_at, coalesce(expires_at <= now(), false) 
  where tenant_id = :tenant and kb_id = :kb and scope_key = :scope"""
 _FIND_BY_CONTENT = parse_statement(f"{_SELECT_EXISTING} and external_id is null and sha256 = :sha256")
 _FIND_BY_EXTERNAL_ID = parse_statement(f"{_SELECT_EXISTING} and external_id = :external_id")
-# What follows a new version, in the statement that writes it: a round trip less for each.
+# The object key and the audit event are written by the statement that writes the version, which saves round trips.
 _INSERT_OBJECT_AND_EVENT = f"""
 placed as (
   insert into document_object (tenant_id, document_id, version, key)
@@ -107,7 +128,7 @@ placed as (
 ), event as (
   {build_insert_event_sql("tenant_id", "written", object_ids="array[id]", kb_id="kb_id")}
 )"""  # noqa: S608
-# The names are constants of this module; the values go as parameters.
+# Only constant names of this module are formatted into the statement. Values are parameters.
 _ADD = parse_statement(f"""
 with written as (
   insert into document ({", ".join(_COLUMNS)}) values ({", ".join(f":{name}" for name in _COLUMNS)})

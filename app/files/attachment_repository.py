@@ -1,4 +1,4 @@
-"""Queries for documents as the files of a knowledge base."""
+"""Queries for the documents of a knowledge base, as its attached files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,11 @@ from app.documents.repository import DocumentRowFilters, apply_filters
 
 @dataclass(frozen=True, slots=True)
 class AttachmentListParams:
-    """A place in a list in the order of ids, which is that of time."""
+    """Conditions and position of a page of attachments, in the order of document ids, which is the order of creation.
+
+    ``cursor_id`` is the last document of the previous page, or None for the first page. ``statuses`` restricts the list
+    to documents with one of these statuses.
+    """
 
     statuses: Sequence[str] | None
     cursor_id: UUID | None
@@ -22,7 +26,7 @@ class AttachmentListParams:
 
 
 class AttachmentRepository:
-    """Queries in one tenant; ``reader`` is the user that the key is narrowed to."""
+    """Queries in one tenant; ``reader`` is the user that the caller's key is restricted to, or None."""
 
     def __init__(self, session: Session, tenant_id: UUID, *, reader: str | None) -> None:
         self.session = session
@@ -30,12 +34,23 @@ class AttachmentRepository:
         self.reader = reader
 
     async def find_by_external_id(self, kb_id: UUID, external_id: str) -> DocumentRow | None:
-        """The oldest that the key may read, where several users' have it."""
+        """Return the oldest readable document with an external id, or None.
+
+        Each user can have a document with the same id.
+        """
         query = self._select_documents(kb_id, DocumentRowFilters(external_id=external_id, reader=self.reader))
         return await self.session.scalar(query.order_by(DocumentRow.id).limit(1))
 
     async def list_documents(self, kb_id: UUID, params: AttachmentListParams) -> list[DocumentRow]:
-        """Some of the knowledge base's documents."""
+        """List documents of a knowledge base.
+
+        Args:
+            kb_id: The knowledge base.
+            params: The conditions and the position of the page.
+
+        Returns:
+            At most ``params.limit`` documents.
+        """
         query = self._select_documents(kb_id, DocumentRowFilters(reader=self.reader))
         if params.statuses is not None:
             query = query.where(DocumentRow.status.in_(params.statuses))
@@ -47,7 +62,7 @@ class AttachmentRepository:
         return list(await self.session.scalars(query.order_by(order).limit(params.limit)))
 
     async def load_external_ids(self, ids: Sequence[UUID]) -> dict[UUID, str]:
-        """Of those documents that have one."""
+        """Return the external ids of those documents that have one."""
         query = select(DocumentRow.id, DocumentRow.external_id).where(
             DocumentRow.tenant_id == self.tenant_id, DocumentRow.id.in_(ids), DocumentRow.external_id.is_not(None)
         )

@@ -1,4 +1,4 @@
-"""Files in knowledge bases: a kept file is attached, and is then a document like any other."""
+"""Attachments: stored files in knowledge bases. An attached file becomes a document."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from app.temp_files import create_temp_directory
 
 
 def format_attachment_id(document: DocumentRow) -> str:
-    """What a document is called among files: the file's id that it was made of, else its own."""
+    """Return a document's attachment id: the id of its stored file, or its document id without one."""
     return _format_attachment_id(document.external_id, document.id)
 
 
@@ -35,9 +35,9 @@ def _format_attachment_id(external_id: str | None, document_id: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentService:
-    """What a key can do with the files of a knowledge base, which are all documents that it may see there.
+    """Use cases for the files of a knowledge base. Every document that the key may read there counts as a file.
 
-    They are named as ``format_attachment_id`` says.
+    ``format_attachment_id`` defines the ids of attachments.
     """
 
     db: TenantDatabase
@@ -50,7 +50,10 @@ class AttachmentService:
     objects: ObjectStore
 
     async def attach(self, reference: str, file_id: UUID, attributes: dict[str, Any] | None) -> DocumentRow:
-        """Upload a kept file. Raises KnowledgeBaseNotFound, FileNotFound, and as ``UploadService.upload``."""
+        """Upload a stored file to a knowledge base as a document.
+
+        Raises KnowledgeBaseNotFound, FileNotFound, and the errors of ``UploadService.upload``.
+        """
         kb = await self.knowledge_bases.find(reference)
         return await self.attach_file(kb, await self.files.get(file_id), attributes, priority=INTERACTIVE)
 
@@ -63,12 +66,23 @@ class AttachmentService:
         priority: int,
         on_stored: OnStored | None = None,
     ) -> DocumentRow:
-        """The same for a file in hand. One that is attached already stays the document that it is."""
+        """Upload a loaded stored file to a knowledge base. If the file is attached already, its document is returned.
+
+        Args:
+            kb: The knowledge base.
+            file: The stored file.
+            attributes: The document's metadata, or None.
+            priority: The priority of the ingestion job.
+            on_stored: Writes further rows in the transaction that stores the document.
+
+        Returns:
+            The document. Errors are those of ``UploadService.upload``.
+        """
         fields = DocumentFields(
             metadata=attributes,
             external_id=encode_id("file", file.id),
             expires_at=file.expires_at,
-            # A key that is narrowed to a user adds to what is that user's.
+            # A key restricted to a user writes to the scope of that user.
             scope=DocumentScope(self.knowledge_bases.principal.user_id),
         )
         with create_temp_directory("upload") as folder:
@@ -79,7 +93,19 @@ class AttachmentService:
         return result.document
 
     async def get(self, reference: str, attachment_id: str) -> DocumentRow:
-        """Raises KnowledgeBaseNotFound, DocumentNotFound."""
+        """Return the document of an attachment.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            attachment_id: Id of a stored file or of a document.
+
+        Returns:
+            The document.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The id is not attached, or the caller may not read the document.
+        """
         document_id = decode_id("doc", attachment_id)
         if document_id is not None:
             return await self.documents.get(reference, document_id)
@@ -96,7 +122,18 @@ class AttachmentService:
         return document
 
     async def list_documents(self, reference: str, params: AttachmentListParams) -> Sequence[DocumentRow]:
-        """Raises KnowledgeBaseNotFound."""
+        """List the documents of a knowledge base.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            params: The conditions and the position of the page.
+
+        Returns:
+            The documents.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+        """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             reader = self.knowledge_bases.principal.user_id
@@ -105,22 +142,29 @@ class AttachmentService:
             )
 
     async def update(self, reference: str, attachment_id: str, attributes: dict[str, Any]) -> DocumentRow:
-        """Set its metadata, as a whole. Raises as ``DocumentService.update``."""
+        """Replace the metadata of an attachment's document. Raises the errors of ``DocumentService.update``."""
         document = await self.get(reference, attachment_id)
         return await self.documents.update(reference, document.id, {"metadata": attributes})
 
     async def detach(self, reference: str, attachment_id: str) -> None:
-        """Delete the document; the file is kept. Raises as ``DeletionService.delete``."""
+        """Delete an attachment's document and keep the stored file. Raises the errors of ``DeletionService.delete``."""
         document = await self.get(reference, attachment_id)
         await self.deletions.delete(reference, document.id)
 
     async def read_text(self, reference: str, attachment_id: str) -> tuple[DocumentRow, str]:
-        """What was read of it. Raises DocumentNotFound."""
+        """Return an attachment's document and its text. Raises KnowledgeBaseNotFound, DocumentNotFound."""
         document = await self.get(reference, attachment_id)
         return await self.content.read_text(reference, document.id)
 
     async def get_attachment_ids(self, document_ids: Sequence[UUID]) -> Mapping[UUID, str]:
-        """What these are called; shared ones by their own ids."""
+        """Return the attachment ids of documents.
+
+        Args:
+            document_ids: The documents. Documents of the system tenant keep their document ids.
+
+        Returns:
+            Attachment ids by document id.
+        """
         async with self.db.transaction() as session:
             external_ids = await AttachmentRepository(session, self.db.tenant_id, reader=None).load_external_ids(
                 document_ids

@@ -1,4 +1,4 @@
-"""Queries for batches of files, and for what has become of each of their files."""
+"""Queries for batches of stored files and for the results of their files."""
 
 import json
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from app.errors import AppError, ConflictError
 
 
 class FileAttachmentCancelled(ConflictError):
-    """The batch was cancelled before this file of it was attached."""
+    """The batch was cancelled before this file was attached. Attach the file again."""
 
 
 class FileBatchRepository:
-    """Queries in one tenant; ``reader`` is the user that the key is narrowed to."""
+    """Queries in one tenant; ``reader`` is the user that the caller's key is restricted to, or None."""
 
     def __init__(self, session: Session, tenant_id: UUID, *, reader: str | None) -> None:
         self.session = session
@@ -29,7 +29,12 @@ class FileBatchRepository:
         self.reader = reader
 
     async def add(self, batch: FileBatch, files: Sequence[BatchFile]) -> None:
-        """Insert it with its files, which wait."""
+        """Insert a batch and its files. The files wait for the batch's job.
+
+        Args:
+            batch: The batch.
+            files: The files, each with its ordinal, stored file and metadata.
+        """
         self.session.add(batch)
         await self.session.flush()
         values = {
@@ -43,12 +48,19 @@ class FileBatchRepository:
         await self.session.fetch_rows(_ADD_FILES, values)
 
     async def get(self, batch_id: UUID) -> FileBatch | None:
-        """The batch."""
+        """Return a batch, or None."""
         query = select(FileBatch).where(FileBatch.tenant_id == self.tenant_id, FileBatch.id == batch_id)
         return await self.session.scalar(query)
 
     async def count_documents_by_status(self, batch: FileBatch) -> dict[str, int]:
-        """How many documents of it that the key may read are in which state."""
+        """Return the numbers of the batch's readable documents by status.
+
+        Args:
+            batch: The batch.
+
+        Returns:
+            Counts by status.
+        """
         query = apply_filters(
             select(DocumentRow.status, func.count().label("files")), DocumentRowFilters(reader=self.reader)
         )
@@ -59,13 +71,20 @@ class FileBatchRepository:
         return {row.status: row.files for row in await self.session.execute(query.group_by(DocumentRow.status))}
 
     async def count_without_document(self, batch_id: UUID) -> tuple[int, int]:
-        """How many wait, and how many were refused."""
+        """Return the number of waiting files and the number of rejected files."""
         row = await self.session.fetch_row(_COUNT_WITHOUT_DOCUMENT, {"t": self.tenant_id, "batch": batch_id})
         assert row is not None
         return row["waiting"], row["refused"]
 
     async def list_files(self, batch: FileBatch) -> list[tuple[BatchFile, DocumentRow | None]]:
-        """In their order, with the documents that they were made; those that the key may not read are left out."""
+        """List the files of a batch in their order. Files whose document the caller may not read are left out.
+
+        Args:
+            batch: The batch.
+
+        Returns:
+            Pairs of file and document. The document is None for files that wait or were rejected.
+        """
         query = select(BatchFile).where(BatchFile.tenant_id == self.tenant_id, BatchFile.batch_id == batch.id)
         rows = list(await self.session.scalars(query.order_by(BatchFile.ordinal)))
         ids = [row.document_id for row in rows if row.document_id is not None]
@@ -79,7 +98,16 @@ class FileBatchRepository:
         ]
 
     async def list_waiting_files(self, batch_id: UUID, *, after_ordinal: int, limit: int) -> list[BatchFile]:
-        """Some that are neither attached nor refused yet, in their order."""
+        """List files that are neither attached nor rejected.
+
+        Args:
+            batch_id: The batch.
+            after_ordinal: The ordinal of the last file of the previous page, or -1.
+            limit: The maximum number of files.
+
+        Returns:
+            The files in their order.
+        """
         query = select(BatchFile).where(
             BatchFile.tenant_id == self.tenant_id,
             BatchFile.batch_id == batch_id,
@@ -90,37 +118,52 @@ class FileBatchRepository:
         return list(await self.session.scalars(query.order_by(BatchFile.ordinal).limit(limit)))
 
     async def find_job_error(self, batch: FileBatch) -> dict[str, Any] | None:
-        """Why nobody attaches any more what waits; None where the job is still to do it."""
+        """Return the error for which the batch's job was given up, or None if the job still has to attach files.
+
+        Args:
+            batch: The batch.
+
+        Returns:
+            The error's code and message.
+        """
         job = await self.session.fetch_row(_GET_JOB, {"t": self.tenant_id, "id": batch.job_id})
         if job is not None and job["state"] != "dead":
             return None
         error = (job and job["error"]) or {}
-        return {"code": error.get("code", AppError.code), "message": error.get("message", "It was given up.")}
+        return {
+            "code": error.get("code", AppError.code),
+            "message": error.get("message", "The job failed too often. Attach the files again."),
+        }
 
     async def attach(self, file: BatchFile, document_id: UUID) -> None:
-        """It is this document now. Raises DocumentNotFound for one that is gone, FileAttachmentCancelled."""
+        """Record the document of a file. Raises DocumentNotFound if it was deleted, FileAttachmentCancelled."""
         if await self.session.fetch_row(_LOCK_DOCUMENT, {"t": self.tenant_id, "id": document_id}) is None:
             raise DocumentNotFound
         if await self.session.fetch_row(_ATTACH, {**self._build_params(file), "document": document_id}) is None:
             raise FileAttachmentCancelled
 
     async def reject(self, file: BatchFile, error: AppError) -> None:
-        """It is not attached, and this is why."""
+        """Record the error for which a file is not attached."""
         error_json = json.dumps({"code": error.code, "message": error.message})
         await self.session.fetch_rows(_REJECT, {**self._build_params(file), "error": error_json})
 
     async def close(self, batch_id: UUID) -> None:
-        """The job has done what it had to do."""
+        """Record that the batch's job is complete."""
         await self._update(batch_id, job_id=None)
 
     async def cancel_waiting_files(self, batch_id: UUID) -> int:
-        """Cancel it: what waits is attached no more; how many that are."""
+        """Delete the waiting files of a batch, mark the batch as cancelled, and return the number of deleted files."""
         rows = await self.session.fetch_rows(_CANCEL_WAITING, {"t": self.tenant_id, "batch": batch_id})
         await self.add_cancelled_files(batch_id, len(rows))
         return len(rows)
 
     async def add_cancelled_files(self, batch_id: UUID, count: int) -> None:
-        """So many of it were taken out before they were ready."""
+        """Add to the number of cancelled files of a batch, and mark the batch as cancelled.
+
+        Args:
+            batch_id: The batch.
+            count: The number of files that were removed before they were ready.
+        """
         await self._update(
             batch_id,
             cancelled=FileBatch.cancelled + count,

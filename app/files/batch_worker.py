@@ -1,4 +1,4 @@
-"""What the job of a batch does: its files become documents, one by one, and it can be begun again at any moment."""
+"""Job of a batch: it attaches the batch's files one by one, and can be restarted at any moment."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,33 +19,38 @@ from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseNotFound, KnowledgeBaseView
 from app.object_store import ObjectMissing
 
-# So many wait for the object store together.
+# The number of files that are fetched from the object store in parallel.
 MAX_CONCURRENT_FILES = 4
-# None of it is a file's fault.
+# Errors that concern the whole batch, not a single file.
 BATCH_LEVEL_ERRORS = (UnavailableError, KnowledgeBaseNotFound, IndexMismatch)
 
 
 @dataclass(frozen=True, slots=True)
 class FileBatchWorker:
-    """The job, as the caller who has asked for the batch."""
+    """Job of a batch of stored files, with the access rights of the caller who created the batch."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     attachments: AttachmentService
 
     async def run(self, batch_id: UUID) -> None:
-        """Attach what waits; a file that is refused says why, and stops no other.
+        """Attach all waiting files of a batch. A rejected file gets its error, and the other files are attached.
 
-        Raises IndexMismatch; and Unavailable, or what else has befallen a file, when there is something left to try
-        again.
+        Args:
+            batch_id: The batch. The job is complete if the batch or its knowledge base was deleted.
+
+        Raises:
+            IndexMismatch: No configured embedding model fits the search index.
+            UnavailableError: A service did not answer. The job tries the remaining files again.
+            Exception: An unexpected error of a file. The job tries the file again.
         """
-        with suppress(KnowledgeBaseNotFound):  # it was deleted meanwhile, and the batch goes with it
+        with suppress(KnowledgeBaseNotFound):  # the knowledge base was deleted, and the batch with it
             await self._run(batch_id)
 
     async def _run(self, batch_id: UUID) -> None:
         async with self.db.transaction() as session:
             batch = await self._create_repository(session).get(batch_id)
-            if batch is None:  # it went with its knowledge base
+            if batch is None:  # the batch was deleted with its knowledge base
                 return
             kb = await self.knowledge_bases.find_in_session(session, encode_id("kb", batch.kb_id))
         kb.require_match(self.knowledge_bases.settings.embedders.identities)
@@ -96,5 +101,5 @@ class FileBatchWorker:
 
 
 def _affects_all_files(error: BaseException) -> bool:
-    """Whether the other files would meet the same; an original that is missing is one file's alone."""
+    """Return whether an error would occur for the other files too; a missing original concerns only its own file."""
     return isinstance(error, BATCH_LEVEL_ERRORS) and not isinstance(error, ObjectMissing)

@@ -1,4 +1,4 @@
-"""Batches: many kept files that a job attaches to a knowledge base, and that are followed together."""
+"""Batches: many stored files that one job attaches to a knowledge base."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,19 +27,19 @@ from app.tenants.auth.caller_snapshot import snapshot_caller
 
 ATTACH_JOB = "attach_files"
 MAX_BATCH_FILES = 500
-# A kept file, and what its document is to have as metadata.
+# The id of a stored file, and the metadata of its document.
 RequestedFile = tuple[UUID, dict[str, Any] | None]
 
 
 class FileBatchNotFound(NotFoundError):
-    """There is no such batch of files."""
+    """The batch does not exist in this knowledge base, or this API key may not read it. Check the id of the batch."""
 
     code = "file_batch_not_found"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFileState:
-    """A file of a batch: the document that it was made, or why it is none; with neither it waits."""
+    """State of one file of a batch: it has a document, it was rejected with an error, or it waits (both are None)."""
 
     file_id: UUID
     document: DocumentRow | None = None
@@ -49,7 +49,10 @@ class BatchFileState:
 
 @dataclass(frozen=True, slots=True)
 class FileBatchView:
-    """A batch; ``status_counts`` counts its documents by status, and what is none as queued or failed."""
+    """A batch with the numbers of its files by status.
+
+    Files without a document count as queued or failed.
+    """
 
     batch: FileBatch
     status_counts: Mapping[str, int]
@@ -57,7 +60,7 @@ class FileBatchView:
 
 @dataclass(frozen=True, slots=True)
 class FileBatchFiles:
-    """A batch with its files in their order; ``filenames`` are of those that are no documents."""
+    """A batch with its files in order; ``filenames`` has the names of files without a document."""
 
     batch: FileBatch
     files: Sequence[BatchFileState]
@@ -66,7 +69,7 @@ class FileBatchFiles:
 
 @dataclass(frozen=True, slots=True)
 class FileBatchService:
-    """What a key can do with batches."""
+    """Use cases for batches of stored files."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -74,10 +77,22 @@ class FileBatchService:
     queue: JobQueue
 
     async def create(self, reference: str, requested_files: Sequence[RequestedFile]) -> FileBatchView:
-        """Have a job attach all, as this caller; what is wrong with one is told of it and stops no other.
+        """Create a batch and enqueue the job that attaches its files with the caller's access rights.
 
-        Raises KnowledgeBaseNotFound, NoDocumentStore, IndexMismatch; FileNotFound for one that is not there, and then
-        none is attached.
+        An error of one file is recorded for that file. The other files are attached.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            requested_files: The stored files with the metadata of their documents.
+
+        Returns:
+            The batch.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            NoDocumentStore: The knowledge base searches an external service and stores no documents.
+            IndexMismatch: No configured embedding model fits the search index.
+            FileNotFound: One of the files does not exist. No file is attached then.
         """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -103,7 +118,7 @@ class FileBatchService:
         return FileBatchView(batch, {"queued": len(rows)})
 
     async def _require_files(self, session: Session, ids: Sequence[UUID]) -> None:
-        """Raises FileNotFound."""
+        """Raise FileNotFound if one of the files does not exist."""
         files_by_id = await FileRepository(session, self.knowledge_bases.principal).get(ids)
         if any(file_id not in files_by_id for file_id in ids):
             raise FileNotFound
@@ -111,13 +126,25 @@ class FileBatchService:
     async def _enqueue(self, session: Session, batch: FileBatch) -> UUID:
         caller = snapshot_caller(self.knowledge_bases.principal)
         payload = {"batch": str(batch.id), "knowledge_base": str(batch.kb_id), "caller": caller}
-        # It is short, and somebody waits for it; what it makes of the files is ingested as bulk.
+        # The job is short and a caller waits for it. Its documents are ingested with bulk priority.
         return await self.queue.enqueue(
             session, ATTACH_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
         )
 
     async def get(self, reference: str, batch_id: UUID) -> FileBatchView:
-        """How far it is; callers ask again and again. Raises KnowledgeBaseNotFound, FileBatchNotFound."""
+        """Return a batch and the numbers of its files by status. Callers poll this method.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            batch_id: The batch.
+
+        Returns:
+            The batch.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            FileBatchNotFound: The batch does not exist, or the caller may not read it.
+        """
         async with self.db.transaction(snapshot=True) as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             repository = self._create_repository(session)
@@ -130,7 +157,19 @@ class FileBatchService:
             return FileBatchView(batch, status_counts)
 
     async def list_files(self, reference: str, batch_id: UUID) -> FileBatchFiles:
-        """Raises as ``get``."""
+        """Return a batch with the state of each file.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            batch_id: The batch.
+
+        Returns:
+            The files in the order of the batch.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            FileBatchNotFound: The batch does not exist, or the caller may not read it.
+        """
         async with self.db.transaction(snapshot=True) as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             repository = self._create_repository(session)
@@ -142,9 +181,10 @@ class FileBatchService:
             return FileBatchFiles(batch, files, await self._load_filenames(session, files))
 
     async def _find_batch(self, repository: FileBatchRepository, kb: KnowledgeBaseView, batch_id: UUID) -> FileBatch:
-        """Raises FileBatchNotFound.
+        """Return a batch of a knowledge base. Raises FileBatchNotFound.
 
-        A batch may hold several users' files: a key that is narrowed to a user sees its own batches.
+        A batch may contain files of several users, so a key restricted to a user reads only batches of its own key
+        lineage.
         """
         batch = await repository.get(batch_id)
         principal = self.knowledge_bases.principal
@@ -160,7 +200,20 @@ class FileBatchService:
         return {file_id: file.filename for file_id, file in stored_files.items()}
 
     async def cancel(self, reference: str, batch_id: UUID) -> FileBatchView:
-        """Attach no more of it, and take out what is not ready yet. Raises as ``get``, and ForbiddenError."""
+        """Cancel a batch: waiting files are not attached any more, and documents that are not ready are deleted.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            batch_id: The batch.
+
+        Returns:
+            The batch.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            FileBatchNotFound: The batch does not exist, or the caller may not read it.
+            ForbiddenError: The caller may not delete one of the documents.
+        """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             await self._find_batch(self._create_repository(session), kb, batch_id)

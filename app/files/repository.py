@@ -1,4 +1,4 @@
-"""Queries for files that are kept for themselves, and for the documents that were made of them."""
+"""Queries for stored files and for the documents made from them."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -14,10 +14,10 @@ from app.principal import Principal
 
 
 class FileRepository:
-    """Queries in one tenant, as one key sees its files.
+    """Queries for the stored files of one tenant that the caller's key may read.
 
-    A file is in no knowledge base and belongs to no user: a key that is narrowed sees those that came by
-    its own line of keys.
+    A stored file belongs to no knowledge base and to no user. Therefore a restricted key reads only files that a key of
+    its own lineage stored. A lineage is a key with its replacements after rotations.
     """
 
     def __init__(self, session: Session, principal: Principal) -> None:
@@ -31,19 +31,29 @@ class FileRepository:
         ]
 
     async def add(self, file: StoredFile) -> None:
-        """Insert it."""
+        """Insert a file."""
         self.session.add(file)
         await self.session.flush()
 
     async def get(self, ids: Sequence[UUID]) -> dict[UUID, StoredFile]:
-        """Those of them that are there."""
+        """Return the existing files by id."""
         query = select(StoredFile).where(*self._visibility_conditions, StoredFile.id.in_(ids))
         return {file.id: file for file in await self.session.scalars(query)}
 
     async def list_files(
         self, *, purpose: str | None, after: UUID | None, newest_first: bool, limit: int
     ) -> list[StoredFile]:
-        """In the order of their ids, which is that of time."""
+        """List files in the order of their ids, which is the order of creation.
+
+        Args:
+            purpose: Only files with this purpose are listed. None lists all.
+            after: Id of the last file of the previous page, or None.
+            newest_first: Whether the order is descending.
+            limit: The maximum number of files.
+
+        Returns:
+            The files.
+        """
         query = select(StoredFile).where(*self._visibility_conditions)
         if purpose is not None:
             query = query.where(StoredFile.purpose == purpose)
@@ -53,7 +63,14 @@ class FileRepository:
         return list(await self.session.scalars(query.order_by(order).limit(limit)))
 
     async def remove(self, file_id: UUID) -> bool:
-        """False where it is gone already."""
+        """Delete a file and the stored responses that name it.
+
+        Args:
+            file_id: The file.
+
+        Returns:
+            False if the file does not exist.
+        """
         statement = (
             delete(StoredFile).where(*self._visibility_conditions, StoredFile.id == file_id).returning(StoredFile.id)
         )
@@ -62,11 +79,18 @@ class FileRepository:
         return removed
 
     async def list_documents(self, file: StoredFile) -> list[tuple[UUID, UUID]]:
-        """Knowledge base and id of each document that was made of it.
+        """List the documents that were made from a file.
 
-        Its name alone is no sign of that: at another door anybody may call a document so.
+        A document counts if its external id is the file's id and its content hash is the file's hash. The external id
+        alone is not sufficient, because other APIs let callers choose it freely.
+
+        Args:
+            file: The stored file.
+
+        Returns:
+            Pairs of knowledge base id and document id.
         """
-        # By knowledge base, as the index has it: one over all documents' external ids there is none.
+        # The condition on knowledge bases lets the query use the index, which begins with the knowledge base.
         kbs = select(KnowledgeBaseRow.id).where(
             KnowledgeBaseRow.tenant_id == self.tenant_id, KnowledgeBaseRow.deleted_at.is_(None)
         )

@@ -1,4 +1,4 @@
-"""Files that are kept for themselves, to become documents of knowledge bases later."""
+"""Stored files: uploads that become documents of knowledge bases later."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -23,14 +23,14 @@ from app.quotas.types import QuotaExceeded
 
 
 class FileNotFound(NotFoundError):
-    """There is no such file."""
+    """The file does not exist, or this API key may not read it. Check the id of the file."""
 
     code = "file_not_found"
 
 
 @dataclass(frozen=True, slots=True)
 class FileFields:
-    """What a caller says about a file."""
+    """Fields of a stored file that a caller provides. Without ``lifetime``, the file does not expire."""
 
     purpose: str
     lifetime: timedelta | None = None
@@ -38,7 +38,7 @@ class FileFields:
 
 @dataclass(frozen=True, slots=True)
 class FileService:
-    """What a key can do with files; the documents made of one carry its id as their external id."""
+    """Use cases for stored files. A document made from a file has the file's id as its external id."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -52,7 +52,22 @@ class FileService:
         boundary: bytes,
         parse_fields: Callable[[Mapping[str, str]], FileFields],
     ) -> StoredFile:
-        """Store a streamed form's file. Raises UploadTooLarge, EmptyUpload, InvalidInputError, QuotaExceeded."""
+        """Store the file of a streamed form.
+
+        Args:
+            body: The request's body.
+            boundary: The boundary of the form's parts.
+            parse_fields: Parses the form's other fields.
+
+        Returns:
+            The stored file.
+
+        Raises:
+            UploadTooLarge: The file is larger than the limit.
+            EmptyUpload: The file has no bytes.
+            InvalidInputError: The form is malformed.
+            QuotaExceeded: The upload exceeds a quota of the tenant or of the API key.
+        """
         principal = self.knowledge_bases.principal
         async with receive_form(body, boundary, max_bytes=self.quotas.upload_limit_bytes) as form:
             received, fields = form.files[0], parse_fields(form.fields)
@@ -86,11 +101,21 @@ class FileService:
         return file
 
     async def get(self, file_id: UUID) -> StoredFile:
-        """Raises FileNotFound."""
+        """Return a stored file. Raises FileNotFound."""
         return (await self.get_all([file_id]))[0]
 
     async def get_all(self, ids: Sequence[UUID]) -> list[StoredFile]:
-        """In that order. Raises FileNotFound where one of them is not there."""
+        """Return stored files in the order of the ids.
+
+        Args:
+            ids: The files.
+
+        Returns:
+            The files.
+
+        Raises:
+            FileNotFound: One of the files does not exist.
+        """
         async with self.db.transaction() as session:
             files_by_id = await FileRepository(session, self.knowledge_bases.principal).get(ids)
         if any(file_id not in files_by_id for file_id in ids):
@@ -100,23 +125,40 @@ class FileService:
     async def list_files(
         self, *, purpose: str | None, after: UUID | None, newest_first: bool, limit: int
     ) -> list[StoredFile]:
-        """Those behind ``after`` in the order of time."""
+        """List stored files in the order of creation.
+
+        Args:
+            purpose: Only files with this purpose are listed. None lists all.
+            after: Id of the last file of the previous page, or None.
+            newest_first: Whether the order is descending.
+            limit: The maximum number of files.
+
+        Returns:
+            The files.
+        """
         async with self.db.transaction() as session:
             repository = FileRepository(session, self.knowledge_bases.principal)
             return await repository.list_files(purpose=purpose, after=after, newest_first=newest_first, limit=limit)
 
     async def delete(self, file_id: UUID) -> None:
-        """With the documents that were made of it. Raises FileNotFound, ForbiddenError for a document that is not its
-        own.
+        """Delete a stored file and the documents made from it.
 
-        The documents go first: of a deletion that was cut off the file is left, and it can be asked for again.
+        The documents are deleted first. If the deletion is interrupted, the file still exists, and the caller can
+        repeat the request.
+
+        Args:
+            file_id: The file.
+
+        Raises:
+            FileNotFound: The file does not exist.
+            ForbiddenError: The caller may not change one of the documents.
         """
         principal = self.knowledge_bases.principal
         file = await self.get(file_id)
         async with self.db.transaction() as session:
             documents = await FileRepository(session, principal).list_documents(file)
         for kb_id, document_id in documents:
-            with suppress(KnowledgeBaseNotFound, DocumentNotFound):  # gone meanwhile, or nothing that the key may see
+            with suppress(KnowledgeBaseNotFound, DocumentNotFound):  # deleted already, or not readable
                 await self.deletions.delete(encode_id("kb", kb_id), document_id, with_file=file_id)
         async with self.db.transaction() as session:
             if not await FileRepository(session, principal).remove(file_id):

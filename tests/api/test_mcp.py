@@ -159,8 +159,8 @@ def test_resources_come_in_pages(process: McpClient, service: Service) -> None:
         ("search", {"query": "x", "top_k": 3}, "invalid", "top_k"),
         ("search", {"query": "  "}, "invalid", "query"),
         ("search", {"query": "a\0b"}, "invalid", "U+0000"),
-        ("fetch", {"id": "doc_00000000000000000000000000"}, "document_not_found", "There is no such document."),
-        ("fetch", {"id": "nonsense"}, "document_not_found", "There is no such document."),
+        ("fetch", {"id": "doc_00000000000000000000000000"}, "document_not_found", "The document does not exist"),
+        ("fetch", {"id": "nonsense"}, "document_not_found", "The document does not exist"),
         ("search_knowledge", {"query": "x", "knowledge_bases": ["no"]}, "knowledge_base_not_found", "knowledge base"),
         ("search_knowledge", {"query": "x", "filter": {"k": {"like": 1}}}, "invalid", "Unknown operator"),
         ("search_knowledge", {"query": "x", "top_k": 51}, "invalid", "top_k"),
@@ -183,7 +183,7 @@ def test_what_is_not_offered_is_the_protocols_error(client: McpClient) -> None:
         "carrel://documents/doc_00000000000000000000000000",
         "file:///etc/passwd",
     ):
-        with pytest.raises(McpRefused, match="no such document") as caught:
+        with pytest.raises(McpRefused, match="document does not exist") as caught:
             client.ask("read_resource", uri)
         assert (caught.value.code, caught.value.data) == (-32602, {"code": "document_not_found"})
     with pytest.raises(McpRefused) as caught:

@@ -50,7 +50,7 @@ def test_a_desktop_agent_asks_as_over_http(process: McpClient, library: Tenant, 
     (resource,) = client.ask("list_resources")["resources"]
     assert "thirty days" in client.ask("read_resource", resource["uri"])["contents"][0]["text"]
     assert len(client.ask("list_resource_templates")["resourceTemplates"]) == 2
-    with pytest.raises(McpRefused, match="no such document"):
+    with pytest.raises(McpRefused, match="document does not exist"):
         client.ask("read_resource", "carrel://documents/nothing")
     with pytest.raises(McpRefused, match="cursor"):
         client.ask("list_resources", cursor="nonsense")

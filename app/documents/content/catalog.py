@@ -1,4 +1,4 @@
-"""Documents wherever they are among a key's knowledge bases: one by its id alone, its text, and the list of them."""
+"""Access to documents by id alone, across all knowledge bases that the caller's key may read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from app.knowledge_bases.types import KnowledgeBaseNotFound
 
 @dataclass(frozen=True, slots=True)
 class TextPage:
-    """A part of a document's stored text, and whether there is more behind it."""
+    """A part of a document's stored text; ``has_more`` is True if the text continues after it."""
 
     document: DocumentRow
     knowledge_base: str
@@ -27,15 +27,24 @@ class TextPage:
 
 @dataclass(frozen=True, slots=True)
 class DocumentCatalog:
-    """What a key can read without naming a knowledge base."""
+    """Use cases that read documents without the name of a knowledge base."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
 
     async def read_text(self, document_id: UUID, *, start: int, max_characters: int) -> TextPage:
-        """The live version's text from ``start`` on, at most so many characters; none before the first is ready.
+        """Return a part of the live version's text.
 
-        Raises DocumentNotFound.
+        Args:
+            document_id: The document.
+            start: Offset of the first character.
+            max_characters: The maximum length of the part.
+
+        Returns:
+            The part. It is empty until the first version is ready.
+
+        Raises:
+            DocumentNotFound: The document does not exist, or the caller may not read it.
         """
         async with self.db.transaction(snapshot=True) as session:
             document, name = await self._find_document(session, document_id)
@@ -44,9 +53,17 @@ class DocumentCatalog:
         return TextPage(document, name, text[:max_characters], has_more=len(text) > max_characters)
 
     async def list_documents(self, *, before: UUID | None, limit: int) -> Sequence[tuple[DocumentRow, str]]:
-        """Documents that are ready, newest first, each with its knowledge base's name.
+        """List documents that have a live version, newest first, each with the name of its knowledge base.
 
-        They are those that a search finds that names no scope, and of a key that is narrowed to a user, that user's.
+        The list contains the documents that a search without a scope finds. A key restricted to a user also gets the
+        documents of that user.
+
+        Args:
+            before: Id of the last document of the previous page. None begins with the newest document.
+            limit: The maximum number of documents.
+
+        Returns:
+            Pairs of document and knowledge base name.
         """
         principal = self.knowledge_bases.principal
         async with self.db.transaction() as session:
@@ -60,7 +77,7 @@ class DocumentCatalog:
             raise DocumentNotFound
         try:
             kb = await self.knowledge_bases.find_in_session(session, encode_id("kb", kb_id))
-        except KnowledgeBaseNotFound as exc:  # one that the key is not narrowed to: there is no such document for it
+        except KnowledgeBaseNotFound as exc:  # the key may not read this knowledge base
             raise DocumentNotFound from exc
         document, _ = await find_readable_document(
             session, kb, document_id, reader=self.knowledge_bases.principal.user_id

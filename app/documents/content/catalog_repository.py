@@ -1,4 +1,4 @@
-"""Queries for documents across the knowledge bases of a key."""
+"""Queries for documents across knowledge bases."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -13,14 +13,20 @@ from app.documents.scopes import ScopeLevel
 
 
 class DocumentCatalogRepository:
-    """Reads in one tenant; what of it a key may see is for whoever asks."""
+    """Queries in one tenant.
+
+    The caller restricts the results to the knowledge bases and users that its key may read.
+    """
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def find_knowledge_base_id(self, document_id: UUID) -> UUID | None:
-        """The tenant's knowledge base that shows the document; a shared one by the name that both have."""
+        """Return the id of the tenant's knowledge base through which a document is read, or None.
+
+        A document of the system tenant is read through the tenant's knowledge base with the same name.
+        """
         params = {"tenant": self.tenant_id, "document": document_id}
         row = await self.session.fetch_row(_FIND_KNOWLEDGE_BASE_ID, params)
         return None if row is None else row["id"]
@@ -28,10 +34,16 @@ class DocumentCatalogRepository:
     async def list_documents(
         self, *, allowed_kb_ids: Collection[UUID] | None, reader: str | None, before: UUID | None, limit: int
     ) -> list[tuple[DocumentRow, str]]:
-        """Documents that can be read, newest first, each with its knowledge base's name.
+        """List documents that have a live version, newest first, each with the name of its knowledge base.
 
-        Of the tenant's level, and of the user's that is ``reader``; in the knowledge bases ``allowed_kb_ids``, or in
-        all.
+        Args:
+            allowed_kb_ids: Only documents in these knowledge bases are listed. None allows all of them.
+            reader: The user whose documents are listed in addition to the tenant's. None adds no documents.
+            before: Id of the last document of the previous page. None begins with the newest document.
+            limit: The maximum number of documents.
+
+        Returns:
+            Pairs of document and knowledge base name.
         """
         is_public = DocumentRow.scope_level.in_((ScopeLevel.SHARED, ScopeLevel.TENANT))
         is_visible = is_public if reader is None else or_(is_public, DocumentRow.user_id == reader)
@@ -46,7 +58,7 @@ class DocumentCatalogRepository:
             query = query.where(DocumentRow.kb_id.in_(allowed_kb_ids))
         if before is not None:
             query = query.where(DocumentRow.id < before)
-        # By id, which the primary key has in order: ids of documents are sorted by time.
+        # Document ids sort by creation time, so the primary key's index gives the order.
         rows = await self.session.execute(query.order_by(DocumentRow.id.desc()).limit(limit))
         return [(document, name) for document, name in rows]
 

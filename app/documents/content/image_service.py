@@ -1,4 +1,4 @@
-"""The pictures of documents, as callers get them."""
+"""Download of the images of documents."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,14 +13,14 @@ from app.object_store import ObjectStore
 
 
 class ImageNotFound(NotFoundError):
-    """There is no such picture."""
+    """The document has no image with this number. Read the document's nodes to find its images."""
 
     code = "image_not_found"
 
 
 @dataclass(frozen=True, slots=True)
 class ImageDownload:
-    """A picture: a link where the object store makes links, else what to stream."""
+    """An image: a presigned link, or the row with the object key to stream if the object store has no links."""
 
     row: DocumentImage
     filename: str
@@ -29,14 +29,28 @@ class ImageDownload:
 
 @dataclass(frozen=True, slots=True)
 class ImageService:
-    """What a tenant can see of its documents' pictures."""
+    """Use cases that read images of documents."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     objects: ObjectStore
 
     async def get(self, reference: str, document_id: UUID, ordinal: int) -> ImageDownload:
-        """Raises KnowledgeBaseNotFound, DocumentNotFound, ImageNotFound."""
+        """Return an image of a document's live version.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            ordinal: The image's number in the document, from 0.
+
+        Returns:
+            The image, with a filename for the download.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            ImageNotFound: The live version has no image with this number.
+        """
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             reader = self.knowledge_bases.principal.user_id

@@ -1,4 +1,4 @@
-"""Where a part of a PDF's text stands on its pages: line by line, for highlighting."""
+"""Positions of text lines on the pages of a PDF, so that clients can highlight a passage."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ MAX_LINE_BOXES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LineBox:
-    """A printed line, in points from the top left corner of its page as it is shown."""
+    """Box of a printed line, in points from the top left corner of the page as displayed."""
 
     page: int
     x0: float
@@ -22,7 +22,7 @@ class LineBox:
 
 @dataclass(frozen=True, slots=True)
 class PageSize:
-    """Of a page as it is shown, in points."""
+    """Size of a page as displayed, in points."""
 
     page: int
     width: float
@@ -31,17 +31,26 @@ class PageSize:
 
 @dataclass(frozen=True, slots=True)
 class LineBoxes:
-    """The lines in the order of the text, ``MAX_LINE_BOXES`` at most, and the pages that these stand on."""
+    """Boxes of lines in the order of the text, at most ``MAX_LINE_BOXES``, and the sizes of their pages."""
 
     boxes: Sequence[LineBox] = ()
     sizes: Sequence[PageSize] = ()
 
 
 def select_line_boxes(pages: Sequence[DocumentPage], *, start: int, end: int) -> LineBoxes:
-    """The lines that have any of the text from ``start`` to ``end``."""
+    """Return the boxes of all lines that overlap a range of the text.
+
+    Args:
+        pages: Pages with the lines' offsets and boxes.
+        start: Offset of the first character of the range.
+        end: Offset after the last character of the range.
+
+    Returns:
+        The boxes and the page sizes.
+    """
     boxes = list(islice((box for page in pages for box in _iter_line_boxes(page, start, end)), MAX_LINE_BOXES))
     page_numbers = {box.page for box in boxes}
-    # Stored in single precision: a tenth of a point comes back as a little more or less.
+    # Sizes are stored in single precision, so rounding restores the tenth of a point.
     sizes = [
         PageSize(document_page.page, round(document_page.width, 1), round(document_page.height, 1))
         for document_page in pages

@@ -1,4 +1,4 @@
-"""The nodes of a document in little memory: some 60 bytes each, where a row of the database takes a thousand."""
+"""Compact table of a document's nodes: about 60 bytes per node, where a database row takes about 1,000 bytes."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class TableNode:
-    """One node of a table, with the names that a stored node has."""
+    """One node of the table, with the field names of a stored node."""
 
     id: UUID
     parent_id: UUID | None
@@ -33,7 +33,7 @@ def _create_int_array() -> "array[int]":
 
 @dataclass(slots=True)
 class NodeTable:
-    """The nodes of one document, by their number; the root has number 0."""
+    """Nodes of one document by number, in reading order; the root has number 0."""
 
     _ids: bytearray = field(default_factory=bytearray)
     _by_id: dict[bytes, int] = field(default_factory=dict)
@@ -53,10 +53,10 @@ class NodeTable:
         return len(self._kinds)
 
     def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows of the table ``node``. A node whose parent is not there is left out.
+        """Append rows of the table ``node``. A node whose parent is missing is left out.
 
         Args:
-            rows: In the order of their ordinals: parents before children, siblings in reading order.
+            rows: Rows in the order of their ordinals: parents before children, siblings in reading order.
         """
         for row in rows:
             parent = NO_NODE if row["parent_id"] is None else self._by_id.get(row["parent_id"].bytes)
@@ -72,7 +72,7 @@ class NodeTable:
             child = self._next_siblings[child]
 
     def is_leaf(self, number: int) -> bool:
-        """Whether the node has no children."""
+        """Return whether the node has no children."""
         return self._first_children[number] == NO_NODE
 
     def __getitem__(self, number: int) -> TableNode:

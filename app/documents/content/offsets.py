@@ -1,4 +1,4 @@
-"""Offsets into the stored text: code points as they are stored, or UTF-16 units as browsers count them."""
+"""Conversion of offsets into the stored text: code points as stored, or UTF-16 units as browsers count."""
 
 import re
 from bisect import bisect_left
@@ -11,18 +11,19 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class OffsetConverter:
-    """How a caller counts.
+    """Converter of offsets from code points to the caller's unit.
 
-    Without ``astral_positions``, the ascending places of characters that count twice, as it is stored.
+    ``astral_positions`` are the ascending positions of characters with two UTF-16 units. If it is empty, offsets stay
+    code points.
     """
 
     astral_positions: Sequence[int] = ()
 
     def __call__(self, offset: int) -> int:
-        """The place of the code point ``offset``, as the caller counts."""
+        """Return the caller's offset of the code point at ``offset``."""
         return offset + bisect_left(self.astral_positions, offset)
 
 
 def create_utf16_converter(text: str) -> OffsetConverter:
-    """For offsets into ``text``, or into any longer text that begins with it as far as it goes."""
+    """Return a converter for offsets within ``text``, which may be the beginning of a longer text."""
     return OffsetConverter([match.start() for match in _ASTRAL.finditer(text)])

@@ -1,4 +1,4 @@
-"""Queries for what ingestion made of a document: the live version's text, nodes and chunks."""
+"""Queries for the content of a document's live version: text, nodes, chunks and pages."""
 
 from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
@@ -20,7 +20,7 @@ select id, parent_id, kind, level, title, start_offset, end_offset, page, page_e
 
 
 class ContentRepository:
-    """Reads in one tenant; the document is one that the caller may see."""
+    """Queries of one tenant. The caller has checked that the document may be read."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
@@ -29,9 +29,17 @@ class ContentRepository:
     async def list_chunks(
         self, document: DocumentRow, index_id: UUID, *, node: Node | None, after: int, limit: int
     ) -> list[ChunkRow]:
-        """Chunks behind chunk_index ``after`` in order; with ``node`` those that have text of this node in them.
+        """List chunks of a document in reading order.
 
-        ``index_id`` is the live search index: others may hold the document as well.
+        Args:
+            document: The document.
+            index_id: The live search index. Other search indexes may also contain chunks of the document.
+            node: If given, only chunks that overlap the text of this node are listed.
+            after: The ``chunk_index`` of the last chunk of the previous page.
+            limit: The maximum number of chunks.
+
+        Returns:
+            The chunks.
         """
         statement = select(ChunkRow).where(
             ChunkRow.tenant_id == self.tenant_id,
@@ -48,7 +56,16 @@ class ContentRepository:
         return list(await self.session.scalars(statement.order_by(ChunkRow.ordinal).limit(limit)))
 
     async def find_chunk(self, document: DocumentRow, index_id: UUID, chunk_id: UUID) -> ChunkRow | None:
-        """One chunk of the document; ``index_id`` is the live search index, which the primary key begins with."""
+        """Return one chunk of a document.
+
+        Args:
+            document: The document.
+            index_id: The live search index. The primary key begins with the tenant and the index.
+            chunk_id: The chunk.
+
+        Returns:
+            The chunk, or None if the live version has no such chunk.
+        """
         statement = select(ChunkRow).where(
             ChunkRow.tenant_id == self.tenant_id,
             ChunkRow.index_id == index_id,
@@ -60,17 +77,25 @@ class ContentRepository:
         return await self.session.scalar(statement)
 
     async def is_small_tree(self, document_id: UUID, *, max_nodes: int, max_bytes: int) -> bool:
-        """Whether the tree has at most so many nodes and the text so many bytes."""
+        """Return whether a document has at most ``max_nodes`` nodes and ``max_bytes`` bytes of text."""
         values = {"t": self.tenant_id, "d": document_id, "nodes": max_nodes, "size": max_bytes}
         row = await self.session.fetch_row(_IS_SMALL, values)
         return row is not None and bool(row["is_small"])
 
     def iter_nodes(self, document_id: UUID) -> AsyncIterator[Sequence[Record]]:
-        """Yield the whole tree in reading order, a batch of nodes at a time."""
+        """Yield all nodes of a document in reading order, in batches."""
         return self.session.fetch_batches(_NODES, {"t": self.tenant_id, "d": document_id}, batch_size=NODE_BATCH_SIZE)
 
     async def load_lineage(self, document_id: UUID, node_id: UUID) -> list[Node]:
-        """From the root down to the node; empty where the document has no such node."""
+        """Return the nodes on the path from the root to a node.
+
+        Args:
+            document_id: The document.
+            node_id: The last node of the path.
+
+        Returns:
+            The path, or an empty list if the document has no such node.
+        """
         query = select(Node.id, Node.parent_id).where(
             Node.tenant_id == self.tenant_id, Node.document_id == document_id, Node.id == node_id
         )
@@ -89,7 +114,7 @@ class ContentRepository:
         return list(await self.session.scalars(statement))
 
     async def list_children(self, node: Node) -> list[Node]:
-        """In reading order."""
+        """Return the children of a node in reading order."""
         statement = (
             select(Node)
             .where(Node.tenant_id == self.tenant_id, Node.document_id == node.document_id, Node.parent_id == node.id)
@@ -98,7 +123,17 @@ class ContentRepository:
         return list(await self.session.scalars(statement))
 
     async def list_pages(self, document_id: UUID, *, first: int, last: int, max_lines: int) -> list[DocumentPage]:
-        """Those pages in order that have lines with a place; no more of them than hold about so many lines."""
+        """List pages that have text lines with positions, in order.
+
+        Args:
+            document_id: The document.
+            first: Number of the first page.
+            last: Number of the last page.
+            max_lines: No page is added after the pages have this number of lines.
+
+        Returns:
+            The pages.
+        """
         size = func.cardinality(DocumentPage.starts)
         before = func.sum(size).over(order_by=DocumentPage.page) - size
         counted = (
@@ -123,7 +158,16 @@ class ContentRepository:
         return list(await self.session.scalars(statement))
 
     async def get_text(self, document_id: UUID, *, start: int = 0, end: int | None = None) -> str:
-        """The text that the offsets refer to, or a part of it; empty before the first version is ready."""
+        """Return the text that offsets refer to, or a part of it.
+
+        Args:
+            document_id: The document.
+            start: Offset of the first character.
+            end: Offset after the last character. None reads to the end.
+
+        Returns:
+            The text. It is empty until the first version is ready.
+        """
         content = DocumentText.content
         part = content if end is None else func.substr(content, start + 1, end - start)
         statement = select(part).where(

@@ -1,4 +1,4 @@
-"""Read what ingestion made of a document: its tree, its nodes and its chunks, of the live version alone."""
+"""Read access to the content of a document's live version: text, tree, nodes and chunks."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -25,19 +25,19 @@ TREE_WAIT_TIMEOUT_SECONDS = 30.0
 
 
 class TooManyTrees(TooManyRequestsError):
-    """This tenant reads as many large document trees as it may at a time; try again when one has been read."""
+    """This tenant already reads the maximum number of large document trees. Try again when one of them has ended."""
 
     code = "too_many_trees"
 
 
 class TreesBusy(UnavailableError):
-    """The service sends as many large document trees as it can at a time; try again later."""
+    """The service already sends the maximum number of large document trees. Try again later."""
 
     code = "trees_busy"
 
 
 def create_tree_slots() -> TenantSlots:
-    """Create the places of one process for large trees: each takes memory until its reader has it."""
+    """Create the slots of one process for large trees. A tree takes memory until its reader has received it."""
     return TenantSlots(
         MAX_CONCURRENT_TREES, MAX_CONCURRENT_TREES_PER_TENANT, TREE_WAIT_TIMEOUT_SECONDS, TooManyTrees, TreesBusy
     )
@@ -45,7 +45,7 @@ def create_tree_slots() -> TenantSlots:
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
-    """All nodes, and the text that they are ranges of."""
+    """All nodes of a document, and the text that their offsets refer to."""
 
     document: DocumentRow
     nodes: NodeTable
@@ -55,7 +55,7 @@ class TreeView:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node with its text, where that stands, the nodes above it from the root down, and those right below it."""
+    """A node with its text and line positions, its ancestors from the root down, and its children."""
 
     node: Node
     ancestors: Sequence[Node]
@@ -67,7 +67,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class ChunkListView:
-    """Some chunks of a document, in order."""
+    """A page of a document's chunks, in reading order."""
 
     document: DocumentRow
     chunks: Sequence[ChunkRow]
@@ -76,7 +76,7 @@ class ChunkListView:
 
 @dataclass(frozen=True, slots=True)
 class ChunkView:
-    """A chunk of a document, and where its text stands."""
+    """A chunk of a document, with the positions of its lines."""
 
     document: DocumentRow
     chunk: ChunkRow
@@ -86,21 +86,21 @@ class ChunkView:
 
 @dataclass(frozen=True, slots=True)
 class _DocumentSource:
-    """A document, as one moment shows it, and where to read about it."""
+    """A document in one database snapshot, with its search index and the queries for its content."""
 
     document: DocumentRow
     index_id: UUID
     repository: ContentRepository
 
     async def load_lineage(self, node_id: UUID) -> Sequence[Node]:
-        """Raises NodeNotFound."""
+        """Return the nodes from the root to a node. Raises NodeNotFound."""
         nodes = await self.repository.load_lineage(self.document.id, node_id)
         if not nodes:
             raise NodeNotFound
         return nodes
 
     async def load_line_boxes(self, part: Node | ChunkRow) -> LineBoxes:
-        """Where the lines of this part's text stand."""
+        """Return the positions of the lines of a node's or chunk's text."""
         if part.page is None:
             return LineBoxes()
         last = part.page if part.page_end is None else part.page_end
@@ -108,7 +108,7 @@ class _DocumentSource:
         return select_line_boxes(pages, start=part.start_offset, end=part.end_offset)
 
     async def create_offset_converter(self, *, utf16: bool, end: int | None = None) -> OffsetConverter:
-        """For places up to ``end``; only a caller that counts as UTF-16 does costs the text."""
+        """Return a converter for offsets up to ``end``. Only UTF-16 offsets require a read of the text."""
         return (
             create_utf16_converter(await self.repository.get_text(self.document.id, end=end))
             if utf16
@@ -118,7 +118,10 @@ class _DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class ContentService:
-    """What a tenant can see of its ingested documents; with ``utf16`` a view's offsets count as browsers do."""
+    """Use cases that read the content of documents.
+
+    With ``utf16``, offsets of a result count UTF-16 units, as browsers do. Without it, offsets count code points.
+    """
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -126,7 +129,7 @@ class ContentService:
 
     @asynccontextmanager
     async def _open_document(self, reference: str, document_id: UUID) -> AsyncIterator[_DocumentSource]:
-        """All reads inside see the same version, text and nodes. Raises KnowledgeBaseNotFound, DocumentNotFound."""
+        """Open a snapshot in which all reads see the same version. Raises KnowledgeBaseNotFound, DocumentNotFound."""
         async with self.db.transaction(snapshot=True) as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             reader = self.knowledge_bases.principal.user_id
@@ -135,9 +138,20 @@ class ContentService:
 
     @asynccontextmanager
     async def read_tree(self, reference: str, document_id: UUID, *, utf16: bool) -> AsyncIterator[TreeView]:
-        """Yield the tree; it has no nodes before the first version is ready. A large tree holds a place meanwhile.
+        """Yield the tree of a document. It has no nodes until the first version is ready.
 
-        Raises DocumentNotFound, TooManyTrees, TreesBusy.
+        A large tree occupies a slot until the block ends, because it takes memory until then.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            utf16: Whether offsets count UTF-16 units.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            TooManyTrees: The tenant's slots for large trees stay occupied.
+            TreesBusy: All slots for large trees stay occupied.
         """
         async with self._open_document(reference, document_id) as source:
             is_small = await source.repository.is_small_tree(
@@ -153,12 +167,30 @@ class ContentService:
             yield view
 
     async def read_text(self, reference: str, document_id: UUID) -> tuple[DocumentRow, str]:
-        """All that was read of it; empty before the first version is ready. Raises DocumentNotFound."""
+        """Return a document and its whole text. The text is empty until the first version is ready.
+
+        Raises KnowledgeBaseNotFound, DocumentNotFound.
+        """
         async with self._open_document(reference, document_id) as source:
             return source.document, await source.repository.get_text(document_id)
 
     async def get_node(self, reference: str, document_id: UUID, node_id: UUID, *, utf16: bool) -> NodeView:
-        """Raises DocumentNotFound, NodeNotFound."""
+        """Return one node with its text, line positions, ancestors and children.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            node_id: The node.
+            utf16: Whether offsets count UTF-16 units.
+
+        Returns:
+            The node.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            NodeNotFound: The live version has no such node.
+        """
         async with self._open_document(reference, document_id) as source:
             *ancestors, node = await source.load_lineage(node_id)
             start, end = node.start_offset, node.end_offset
@@ -174,7 +206,10 @@ class ContentService:
     async def list_ancestors(
         self, reference: str, document_id: UUID, node_id: UUID, *, utf16: bool
     ) -> tuple[Sequence[Node], OffsetConverter]:
-        """From the root to the parent; none above the root. Raises DocumentNotFound, NodeNotFound."""
+        """Return the ancestors of a node, from the root to the parent, and the offset converter.
+
+        The root has no ancestors. Raises KnowledgeBaseNotFound, DocumentNotFound, NodeNotFound.
+        """
         async with self._open_document(reference, document_id) as source:
             *ancestors, _ = await source.load_lineage(node_id)
             return ancestors, await source.create_offset_converter(utf16=utf16)
@@ -182,9 +217,23 @@ class ContentService:
     async def list_chunks(
         self, reference: str, document_id: UUID, *, node_id: UUID | None, after: int, limit: int, utf16: bool
     ) -> ChunkListView:
-        """Chunks behind chunk_index ``after``; with ``node_id`` those that hold some of this node's text, or all of it.
+        """List chunks of a document in reading order.
 
-        Raises DocumentNotFound, NodeNotFound.
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            node_id: If given, only chunks that overlap the text of this node are listed.
+            after: The ``chunk_index`` of the last chunk of the previous page.
+            limit: The maximum number of chunks.
+            utf16: Whether offsets count UTF-16 units.
+
+        Returns:
+            The chunks.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            NodeNotFound: The live version has no such node.
         """
         async with self._open_document(reference, document_id) as source:
             node = None if node_id is None else (await source.load_lineage(node_id))[-1]
@@ -195,7 +244,22 @@ class ContentService:
             return ChunkListView(source.document, chunks, await source.create_offset_converter(utf16=utf16, end=last))
 
     async def get_chunk(self, reference: str, document_id: UUID, chunk_id: UUID, *, utf16: bool) -> ChunkView:
-        """That one. Raises DocumentNotFound, ChunkNotFound."""
+        """Return one chunk with the positions of its lines.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            chunk_id: The chunk.
+            utf16: Whether offsets count UTF-16 units.
+
+        Returns:
+            The chunk.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            ChunkNotFound: The live version has no such chunk.
+        """
         async with self._open_document(reference, document_id) as source:
             chunk = await source.repository.find_chunk(source.document, source.index_id, chunk_id)
             if chunk is None:

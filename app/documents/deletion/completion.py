@@ -1,4 +1,4 @@
-"""The end of a deletion: count what is left of it, and close its receipt where that is nothing."""
+"""Completion of deletions: count the remaining rows and objects, and close the receipt if the count is zero."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -11,13 +11,13 @@ from app.object_store import ObjectStore
 
 
 class DeletionIncomplete(UnavailableError):
-    """Not everything could be removed yet; the receipt says what is left."""
+    """Some contents are not removed yet. The receipt counts them, and the job tries again."""
 
     code = "deletion_incomplete"
 
 
 async def count_objects(objects: ObjectStore, prefixes: Sequence[str]) -> int:
-    """How many there are below these prefixes. Raises ObjectStoreUnavailable."""
+    """Return the number of objects below some prefixes. Raises ObjectStoreUnavailable."""
     count = 0
     for prefix in prefixes:
         async for _ in objects.list_objects(prefix):
@@ -34,9 +34,20 @@ async def complete_document_deletion(
     objects: int,
     temporary_files: int = 0,
 ) -> None:
-    """For the job that has removed these documents' originals, of which ``objects`` are left.
+    """Close the receipt of a deletion of documents if nothing of them remains.
 
-    ``temporary_files`` are folders of killed processes that may hold one. Raises DeletionIncomplete.
+    The job that removed the documents' originals calls this function last.
+
+    Args:
+        db: The tenant's database.
+        documents: The deleted documents.
+        deletion_id: The deletion.
+        job_id: The calling job. It is not counted as a remainder.
+        objects: The number of originals that remain in the object store.
+        temporary_files: The number of directories of killed processes that may contain a document.
+
+    Raises:
+        DeletionIncomplete: Something remains. The receipt has the counts.
     """
     async with db.transaction() as session:
         receipts, residue = ReceiptRepository(session, db.tenant_id), ResidueRepository(session, db.tenant_id)
@@ -54,20 +65,29 @@ async def complete_document_deletion(
 async def complete_knowledge_base_deletion(
     db: TenantDatabase, kb_id: UUID, indexes: Sequence[UUID], *, deletion_id: UUID, job_id: UUID, roles: int = 0
 ) -> None:
-    """For the job that has removed a knowledge base; its documents are settled by those of their originals.
+    """Close the receipt of a deletion of a knowledge base if nothing of it remains.
 
-    ``roles`` counts the database roles of its SQL views that are still there.
+    The job that removed the knowledge base calls this function last. Other jobs remove the originals of its documents
+    and count them.
 
-    Raises DeletionIncomplete.
+    Args:
+        db: The tenant's database.
+        kb_id: The deleted knowledge base.
+        indexes: Its search indexes.
+        deletion_id: The deletion.
+        job_id: The calling job. It is not counted as a remainder.
+        roles: The number of database roles of its SQL views that remain.
+
+    Raises:
+        DeletionIncomplete: Something remains. The receipt has the counts.
     """
     async with db.transaction() as session:
         receipts, residue = ReceiptRepository(session, db.tenant_id), ResidueRepository(session, db.tenant_id)
         receipt = await receipts.lock(deletion_id)
         recorded = {} if receipt is None else receipt.remaining or {}
         await residue.delete_late_knowledge_base_rows(kb_id, indexes, excluded_job_id=job_id)
-        document_counts = await residue.count_document_rows(
-            kb_id, [], excluded_job_id=job_id
-        )  # so that all tables are told of
+        # Counted without documents, so that the receipt lists every table.
+        document_counts = await residue.count_document_rows(kb_id, [], excluded_job_id=job_id)
         remaining = await residue.count_knowledge_base_rows(kb_id, indexes, excluded_job_id=job_id) | {
             "database_roles": roles
         }
@@ -86,7 +106,18 @@ async def close_receipt(
     *,
     recorded: Mapping[str, int] | None = None,
 ) -> bool:
-    """Finish where nothing is left; else the receipt says what is, and stays open. ``recorded`` is by other jobs."""
+    """Record the remaining counts in a receipt, and close it if all of this job's counts are zero.
+
+    Args:
+        receipts: The receipts of the tenant that has the receipt.
+        remaining: Counts by table or kind of object, from this job.
+        deletion_id: The deletion.
+        job_id: The calling job.
+        recorded: Counts that other jobs have recorded. They stay in the receipt and do not keep it open.
+
+    Returns:
+        Whether all counts of this job are zero.
+    """
     await receipts.record_residue(deletion_id, {**(recorded or {}), **remaining})
     if any(remaining.values()):
         return False

@@ -1,4 +1,4 @@
-"""Receipts of deletions: read, told what is left, and closed with the last job that works for them."""
+"""Queries for receipts of deletions. A receipt is closed by the last job of its deletion."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,59 +13,62 @@ from app.db.statements import parse_statement
 
 
 class ReceiptRepository:
-    """Queries in one tenant; a tenant's own receipt is the system tenant's."""
+    """Queries for receipts of one tenant. The receipt of a tenant's deletion belongs to the system tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def get(self, deletion_id: UUID) -> DeletionRow | None:
-        """The receipt."""
+        """Return the receipt of a deletion."""
         query = select(DeletionRow).where(DeletionRow.tenant_id == self.tenant_id, DeletionRow.id == deletion_id)
         return await self.session.scalar(query)
 
     async def lock(self, deletion_id: UUID) -> DeletionRow | None:
-        """The same, kept from every other change until the transaction ends."""
+        """Return the receipt of a deletion and lock its row until the transaction ends."""
         query = select(DeletionRow).where(DeletionRow.tenant_id == self.tenant_id, DeletionRow.id == deletion_id)
         return await self.session.scalar(query.with_for_update())
 
     async def finish(self, deletion_id: UUID, job_id: UUID) -> None:
-        """What this job had to do is done, and nothing of it is left; where it was the last one, so is everything.
+        """Delete a job that has completed its part, and close the receipt if it was the deletion's last job.
 
-        The job goes here, under the lock of the receipt, so that of the last two exactly one sees that it is the last.
+        The job is deleted under the receipt's lock, so that exactly one of two parallel jobs is the last one.
         """
         values = {"t": self.tenant_id, "id": deletion_id, "job": job_id, "deletion": str(deletion_id)}
         await self.session.fetch_rows(_REMOVE_JOB, values)
         await self.session.fetch_rows(_FINISH, values)
 
     async def record_residue(self, deletion_id: UUID, remaining: Mapping[str, int]) -> None:
-        """What is left, beside what was told by the jobs before."""
+        """Record counts of remaining rows and objects. Counts of other jobs stay."""
         values = {"t": self.tenant_id, "id": deletion_id, "remaining": json.dumps(dict(remaining))}
         await self.session.fetch_rows(_RECORD_RESIDUE, values)
 
     async def add_stored_file_count(self, deletion_id: UUID, stored_file_count: int) -> None:
-        """So many more of its documents were made of a file that is kept."""
+        """Add to the number of deleted documents that were made from stored files, which are retained."""
         if stored_file_count:
             await self.session.fetch_rows(
                 _ADD_STORED_FILE_COUNT, {"t": self.tenant_id, "id": deletion_id, "more": stored_file_count}
             )
 
     async def record_sql_views(self, deletion_id: UUID, sql_view_ids: Sequence[UUID]) -> None:
-        """Keep the ids of SQL views whose database roles have to go before the receipt is closed."""
+        """Record the SQL views whose database roles must be dropped before the receipt can be closed."""
         values = {"t": self.tenant_id, "id": deletion_id, "sql_views": list(sql_view_ids)}
         await self.session.fetch_rows(_RECORD_SQL_VIEWS, values)
 
     async def close_all(self) -> None:
-        """For a tenant of which nothing is left: what its earlier deletions had to do is done."""
+        """Close all open receipts of a tenant that was removed completely."""
         await self.session.fetch_rows(_CLOSE_ALL, {"t": self.tenant_id})
 
     async def list_purged_tenants(self, *, within: timedelta) -> list[UUID]:
-        """The tenants whose deletion has come to its end lately; the system tenant has their receipts."""
+        """Return the tenants whose deletion was completed recently.
+
+        The receipts of these deletions belong to the system tenant.
+        """
         rows = await self.session.fetch_rows(_LIST_PURGED_TENANTS, {"t": self.tenant_id, "within": within})
         return [row["object_id"] for row in rows]
 
     async def requeue_jobs(self, deletion_id: UUID) -> bool:
-        """Have its jobs that were given up tried again; False where no job works for it."""
+        """Requeue the failed jobs of a deletion. Return False if the deletion has no jobs."""
         values = {"t": self.tenant_id, "deletion": str(deletion_id)}
         row = await self.session.fetch_row(_REQUEUE_JOBS, values)
         return row is not None and row["jobs"] > 0

@@ -1,4 +1,4 @@
-"""Documents go in the transaction of their receipt, and of the job that removes their objects."""
+"""Removal of documents, with their receipt and the job that removes their originals, in one transaction."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -21,10 +21,21 @@ async def remove_documents(
     with_file: UUID | None = None,
     user_id: str | None = None,
 ) -> Mapping[str, int]:
-    """Out of every search at once; returns how many documents and chunks, for the event.
+    """Remove documents from all searches and enqueue the removal of their originals.
 
-    ``document_id`` is the one that was asked for by its id, ``with_file`` a kept file that goes as well,
-    ``user_id`` the user that the asking key is restricted to.
+    Args:
+        session: An open transaction of the tenant. The documents are locked.
+        queue: Receives the purge job.
+        tenant_id: The tenant that owns the documents.
+        kb_id: The knowledge base of the documents.
+        documents: The documents.
+        deletion_id: The deletion. Several batches can belong to one deletion.
+        document_id: The document, if the request named a single one.
+        with_file: A stored file that is deleted together with its documents.
+        user_id: The user that the caller's key is restricted to.
+
+    Returns:
+        The numbers of documents and chunks, for the audit event.
     """
     repository = DeletionRepository(session, tenant_id)
     amount = await repository.remove(kb_id, documents, with_file=with_file)

@@ -1,4 +1,4 @@
-"""Removing documents, and the record of it."""
+"""Queries that select, lock and remove documents, and that record the receipt."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ from app.knowledge_bases.repository import KnowledgeBaseRepository
 
 
 class DeletionRepository:
-    """Queries in one tenant."""
+    """Queries of deletions in one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
@@ -29,16 +29,26 @@ class DeletionRepository:
     async def lock(
         self, kb_id: UUID, filters: DocumentRowFilters, *, until: datetime | None, limit: int, max_chunks: int
     ) -> tuple[list[UUID], bool]:
-        """The ids of some documents that the filters mean, and that are no newer than ``until``, kept until the end.
+        """Lock documents that match the filters until the transaction ends.
 
-        At most ``limit``, and so many that they have about ``max_chunks``: one at least. Returns whether there may be
-        more as well. Raises InvalidInputError for a filter that the database refuses.
+        Args:
+            kb_id: The knowledge base.
+            filters: The conditions on the documents.
+            until: Only documents created up to this time match. None matches all.
+            limit: The maximum number of documents.
+            max_chunks: The documents together have about this number of chunks. At least one document is locked.
+
+        Returns:
+            The ids, and whether more documents may match.
+
+        Raises:
+            InvalidInputError: The database rejects the filter.
         """
         statement = apply_filters(select(DocumentRow.id, DocumentRow.chunk_count), filters)
         statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
         if until is not None:
             statement = statement.where(DocumentRow.created_at <= until)
-        # In order, so that of two deletions at once neither waits for the other for ever.
+        # A fixed order prevents deadlocks between parallel deletions.
         statement = statement.order_by(DocumentRow.id).limit(limit).with_for_update()
         with translate_filter_errors(loc=("query", "filter")):
             rows = (await self.session.execute(statement)).all()
@@ -46,30 +56,41 @@ class DeletionRepository:
         return document_ids, len(rows) == limit or len(document_ids) < len(rows)
 
     async def lock_expired(self, kb_id: UUID, documents: Collection[UUID]) -> list[UUID]:
-        """Lock the expired ones of some documents until the end of the transaction, and return their ids.
+        """Lock those of the given documents that have expired until the transaction ends.
 
-        Documents are returned until they have about ``MAX_BATCH_CHUNKS`` chunks; the others are left for later.
+        Args:
+            kb_id: The knowledge base.
+            documents: Candidates.
+
+        Returns:
+            The ids of documents with about ``MAX_BATCH_CHUNKS`` chunks together. Others are left for a later call.
         """
         statement = (
             select(DocumentRow.id, DocumentRow.chunk_count)
             .where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id, DocumentRow.id.in_(documents))
             .where(DocumentRow.expires_at <= func.now())
-            .order_by(DocumentRow.id)  # two deletions at once must not wait for each other
+            .order_by(DocumentRow.id)  # a fixed order prevents deadlocks between parallel deletions
             .with_for_update()
         )
         return take_until_chunks(await self.session.execute(statement), MAX_BATCH_CHUNKS)
 
     async def find_newest_creation_time(self, kb_id: UUID, filters: DocumentRowFilters) -> datetime | None:
-        """When the last of those that the filters mean was made; None where there is none."""
+        """Return the creation time of the newest document that matches the filters, or None."""
         statement = apply_filters(select(func.max(DocumentRow.created_at)), filters)
         statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
         created_at: datetime | None = await self.session.scalar(statement)
         return created_at
 
     async def remove(self, kb_id: UUID, documents: Sequence[UUID], *, with_file: UUID | None = None) -> DeletedCounts:
-        """Remove documents with all that hangs on them, out of every search at once; returns what there was.
+        """Remove documents with all rows that depend on them.
 
-        Chunks of the live search index are counted: others hold the same texts. ``with_file`` is a file that goes too.
+        Args:
+            kb_id: The knowledge base.
+            documents: The documents.
+            with_file: A stored file that is deleted together with its documents, so it is not counted as retained.
+
+        Returns:
+            The removed documents, chunks of the live search index, bytes, and stored files that are retained.
         """
         values = {"t": self.tenant_id, "kb": kb_id, "ds": list(documents)}
         await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(kb_id)
@@ -94,9 +115,14 @@ class DeletionRepository:
         document_id: UUID | None = None,
         user_id: str | None = None,
     ) -> None:
-        """Begin the receipt, or add to it; of one document where it was asked for by its id.
+        """Create the receipt of a deletion, or add counts to it.
 
-        ``user_id`` is the user that the asking key is restricted to.
+        Args:
+            deletion_id: The deletion.
+            kb_id: The knowledge base.
+            amount: The removed rows and bytes.
+            document_id: The document, if the request named a single one.
+            user_id: The user that the caller's key is restricted to.
         """
         await open_receipt(
             self.session,
@@ -114,7 +140,17 @@ class DeletionRepository:
 async def count_stored_files(
     session: Session, tenant_id: UUID, identities: Sequence[tuple[str, bytes]], *, excluded_file_id: UUID | None = None
 ) -> int:
-    """How many of these documents, told by external id and hash of their bytes, were made of a file that is kept."""
+    """Return the number of deleted documents that were made from a stored file that still exists.
+
+    Args:
+        session: An open transaction of the tenant.
+        tenant_id: The tenant.
+        identities: External id and content hash of each document.
+        excluded_file_id: A stored file that is not counted.
+
+    Returns:
+        The number of documents.
+    """
     file_digests = [
         (file_id, digest)
         for name, digest in identities
@@ -127,7 +163,8 @@ async def count_stored_files(
     return sum(file_digest in stored_files for file_digest in file_digests)
 
 
-# The document frequencies and totals of what is about to go, kept by key, so that the rows themselves say them.
+# Subtracts the chunks from the document frequencies and totals before they are deleted. Each row stores its term keys,
+# so the statement reads the terms from the rows.
 NEGATIVE_DELTAS = parse_statement("""
 with deleted as (
   select l.index_id, l.scope_key, l.keys, l.dl from chunk c

@@ -1,7 +1,7 @@
-"""What is left of something that was deleted: counted in every table of tenants that the catalogue has.
+"""Counts of the rows that remain of a deleted document, knowledge base or tenant.
 
-A table that is added is counted by its columns, without being named here; one that has none of them is named below with
-the reason, or a test fails.
+The tables come from the database catalog, so a new table is counted by its columns without a change here. A table that
+cannot be counted must be named below with the reason, or a test fails.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,19 @@ from app.db.session import Session
 from app.db.statements import parse_statement
 from app.idempotency import delete_stored_responses
 
-# What outlives everything for the retention time: ids, counts and times.
+# Tables with ids, counts and times. They outlive every deletion until their retention time ends.
 RETAINED_LOGS = frozenset({"audit_event", "deletion"})
-# Numbers of a tenant or of a knowledge base that hold no content, and whose a chat is: that keeps it from others.
+# Tables with numbers of a tenant or a knowledge base, without content. ``chat`` records the owner of each chat, so that
+# no other user gets the chat.
 RETAINED_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"})
-# Sums over a knowledge base, from which what is deleted was subtracted.
+# Sums over a knowledge base. Deleted documents were subtracted from them.
 RETAINED_SUMS = frozenset({"term_document_frequency", "index_totals", "private_frequency"})
-# What webhooks were told, for a month: ids, statuses, names of knowledge bases.
+# Deliveries of webhooks, retained for 30 days: ids, statuses, names of knowledge bases.
 RETAINED_DELIVERIES = frozenset({"webhook_delivery"})
-# Files that were uploaded for themselves: documents are made of them, and they stay. The receipt counts these.
+# Stored files. Documents are made from them, and the files are retained. The receipt counts them.
 RETAINED_FILES = frozenset({"stored_file"})
-# What has nothing of a document or of a knowledge base; answers are counted in idempotency_subject, by what they name.
+# Tables without data of documents or knowledge bases. Stored responses are counted in ``idempotency_subject``, by the
+# objects that they name.
 UNRELATED_TABLES = frozenset(
     {"tenant", "api_key_use", "idempotency_key", "tenant_queue", "provider_rate_limit", "quota_lock", "rate_bucket",
      "webhook", "worker_heartbeat"}
@@ -35,7 +37,7 @@ RETAINED_BY_KIND = {
 }
 Columns = frozenset[str]
 
-# Jobs name documents in the keys of originals: tenant/document/version.
+# Jobs name documents in the object keys of originals: tenant, document and upload.
 _NAMES_DOCUMENT = """
 exists (select from jsonb_array_elements_text(coalesce(x.payload -> 'keys', '[]')
                                               || coalesce(x.payload -> 'prefixes', '[]')) k
@@ -55,23 +57,29 @@ class ResidueRepository:
     async def count_document_rows(
         self, kb_id: UUID | None, documents: Sequence[UUID], *, excluded_job_id: UUID
     ) -> dict[str, int]:
-        """Rows by table; the job that is counting is not counted."""
+        """Return the number of rows of deleted documents by table. The calling job is not counted."""
         values = {"kb": kb_id, "ds": list(documents), "job": excluded_job_id}
         return await self._count_rows(values, build_document_count)
 
     async def count_knowledge_base_rows(
         self, kb_id: UUID, indexes: Sequence[UUID], *, excluded_job_id: UUID
     ) -> dict[str, int]:
-        """The same for a knowledge base and the search indexes that it had."""
+        """Return the number of rows of a deleted knowledge base and its search indexes by table.
+
+        The calling job is not counted.
+        """
         values = {"kb": kb_id, "indexes": list(indexes), "job": excluded_job_id}
         return await self._count_rows(values, build_knowledge_base_count)
 
     async def count_tenant_rows(self) -> dict[str, int]:
-        """The same for the tenant itself."""
+        """Return the number of rows of a deleted tenant by table."""
         return await self._count_rows({}, build_tenant_count)
 
     async def delete_late_document_rows(self, documents: Sequence[UUID], *, excluded_job_id: UUID) -> None:
-        """Remove what may have come after they were gone: answers that were kept, jobs about originals of before."""
+        """Delete rows that may have been written after the documents were deleted.
+
+        They are stored responses and jobs for originals of earlier versions.
+        """
         await delete_stored_responses(self.session, self.tenant_id, documents)
         await self.session.fetch_rows(
             _REMOVE_JOBS, {"t": self.tenant_id, "ds": list(documents), "job": excluded_job_id}
@@ -80,7 +88,10 @@ class ResidueRepository:
     async def delete_late_knowledge_base_rows(
         self, kb_id: UUID, indexes: Sequence[UUID], *, excluded_job_id: UUID
     ) -> None:
-        """The same for a knowledge base: what was to be done about its search indexes, and to its documents."""
+        """Delete rows that may have been written after the knowledge base was deleted.
+
+        They are stored responses and jobs for its search indexes and documents.
+        """
         await delete_stored_responses(self.session, self.tenant_id, [kb_id])
         values = {"t": self.tenant_id, "kb": kb_id, "indexes": list(indexes), "job": excluded_job_id}
         await self.session.fetch_rows(_REMOVE_JOBS_OF_KNOWLEDGE_BASE, values)
@@ -96,7 +107,15 @@ class ResidueRepository:
 
 
 def build_document_count(table: str, columns: Columns) -> str | None:
-    """The statement that counts rows of some documents; None for a table that has none."""
+    """Return the SQL that counts rows of documents in a table, or None if the table has none.
+
+    Args:
+        table: The name of the table.
+        columns: The names of its columns.
+
+    Returns:
+        A select of the table's name and the count.
+    """
     if table in RETAINED_LOGS:
         return None
     if table == "document":
@@ -108,13 +127,21 @@ def build_document_count(table: str, columns: Columns) -> str | None:
         return _build_count(table, f"x.document_id = any(:ds::uuid[]){kb_condition}")
     if "subject_id" in columns:
         return _build_count(table, "x.subject_id = any(:ds::uuid[])")
-    if "chunk_id" in columns:  # a foreign key keeps them to their chunks
+    if "chunk_id" in columns:  # a foreign key ties these rows to chunks
         return _COUNT_BY_CHUNK.format(table=table)
     return None
 
 
 def build_knowledge_base_count(table: str, columns: Columns) -> str | None:
-    """The statement that counts rows of a knowledge base; None for a table that has none, or only through documents."""
+    """Return the SQL that counts rows of a knowledge base in a table.
+
+    Args:
+        table: The name of the table.
+        columns: The names of its columns.
+
+    Returns:
+        A select of the table's name and the count, or None if the table has no such rows or only rows of documents.
+    """
     if table in RETAINED_LOGS:
         return None
     if table == "knowledge_base":
@@ -132,8 +159,16 @@ def build_knowledge_base_count(table: str, columns: Columns) -> str | None:
     return None
 
 
-def build_tenant_count(table: str, columns: Columns) -> str | None:  # noqa: ARG001  (as the two above)
-    """The statement that counts rows of a tenant; None for what outlives it."""
+def build_tenant_count(table: str, columns: Columns) -> str | None:  # noqa: ARG001  (the signature of the other two functions)
+    """Return the SQL that counts rows of a tenant in a table, or None if the table outlives the tenant.
+
+    Args:
+        table: The name of the table.
+        columns: Not used. All three functions have the same signature.
+
+    Returns:
+        A select of the table's name and the count.
+    """
     return (
         None
         if table in RETAINED_LOGS
@@ -142,13 +177,13 @@ def build_tenant_count(table: str, columns: Columns) -> str | None:  # noqa: ARG
 
 
 def _build_count(table: str, condition: str, *, tenant_column: str = "tenant_id") -> str:
-    """The names are the catalogue's, and the condition is a constant of this module."""
+    """Return a select; the table names come from the catalog, and the condition is a constant of this module."""
     return (
         f"select '{table}' as name, count(*) as rows from {table} x where x.{tenant_column} = :t::uuid and {condition}"  # noqa: S608
     )
 
 
-# From the chunks: a lane alone does not say whose a row is.
+# The count starts from the chunks, because the rows of a retriever's table do not name the document.
 _COUNT_BY_CHUNK = """
 select '{table}' as name, count(*) as rows from chunk c
  cross join lateral (select from {table} y

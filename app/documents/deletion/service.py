@@ -1,4 +1,4 @@
-"""Delete documents: out of every search in the same transaction, their originals by a job, and the receipts of it."""
+"""Deletion of documents: from searches in one transaction, from the object store by a job, with a receipt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,23 +30,25 @@ BATCH_SIZE = 500
 
 
 class DeletionNotFound(NotFoundError):
-    """There is no such deletion."""
+    """The deletion receipt does not exist, or this API key may not read it. Check the id of the deletion."""
 
     code = "deletion_not_found"
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionSelection:
-    """Which documents are meant; exactly one of the three is given."""
+    """Selection of the documents to delete; exactly one of the three fields is set."""
 
     ids: Sequence[UUID] | None = None
     external_id: str | None = None
     filter: Mapping[str, Any] | None = None
 
     def to_filters(self) -> DocumentRowFilters:
-        """What the documents are found by.
+        """Return the conditions on the documents.
 
-        Raises InvalidInputError, also for what only chunks have: that it is missing is true of every document.
+        Raises:
+            InvalidInputError: The filter is not valid, or names metadata that only chunks have. Its absence would match
+                every document.
         """
         compiled_filter = compile_filter(self.filter, loc=("query", "filter"), excluded_names=CHUNK_NAMES)
         return DocumentRowFilters(
@@ -56,16 +58,27 @@ class DeletionSelection:
 
 @dataclass(frozen=True, slots=True)
 class DeletionService:
-    """How documents go."""
+    """Use cases that delete documents and read receipts."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
     queue: JobQueue
 
     async def delete(self, reference: str, document_id: UUID, *, with_file: UUID | None = None) -> UUID:
-        """One document; returns the deletion's id. ``with_file`` is the kept file of it that is about to go as well.
+        """Delete one document.
 
-        Raises KnowledgeBaseNotFound, DocumentNotFound, ForbiddenError.
+        Args:
+            reference: Name or id of the knowledge base.
+            document_id: The document.
+            with_file: The stored file of the document, if the caller deletes the file as well.
+
+        Returns:
+            The id of the deletion.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            DocumentNotFound: The document does not exist, or the caller may not read it.
+            ForbiddenError: The caller may not change the document.
         """
         filters = DocumentRowFilters(ids=[document_id])
         deletion_id, removed = await self._delete(
@@ -76,7 +89,7 @@ class DeletionService:
         return deletion_id
 
     async def _raise_not_deletable(self, reference: str, document_id: UUID) -> NoReturn:
-        """Raises SharedDocument or ForbiddenError if the key may read the document, else DocumentNotFound."""
+        """Raise SharedDocument or ForbiddenError if the key may read the document, otherwise DocumentNotFound."""
         principal = self.knowledge_bases.principal
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -87,16 +100,27 @@ class DeletionService:
     async def delete_many(
         self, reference: str, selection: DeletionSelection, *, confirm: str | None
     ) -> tuple[UUID, int]:
-        """All that the selection means; returns the deletion's id and how many went.
+        """Delete all documents that match a selection.
 
-        An empty filter means everything, and is believed only with the knowledge base's name as ``confirm``.
-        Raises KnowledgeBaseNotFound, InvalidInputError.
+        Args:
+            reference: Name or id of the knowledge base.
+            selection: The selection. An empty filter selects all documents.
+            confirm: The name of the knowledge base. An empty filter requires it.
+
+        Returns:
+            The id of the deletion and the number of deleted documents.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            InvalidInputError: The selection or its filter is not valid, or the confirmation is missing.
         """
         kb = await self.knowledge_bases.find(reference)
         if sum(value is not None for value in (selection.ids, selection.external_id, selection.filter)) != 1:
-            raise InvalidInputError("Say what to delete: one of ids, external_id and filter.", loc=("query",))
+            raise InvalidInputError(
+                "The selection is not clear. Send exactly one of ids, external_id and filter.", loc=("query",)
+            )
         if selection.filter is not None and not selection.filter and confirm != kb.row.name:
-            message = "An empty filter deletes everything: add confirm with the knowledge base's name."
+            message = "An empty filter deletes all documents. Set confirm to the knowledge base's name."
             raise InvalidInputError(message, loc=("query", "confirm"))
         deletion_id, deleted_count = await self._delete(
             reference, selection.to_filters(), AuditAction.DOCUMENT_DELETE_MANY
@@ -117,12 +141,16 @@ class DeletionService:
         document_id: UUID | None = None,
         with_file: UUID | None = None,
     ) -> tuple[UUID, int]:
-        """In batches, each gone at once and an event of its own; what comes in meanwhile stays."""
+        """Delete matching documents in batches, each with an audit event.
+
+        Documents that arrive during the deletion stay.
+        """
         deletion_id, total = generate_id(), 0
         filters = replace(
             filters, reader=self.knowledge_bases.principal.user_id, only_writable=True, include_expired=True
         )
-        newest: datetime | None = None  # of those that are there at first: no clock is asked, for hosts differ
+        # The creation time of the newest match at the start, from the database, because the clocks of hosts differ.
+        newest: datetime | None = None
         while True:
             async with self.db.transaction() as session:
                 kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -146,10 +174,19 @@ class DeletionService:
                 return deletion_id, total
 
     async def get_receipt(self, deletion_id: UUID) -> DeletionRow:
-        """What was deleted, and what was left of it when all was removed. Raises DeletionNotFound.
+        """Return the receipt of a deletion: the deleted amounts, and the counts that remained at its end.
 
-        The operator reads a tenant's own. A key restricted to knowledge bases reads the receipts of those. A key
-        restricted to a user reads only the receipts of deletions that keys restricted to the same user asked for.
+        The operator reads the receipt of a tenant's deletion. A key restricted to knowledge bases reads the receipts of
+        those. A key restricted to a user reads only receipts of deletions by keys with the same user.
+
+        Args:
+            deletion_id: The deletion.
+
+        Returns:
+            The receipt.
+
+        Raises:
+            DeletionNotFound: The receipt does not exist, or the caller may not read it.
         """
         principal = self.knowledge_bases.principal
         async with self.db.transaction() as session:

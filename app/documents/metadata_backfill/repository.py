@@ -1,4 +1,4 @@
-"""Giving documents and their chunks the next stamp of their knowledge base."""
+"""Queries of a metadata backfill: they write a knowledge base's new enforced metadata into documents and chunks."""
 
 import json
 from collections.abc import Sequence
@@ -16,9 +16,10 @@ from app.knowledge_bases.service import BACKFILL_JOB
 
 @dataclass(frozen=True, slots=True)
 class MetadataBackfill:
-    """From which stamp to which; the keys of ``new`` are set, those of ``old`` alone are taken away.
+    """Change of a knowledge base's enforced metadata from ``old`` to ``new``.
 
-    ``revision`` is that of the new one: what has it already was written after the change, and keeps what it says.
+    Keys of ``new`` are set, and keys that only ``old`` has are removed. ``revision`` is the revision of ``new``.
+    Documents that have it were written after the change and stay as they are.
     """
 
     old: dict[str, Any]
@@ -26,7 +27,7 @@ class MetadataBackfill:
     revision: int
 
     def to_params(self) -> dict[str, Any]:
-        """For the statements."""
+        """Return the parameters of the statements."""
         return {
             "revision": self.revision,
             "new": json.dumps(self.new),
@@ -44,22 +45,26 @@ class MetadataBackfillRepository:
         self.kb_id = kb_id
 
     async def find_pending(self) -> MetadataBackfill | None:
-        """What is under way; None when nothing is, or the knowledge base is gone."""
+        """Return the pending metadata backfill, or None if there is none or the knowledge base was deleted."""
         row = await self.session.fetch_row(_FIND_PENDING, self._key_params)
         return None if row is None else MetadataBackfill(*row)
 
     async def lock_batch(self, backfill: MetadataBackfill, *, limit: int, max_chunks: int) -> list[UUID]:
-        """Some documents with the old stamp, kept from every other change until the transaction ends.
+        """Lock documents without the new enforced metadata until the transaction ends.
 
-        At most ``limit``, and so many that they have about ``max_chunks``: one at least.
+        The result has at most ``limit`` documents with about ``max_chunks`` chunks together, at least one document.
         """
         rows = await self.session.fetch_rows(_LOCK_BATCH, {**self._key_params, **backfill.to_params(), "limit": limit})
         return take_until_chunks(((row["id"], row["chunk_count"]) for row in rows), max_chunks)
 
     async def apply_to_document(self, document_id: UUID) -> None:
-        """Give one document what is under way, before it is changed; nothing where it has it already.
+        """Apply the pending metadata backfill to one document before the document is changed.
 
-        From then on its metadata is what its caller says, and its chunks are not left behind with the old stamp.
+        From then on, the backfill does not touch the document, so the caller's changes stay. The document's chunks do
+        not keep the former metadata. Nothing happens if the document is up to date.
+
+        Args:
+            document_id: The document.
         """
         backfill = await self.find_pending()
         if backfill is not None and await self.session.fetch_row(
@@ -68,16 +73,30 @@ class MetadataBackfillRepository:
             await self.apply(backfill, [document_id])
 
     async def apply(self, backfill: MetadataBackfill, documents: Sequence[UUID]) -> None:
-        """The rows, and what filters see of them in both lanes; what chunks say themselves gives way."""
+        """Write the new enforced metadata into documents, their chunks, and the rows that retrievers filter.
+
+        Metadata of single chunks is overridden.
+
+        Args:
+            backfill: The change.
+            documents: The documents. They are locked.
+        """
         values = {**self._key_params, **backfill.to_params(), "ds": list(documents)}
         await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(self.kb_id)
         for update_statement in (_UPDATE_DOCUMENTS, _UPDATE_CHUNKS, *_UPDATE_SEARCH_ROWS):
             await self.session.fetch_rows(update_statement, values)
 
     async def finish(self, backfill: MetadataBackfill) -> bool:
-        """Put the new stamp into the place of the old one; False where a document still has the old one.
+        """Make the new enforced metadata the current one, if every document has it.
 
-        Uploads that have looked at the stamp are waited for, and later ones see the new one.
+        The lock of the knowledge base waits for uploads that have read the former metadata. Later uploads read the new
+        one.
+
+        Args:
+            backfill: The change.
+
+        Returns:
+            False if a document still has the former metadata.
         """
         await self.session.fetch_rows(_LOCK_KNOWLEDGE_BASE, self._key_params)
         is_finished = await self.session.fetch_row(_FINISH, {**self._key_params, **backfill.to_params()}) is not None
@@ -93,14 +112,16 @@ class MetadataBackfillRepository:
 _FIND_PENDING = parse_statement("""
 select metadata_filter, pending_metadata_filter, filter_revision + 1 from knowledge_base
  where tenant_id = :t and id = :kb and pending_metadata_filter is not null""")
-# By its number, because metadata of the caller's own may look like the old stamp. What lacks the new one in spite of
-# its number was written beside a process of a version before, which does not count; it must not get out of reach.
+# The revision decides, because a caller's metadata may equal the former enforced metadata. A document with the new
+# revision but without the new values was written by a process of an earlier version, which does not know revisions. It
+# is updated as well, or no reader would find it.
 _IS_OUTDATED = """
 d.tenant_id = :t and d.kb_id = :kb and (d.metadata_revision < :revision::int or not d.filterable @> :new::jsonb)"""
 _LOCK_BATCH = parse_statement(f"""
 select d.id, d.chunk_count from document d where {_IS_OUTDATED} order by d.id limit :limit for update""")  # noqa: S608
 _LOCK_DOCUMENT = parse_statement(f"select 1 from document d where {_IS_OUTDATED} and d.id = :d for update")  # noqa: S608
-# As filterable_metadata makes it of metadata with the new stamp: $instants has only what is a date.
+# The result equals ``build_filter_metadata`` of metadata with the new values: ``$instants`` has only values that are
+# dates.
 _FILTER_METADATA = """
 (row.metadata - :removed_keys::text[] - '$instants') || (:filter_metadata::jsonb - '$instants')
   || case when dates.found = '{}' then '{}' else jsonb_build_object('$instants', dates.found) end"""
@@ -124,7 +145,7 @@ update {table} l set metadata = {_FILTER_METADATA}
  where l.tenant_id = :t and l.index_id = row.index_id and l.chunk_id = row.chunk_id""")  # noqa: S608
     for table in ("chunk_embedding", "chunk_lexical")
 ]
-# Dead letters of what is done now.
+# Failed jobs of the metadata backfill that is complete now.
 _DELETE_DEAD_JOBS = parse_statement("""
 delete from job
  where tenant_id = :t and kind = :kind and state = 'dead' and payload ->> 'knowledge_base' = (:kb::uuid)::text""")

@@ -1,4 +1,4 @@
-"""A new stamp of a knowledge base goes round: to every document in it, a few at a time."""
+"""Metadata backfill: write a knowledge base's new enforced metadata into all its documents, in small batches."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,20 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# Each with all of its chunks, in one transaction. In a vector index a chunk may take a millisecond and more, and a
-# statement has two minutes.
+# The maximum numbers of documents and chunks of one transaction. An update in a vector index can take more than a
+# millisecond per chunk, and a statement may run for two minutes.
 BATCH_SIZE, MAX_BATCH_CHUNKS = 20, 5000
 
 
 async def backfill_documents(db: TenantDatabase, kb_id: UUID) -> None:
-    """Give all documents the pending stamp, then make it the knowledge base's; doing it again changes nothing.
+    """Write the pending enforced metadata into all documents, then make it the current one.
 
-    Meanwhile reads let both stamps pass, and what comes in has the new one.
+    Until the end, readers accept documents with the former or the new metadata, and new documents get the new one. The
+    function can be repeated after a crash.
+
+    Args:
+        db: The tenant's database.
+        kb_id: The knowledge base.
     """
     document_count = 0
     while True:
@@ -36,8 +41,8 @@ async def backfill_documents(db: TenantDatabase, kb_id: UUID) -> None:
                 document_count += len(document_ids)
         if document_ids:
             continue
-        # On its own: a document that had the new stamp by the time it was waited for is held until the end, and who
-        # uploads another version of it holds the knowledge base.
+        # A separate transaction avoids a deadlock. The batch may have locked documents that needed no change. An upload
+        # of a new version of such a document has locked the knowledge base.
         async with db.transaction() as session:
             if await MetadataBackfillRepository(session, db.tenant_id, kb_id).finish(backfill):
                 logger.info("knowledge_base.backfilled", knowledge_base=str(kb_id), documents=document_count)
@@ -46,14 +51,17 @@ async def backfill_documents(db: TenantDatabase, kb_id: UUID) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRecovery:
-    """A restamp whose job was given up goes on: until it has ended, the knowledge base takes no other stamp."""
+    """Recovery of metadata backfills whose job has failed for good.
+
+    Until a metadata backfill ends, the knowledge base accepts no other change of its enforced metadata.
+    """
 
     database: Database
     queue: JobQueue
     find_stalled: Callable[[], Awaitable[Sequence[StalledBackfill]]]
 
     async def scan(self) -> None:
-        """Give each a job again, as its PATCH did. Raises DatabaseUnavailable."""
+        """Enqueue a job for each stalled metadata backfill. Raises DatabaseUnavailable."""
         for stalled in await self.find_stalled():
             async with self.database.transaction(stalled.tenant_id) as session:
                 await self.queue.enqueue_unique(

@@ -1,4 +1,4 @@
-"""What a file is, by its content: signatures, a look inside archives, the client's word only among text types."""
+"""Detection of a file's media type from its bytes: signatures, members of archives, and rules for text."""
 
 import re
 import zipfile
@@ -42,7 +42,8 @@ _MIMETYPE_MEMBER = re.compile(r"application/(epub\+zip|vnd\.oasis\.opendocument\
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
 _MAX_CONTROL_SHARE = 0.05
-# The names are those of the formats' own streams; an encrypted file has no other, so that is asked first.
+# Names of the streams by which each format is recognized. Encrypted Office files come first, because an encrypted file
+# has no other of these streams.
 _OLE_KINDS = (
     ("EncryptedPackage", ENCRYPTED_OFFICE),
     ("Workbook", XLS),
@@ -54,10 +55,19 @@ _OLE_KINDS = (
 
 
 def sniff_media_type(head: bytes, path: Path, *, filename: str, declared: str | None) -> str:
-    """The media type of the file at ``path`` whose first bytes (``HEAD_BYTES`` of them) are ``head``. Blocking.
+    """Return the media type of a file. The function reads the file and blocks.
 
-    The extension of ``filename`` and the ``declared`` type only tell text types apart, in this order: neither makes a
-    PNG a PDF. A zip that cannot be read is just a zip.
+    The filename and the declared type only distinguish text formats, in this order. They never override a signature. A
+    zip file that cannot be read has the type ``application/zip``.
+
+    Args:
+        head: The first ``HEAD_BYTES`` bytes of the file, or all of a shorter file.
+        path: The file, for types that need a look inside.
+        filename: The name of the upload.
+        declared: The media type that the client declared, or None.
+
+    Returns:
+        The media type.
     """
     if b"%PDF-" in head[:_MAX_PDF_OFFSET]:
         return "application/pdf"
@@ -82,7 +92,7 @@ def _sniff_ole(path: Path, *, filename: str) -> str:
     for name, media_type in _OLE_KINDS:
         if name in names:
             return media_type
-    # A damaged container has no directory: where it was a workbook, that parser will say corrupt.
+    # A damaged container has no directory. If the file was an Excel workbook, its parser reports the damage.
     return XLS if not names and PurePath(filename).suffix.lower() == ".xls" else OLE
 
 
@@ -108,7 +118,8 @@ def _read_mimetype_member(archive: zipfile.ZipFile) -> str:
 
 
 def _sniff_damaged_zip(path: Path) -> str:
-    """A damaged archive has no directory, but its first members still name the kind: its parser will say corrupt."""
+    """Return the media type of a zip without a readable directory, from the names at its beginning."""
+    # The parser of the returned type then reports the damage.
     with path.open("rb") as file:
         start = file.read(64 * 1024)
     for folder, media_type in _OFFICE_FOLDERS:
@@ -125,7 +136,10 @@ def _is_text(head: bytes) -> bool:
 
 
 def _is_unmarked_utf16(head: bytes) -> bool:
-    """Latin text in UTF-16 without a mark: NUL in every second byte, hardly ever in the others."""
+    """Return whether the bytes look like UTF-16 without a byte order mark.
+
+    Latin text in UTF-16 has a NUL in every second byte and almost none in the other bytes.
+    """
     half = len(head) // 2
     even, odd = head[: 2 * half : 2].count(0), head[1 : 2 * half : 2].count(0)
     return half > 0 and max(even, odd) > 0.4 * half and min(even, odd) < 0.05 * half

@@ -1,4 +1,4 @@
-"""Look at an upload before it is stored: what it really is, and whether anything can read it."""
+"""Check of an upload before it is stored: detection of its media type, and whether a parser reads it."""
 
 from collections.abc import Collection, Mapping
 from pathlib import PurePath
@@ -19,19 +19,19 @@ from app.documents.upload.file_signatures import (
 from app.documents.upload.text_formats import EXTENSIONS, MEDIA_TYPE_BY_EXTENSION
 
 _OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
-# Formats that people have, and what their program can save instead.
+# Formats without a parser that users often have, with the format that their program can save instead.
 _ADVICE: Mapping[str, str] = {
-    DOC: "This is an old Word document. Save it as .docx and upload that.",
-    PPT: "This is an old PowerPoint presentation. Save it as .pptx and upload that.",
-    MSG: "This is an Outlook message. Save it as .eml or .html and upload that.",
-    "application/rtf": "This is a rich text file. Save it as .docx and upload that.",
-    f"{_OPEN_DOCUMENT}.text": "This is an OpenDocument text. Save it as .docx or .pdf and upload that.",
-    f"{_OPEN_DOCUMENT}.spreadsheet": "This is an OpenDocument spreadsheet. Save it as .xlsx and upload that.",
-    f"{_OPEN_DOCUMENT}.presentation": "This is an OpenDocument presentation. Save it as .pptx and upload that.",
-    "application/zip": "This is an archive. Upload the files in it one by one.",
+    DOC: "This is an old Word document. Save it as .docx and upload the copy.",
+    PPT: "This is an old PowerPoint presentation. Save it as .pptx and upload the copy.",
+    MSG: "This is an Outlook message. Save it as .eml or .html and upload the copy.",
+    "application/rtf": "This is a rich text file. Save it as .docx and upload the copy.",
+    f"{_OPEN_DOCUMENT}.text": "This is an OpenDocument text. Save it as .docx or .pdf and upload the copy.",
+    f"{_OPEN_DOCUMENT}.spreadsheet": "This is an OpenDocument spreadsheet. Save it as .xlsx and upload the copy.",
+    f"{_OPEN_DOCUMENT}.presentation": "This is an OpenDocument presentation. Save it as .pptx and upload the copy.",
+    "application/zip": "This is an archive. Extract it and upload its files one by one.",
 }
 
-# What may be a format of its own inside; anything else is what its content says, whatever it is called.
+# A plugin can claim files of these types by extension. Files of other types keep the detected type.
 _AMBIGUOUS_TYPES = frozenset({OCTET_STREAM, ZIP, OLE, *EXTENSIONS})
 _NO_PLUGINS: Mapping[str, Collection[str]] = MappingProxyType({})
 
@@ -39,10 +39,21 @@ _NO_PLUGINS: Mapping[str, Collection[str]] = MappingProxyType({})
 def detect_media_type(
     received: ReceivedFile, parseable_types: Collection[str], plugin_types: Mapping[str, Collection[str]] = _NO_PLUGINS
 ) -> str:
-    """The media type by content; blocking. Raises EmptyUpload, EncryptedUpload, UnsupportedFileType.
+    """Return the media type of an upload, detected from its content. The function reads the file and blocks.
 
-    ``plugin_types`` are media types that no signature is known of, each with its extensions: a file that is a text, an
-    archive or unknown bytes is one of them by its extension, or by its declared type where the extension says nothing.
+    Args:
+        received: The file.
+        parseable_types: Media types that a parser reads.
+        plugin_types: Extensions by media type, for the types of plugins. They apply to texts, archives and unknown
+            bytes, by extension. If no text format has the extension, the declared type counts.
+
+    Returns:
+        The media type.
+
+    Raises:
+        EmptyUpload: The file has no bytes.
+        EncryptedUpload: The file is an encrypted Office file.
+        UnsupportedFileType: No parser reads the media type.
     """
     if received.size == 0:
         raise EmptyUpload(loc=("body", "file"))
@@ -56,7 +67,8 @@ def detect_media_type(
     if media_type not in parseable_types:
         supported_types = ", ".join(sorted(parseable_types))
         message = (
-            _ADVICE.get(media_type) or f"This file is {media_type}, which no parser reads; parsers: {supported_types}."
+            _ADVICE.get(media_type)
+            or f"No parser reads files of type {media_type}. Upload a file of a supported type: {supported_types}."
         )
         raise UnsupportedFileType(message, media_type=media_type)
     return media_type

@@ -1,6 +1,6 @@
-"""OLE containers (old Office files, Outlook messages, encrypted Office): the names of what they hold, [MS-CFB] 2.
+"""Names of the streams in OLE containers: old Office files, Outlook messages, encrypted Office files ([MS-CFB] 2).
 
-Only the directory is read, a bounded number of sectors of it, and nothing that the file says is believed unchecked.
+Only a bounded number of directory sectors is read. Every value from the file is checked before use.
 """
 
 import os
@@ -17,7 +17,10 @@ _TABLES_IN_HEADER = 109
 
 
 def read_entry_names(path: Path) -> set[str]:
-    """The names of the first MAX_ENTRIES streams and storages; empty where the directory cannot be read. Blocking."""
+    """Return the names of the first MAX_ENTRIES streams and storages, or nothing if the directory cannot be read.
+
+    The function reads the file and blocks.
+    """
     try:
         with path.open("rb") as file:
             return set(_iter_entry_names(file))
@@ -34,7 +37,7 @@ def _iter_entry_names(file: IO[bytes]) -> Iterator[str]:
     sectors = file.seek(0, os.SEEK_END) // size
     (sector,) = struct.unpack_from("<I", header, 48)
     for _ in range(MAX_ENTRIES * _ENTRY_BYTES // size):
-        if sector >= sectors:  # the end of the chain, or a lie
+        if sector >= sectors:  # the end of the chain, or a sector outside the file
             return
         content = _read_sector(file, sector, size)
         for start in range(0, len(content) - _ENTRY_BYTES + 1, _ENTRY_BYTES):
@@ -50,13 +53,14 @@ def _read_sector(file: IO[bytes], number: int, size: int) -> bytes:
 
 
 def _find_next_sector(file: IO[bytes], header: bytes, sector: int, size: int) -> int:
-    """The next sector of a chain, from the allocation table; the header lists the table's first 109 sectors."""
+    """Return the next sector of a chain, from the allocation table. The header lists the table's first 109 sectors."""
     numbers_per_sector = size // 4
     index, offset = divmod(sector, numbers_per_sector)
     if index < _TABLES_IN_HEADER:
         (table,) = struct.unpack_from("<I", header, 76 + 4 * index)
     else:
-        # The rest is in a chain of sectors of numbers, each of whose last number is the next of these sectors.
+        # Further table sectors are listed in a chain of sectors. The last number of each sector is the next sector of
+        # this chain.
         hops, index = divmod(index - _TABLES_IN_HEADER, numbers_per_sector - 1)
         (table,) = struct.unpack_from("<I", header, 68)
         for _ in range(hops):

@@ -1,4 +1,4 @@
-"""Upload: object, then row and job in one transaction."""
+"""Uploads: store the original in the object store, then the document row and the ingestion job in one transaction."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -45,19 +45,20 @@ from app.object_store import ObjectStore
 from app.quotas.service import QuotaService
 from app.quotas.types import QuotaExceeded
 
-# By name or id, or as the caller has found it just now.
+# A name, an id, or the knowledge base if the caller has loaded it already.
 KnowledgeBaseReference = str | KnowledgeBaseView
-# What else is written of a document, in the transaction that writes it. Raises DocumentNotFound for one that is gone.
+# Writes further rows in the transaction that stores the document. Raises DocumentNotFound if the document was deleted.
 OnStored = Callable[[Session, UUID], Awaitable[None]]
 MAX_ATTEMPTS = 5
-# So little is stored before it is asked whether it is there already: mostly it is not, and asking costs more.
+# Files up to this size are put into the object store without a lookup of an existing document. Most files are new, and
+# the lookup takes longer than a superfluous put.
 MAX_UNCHECKED_BYTES = 64 * 1024
 MAX_FILES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class UploadService:
-    """How documents come in."""
+    """Use cases that store uploads as documents."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -75,10 +76,30 @@ class UploadService:
         boundary: bytes,
         parse_fields: Callable[[Mapping[str, str]], DocumentFields],
     ) -> UploadResult:
-        """Store a streamed form's file and queue it for ingestion; nothing of the body is read before the checks.
+        """Store the file of a streamed form and enqueue its ingestion.
 
-        Raises KnowledgeBaseNotFound, IndexMismatch, UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedFileType,
-        QuotaExceeded.
+        The knowledge base is checked before the first byte of the body is read.
+
+        Args:
+            reference: The knowledge base.
+            body: The request's body.
+            boundary: The boundary of the form's parts.
+            parse_fields: Parses the form's other fields.
+
+        Returns:
+            The document, which may have existed already.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            NoDocumentStore: The knowledge base searches an external service and stores no documents.
+            IndexMismatch: No configured embedding model fits the search index.
+            UploadTooLarge: The file is larger than the limit.
+            EmptyUpload: The file has no bytes.
+            EncryptedUpload: The file is encrypted.
+            UnsupportedFileType: No parser reads the file.
+            QuotaExceeded: The upload exceeds a quota of the tenant or of the API key.
+            ForbiddenError: The caller's key is restricted to a user who may not write to the scope.
+            UploadConflict: Parallel uploads of the same document were faster several times.
         """
         kb = await self._find_knowledge_base(reference)
         async with receive_form(body, boundary, max_bytes=self.quotas.upload_limit_bytes) as form:
@@ -91,17 +112,33 @@ class UploadService:
         boundary: bytes,
         parse_fields: Callable[[Mapping[str, str]], DocumentFields],
     ) -> list[BatchItemResult]:
-        """The same for many files of one form, in its order; the other fields hold for all of them.
+        """Store all files of a streamed form, in its order. The form's other fields apply to every file.
 
-        What is wrong with one file is its verdict and stops no other. Raises KnowledgeBaseNotFound, IndexMismatch;
-        UploadTooLarge for all of them together; InvalidInputError for a field that can hold for one document alone.
+        An error of one file becomes the result of that file. The other files are stored.
+
+        Args:
+            reference: The knowledge base.
+            body: The request's body.
+            boundary: The boundary of the form's parts.
+            parse_fields: Parses the form's other fields.
+
+        Returns:
+            One result per file.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            IndexMismatch: No configured embedding model fits the search index.
+            UploadTooLarge: All files together are larger than the limit.
+            InvalidInputError: A field can apply to one document only, such as the external id.
         """
         kb = await self._find_knowledge_base(reference)
         async with receive_form(body, boundary, max_bytes=self.quotas.upload_limit_bytes, max_files=MAX_FILES) as form:
             fields = parse_fields(form.fields)
             for name in ("external_id", "title"):
                 if getattr(fields, name) is not None:
-                    raise InvalidInputError(f"Many files cannot share one {name}.", loc=("body", name))
+                    raise InvalidInputError(
+                        f"Several files cannot share one {name}. Remove the field or send one file.", loc=("body", name)
+                    )
             return [await self._upload_file(kb, file, fields) for file in form.files]
 
     async def _upload_file(self, kb: KnowledgeBaseView, file: ReceivedFile, fields: DocumentFields) -> BatchItemResult:
@@ -119,7 +156,20 @@ class UploadService:
     async def upload_text(
         self, reference: KnowledgeBaseReference, text: str, fields: DocumentFields, *, media_type: str | None
     ) -> UploadResult:
-        """The same for a text in hand; without a media type a line like ``# Title`` makes it Markdown."""
+        """Store a text as a document and enqueue its ingestion.
+
+        Args:
+            reference: The knowledge base.
+            text: The text.
+            fields: The document's fields.
+            media_type: The media type. None detects Markdown by its headings, and otherwise uses plain text.
+
+        Returns:
+            The document.
+
+        Raises:
+            InvalidInputError: The text contains characters that cannot be stored. Other errors are those of ``upload``.
+        """
         kb = await self._find_knowledge_base(reference)
         name = fields.title or fields.external_id or "text"
         async with spool_text(text, filename=name, media_type=media_type) as received:
@@ -128,10 +178,22 @@ class UploadService:
     async def upload_chunks(
         self, reference: KnowledgeBaseReference, chunks: Sequence[ProvidedChunk], fields: DocumentFields
     ) -> UploadResult:
-        """The same for chunks that were cut elsewhere; their vectors are checked here. Raises InvalidInputError too."""
+        """Store provided chunks as a document and enqueue its ingestion.
+
+        Args:
+            reference: The knowledge base.
+            chunks: The chunks. Their vectors must fit the knowledge base's model.
+            fields: The document's fields.
+
+        Returns:
+            The document.
+
+        Raises:
+            InvalidInputError: A text or a vector is not valid. Other errors are those of ``upload``.
+        """
         kb = await self._find_knowledge_base(reference)
         model = EmbeddingIdentity.from_index_identity(kb.index.identity)
-        enforced_keys = kb.row.enforced_metadata.keys()  # stamped on all that goes in, over what the caller says
+        enforced_keys = kb.row.enforced_metadata.keys()  # enforced metadata overrides the caller's values
         body = await asyncio.to_thread(encode_chunks, chunks, model=model, excluded_keys=enforced_keys)
         name = fields.title or fields.external_id or "chunks"
         async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
@@ -145,7 +207,18 @@ class UploadService:
         priority: int,
         on_stored: OnStored | None,
     ) -> UploadResult:
-        """The same for a file that is on the local disk already; where ``on_stored`` raises, nothing is stored."""
+        """Store a file that is on the local disk already, and enqueue its ingestion.
+
+        Args:
+            reference: The knowledge base.
+            received: The file.
+            fields: The document's fields.
+            priority: The priority of the ingestion job.
+            on_stored: Writes further rows in the same transaction. If it raises an error, nothing is stored.
+
+        Returns:
+            The document. Errors are those of ``upload``.
+        """
         return await self._store(
             await self._find_knowledge_base(reference), received, fields, priority, on_stored=on_stored
         )
@@ -172,11 +245,11 @@ class UploadService:
         await self._claim_scope(fields.scope)
         needs_lookup = received.size > MAX_UNCHECKED_BYTES or fields.external_id is not None
         for attempt in range(MAX_ATTEMPTS):
-            if attempt:  # it may have got another stamp
+            if attempt:  # the enforced metadata may have changed
                 kb = await self.knowledge_bases.find(kb.row.name)
             existing = await self._find_existing(kb, received, fields) if needs_lookup or attempt else None
             if existing is not None and existing.sha256 == received.sha256:
-                with suppress(DocumentNotFound):  # it was deleted just now: this is a new one then
+                with suppress(DocumentNotFound):  # if it was deleted in the meantime, the upload is new
                     return await self._reuse_existing(kb, existing, fields, priority, on_stored)
                 continue
             document = _build_document(kb, received, fields, media_type, existing)
@@ -190,7 +263,7 @@ class UploadService:
         raise UploadConflict
 
     async def _claim_scope(self, scope: DocumentScope) -> None:
-        """Raises ForbiddenError for a key that is narrowed to a user, and a document that would be somebody else's."""
+        """Check that a key restricted to a user may write to the scope. Raises ForbiddenError."""
         principal = self.knowledge_bases.principal
         if principal.user_id is not None:
             async with self.db.transaction() as session:
@@ -199,7 +272,10 @@ class UploadService:
     async def _find_existing(
         self, kb: KnowledgeBaseView, received: ReceivedFile, fields: DocumentFields
     ) -> ExistingDocument | None:
-        """The document that the upload is about. One that has expired goes now: nothing of it is to come back."""
+        """Return the document with the upload's identity.
+
+        An expired one is deleted, so that none of its fields return.
+        """
         async with self.db.transaction() as session:
             location = (self.db.tenant_id, kb.row.id, fields.scope.to_key())
             return await find_unexpired_document(
@@ -216,9 +292,10 @@ class UploadService:
         *,
         replaces: ExistingDocument | None,
     ) -> DocumentRow | None:
-        """Row and job in one transaction; None, and the object gone, when another request was faster.
+        """Write the row and the job in one transaction; return None if another request was faster.
 
-        Raises KnowledgeBaseNotFound, QuotaExceeded, and the ConflictError that ``on_stored`` raises.
+        If nothing is written, the object is deleted. Raises KnowledgeBaseNotFound, QuotaExceeded, and the ConflictError
+        of ``on_stored``.
         """
         try:
             async with self.db.transaction() as session:
@@ -243,7 +320,7 @@ class UploadService:
             raise
         except IntegrityError as exc:
             await self.objects.delete(key)
-            raise KnowledgeBaseNotFound from exc  # it was deleted while the file came in
+            raise KnowledgeBaseNotFound from exc  # the knowledge base was deleted during the upload
         if written is None:
             await self.objects.delete(key)
         return written
@@ -256,7 +333,7 @@ class UploadService:
         priority: int,
         on_stored: OnStored | None,
     ) -> UploadResult:
-        """Answer with the document that is there; other facts are applied, a failed one is tried again."""
+        """Return the existing document with the upload's fields applied, and start ingestion again if it has failed."""
         provided: dict[str, Any] = {"metadata": fields.metadata, "title": fields.title}
         provided |= {"source_uri": fields.source_uri, "source_created_at": fields.source_created_at}
         provided |= {"dynamic": fields.dynamic, "expires_at": fields.expires_at}
@@ -284,7 +361,7 @@ def _build_document(
     media_type: str,
     replaces: ExistingDocument | None,
 ) -> DocumentRow:
-    """The row of a first version, or what the next one changes in ``replaces``."""
+    """Return the row of a first version, or the values of the next version of ``replaces``."""
     document = DocumentRow(
         tenant_id=kb.row.tenant_id,
         kb_id=kb.row.id,

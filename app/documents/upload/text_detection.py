@@ -1,4 +1,4 @@
-"""What kind of text a file is: XML and HTML by how they begin, the rest by name, and without one by a close look."""
+"""Detection of text formats: XML and HTML by their first bytes, others by filename, declared type or content."""
 
 import re
 from pathlib import PurePath
@@ -32,9 +32,19 @@ _MAIL_HEADERS = frozenset(
 
 
 def sniff_text_type(head: bytes, *, filename: str, declared: str | None, is_complete: bool) -> str:
-    """The media type of a text that begins with ``head``; ``is_complete`` where that is all of it.
+    """Return the media type of a text file.
 
-    The extension decides, then the declared type; but a page is a page and XML is XML, whatever a text file's name is.
+    XML and HTML are recognized by their first bytes, even in a file named ``.txt``. Otherwise the extension decides,
+    then the declared type, then the content.
+
+    Args:
+        head: The first bytes of the file.
+        filename: The name of the upload.
+        declared: The media type that the client declared, or None.
+        is_complete: Whether ``head`` is the whole file.
+
+    Returns:
+        The media type, ``text/plain`` if no other format matches.
     """
     start = head.replace(b"\0", b"")
     for mark in _BYTE_ORDER_MARKS:
@@ -66,14 +76,14 @@ def _sniff_unnamed_text(start: bytes, *, is_complete: bool) -> str:
 
 
 def _is_json(start: bytes, *, is_complete: bool) -> bool:
-    """Nothing but JSON's own signs and words, as far as one sees: a footnote's ``[1]`` goes on with prose."""
+    """Return whether the text consists of JSON tokens; prose that starts with a footnote like ``[1]`` does not."""
     tokens = _JSON_TOKENS.match(start)
     remainder = start[tokens.end() :] if tokens else start
     return not remainder if is_complete else _CUT_OFF_TOKEN.fullmatch(remainder) is not None
 
 
 def _is_mail(start: bytes) -> bool:
-    """Header lines alone up to the first empty line, at least two of them such as every mail has."""
+    """Return whether the text starts with mail headers up to an empty line, with at least two common ones."""
     lines = _HEADER_LINES.match(start)
     if lines is None or not start[lines.end() :].startswith((b"\n", b"\r\n")):
         return False

@@ -1,4 +1,4 @@
-"""The text formats by name: what an extension or a declared media type says about a file that is text."""
+"""Media types of text formats, by file extension and by declared media type."""
 
 import re
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ JSON, YAML, CSV, RST, MAIL, TEX = (
     "text/x-tex",
 )
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
-# The characters that the expression looks at.
+# The number of characters that the expression needs.
 _HEADING_PREFIX_LENGTH = 7
 
-# The names that OpenAI's file search takes where it has one, else those that editors and web servers use.
+# Media types of OpenAI's file search where it names one, otherwise those of common editors and web servers.
 SOURCE_TYPES: Mapping[str, tuple[str, ...]] = {
     "application/toml": ("toml",),
     "application/typescript": ("ts", "tsx", "mts", "cts"),
@@ -94,17 +94,17 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 
 MEDIA_TYPE_BY_EXTENSION: Mapping[str, str] = {name: kind for kind, names in EXTENSIONS.items() for name in names}
-"""The media type of each extension; extensions are in small letters and have no dot."""
+"""The media type of each extension. Extensions are in lower case and have no dot."""
 
 MEDIA_TYPE_BY_DECLARED_TYPE: Mapping[str, str] = {
     **{kind: kind for kind in EXTENSIONS},
     **{name: kind for kind, names in _ALIASES.items() for name in names},
 }
-"""The one media type that we use for each that a client may declare."""
+"""The media type that the service uses for each media type that a client may declare."""
 
 
 def guess_text_type(text: str) -> str:
-    """The media type of a text that came without one."""
+    """Return Markdown for a text with a Markdown heading, otherwise plain text."""
     starts = range(0, len(text), SLICE_CHARACTERS)
     has_heading = any(
         _MARKDOWN_HEADING.search(text, start, start + SLICE_CHARACTERS + _HEADING_PREFIX_LENGTH) for start in starts
