@@ -156,7 +156,7 @@ async def test_one_that_fails_is_counted(
     await workshop.ingest(document)
     texts = [row["content"] for row in await chunks(workshop, document) if row["image_ordinal"] is not None]
     assert len(texts) == len(await media_keys(workshop, document)) == 1
-    assert "1 picture was not described. " in await warnings(workshop, document)
+    assert "1 image was not described. " in await warnings(workshop, document)
     assert "Picture 1" not in (await workshop.owner.fetchval(
         "select content from document_text where document_id = $1", document.id
     ))  # fmt: skip
@@ -176,7 +176,7 @@ async def test_a_model_that_always_fails_is_left_alone(
     made = await upload(services, path)
     await workshop.ingest(made)
     assert len(chat.received) <= MAX_FAILURES + 1
-    assert "12 pictures were not described. The vision model refuses (HTTP 401)" in await warnings(workshop, made)
+    assert "12 images were not described. The vision model refuses (HTTP 401)" in await warnings(workshop, made)
     assert [row["content"] for row in await chunks(workshop, made)] == ["Only these words are left."]
 
 

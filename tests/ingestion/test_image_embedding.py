@@ -154,7 +154,7 @@ async def test_one_that_is_refused_is_told_of(workshop: Workshop, services: Tena
     workshop.endpoint.refused_word = "blue"
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
-    assert "did not take 1 of 2 pictures" in await warnings(workshop, document)
+    assert "did not embed 1 of 2 images" in await warnings(workshop, document)
     assert (await found(services, "red"))[0].chunk.media_type == "image/png"
     hits = await found(services, "rivers", "lexical")
     assert "image/png" in {hit.chunk.media_type for hit in hits}
@@ -168,7 +168,7 @@ async def test_a_model_that_takes_none_is_left_alone(
     count = MAX_SLICE_IMAGES + MAX_FAILURES
     document = await upload(services, many(tmp_path / "many.docx", count))
     await workshop.ingest(document)
-    assert f"did not take {count} of {count} pictures" in await warnings(workshop, document)
+    assert f"did not embed {count} of {count} images" in await warnings(workshop, document)
     tried = {data for request in workshop.endpoint.received for data in request.images}
     assert len(tried) == MAX_SLICE_IMAGES
     assert await workshop.status(document.id) == "ready"
@@ -215,7 +215,7 @@ async def test_without_a_description_it_is_still_embedded(
     chat.fail(400, times=2)
     document = await upload(others, illustrated.pdf(tmp_path / "two.pdf"))
     await talkative.ingest(document)
-    assert "2 pictures were not described. " in await warnings(talkative, document)
+    assert "2 images were not described. " in await warnings(talkative, document)
     assert (await found(others, "red"))[0].chunk.content == "Picture 1"
 
 

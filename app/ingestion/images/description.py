@@ -1,4 +1,4 @@
-"""The pictures of a document between parser and store: described, put away, read again, known by their chunks."""
+"""Describe the images of a document with a vision model, store and load them, and find the chunks of each image."""
 
 import asyncio
 import hashlib
@@ -26,8 +26,11 @@ from app.warnings import ServiceWarning, WarningCode
 logger = get_logger(__name__)
 
 MAX_CONCURRENT_CALLS = 2
-# More pictures of one document that the model fails on, and something else is wrong: the rest is not tried.
+"""Maximum number of concurrent calls of the vision model for one document."""
+
 MAX_FAILURES = 5
+"""Number of failed images after which the other images of a document are skipped: the model itself has a fault."""
+
 _IDENTITY_NAMESPACE = UUID("5d1d0c0e-2b57-5c3b-9a40-7a9c6f2e8d11")
 
 VisionFailure = VisionUnavailable | VisionRejected
@@ -35,9 +38,16 @@ VisionFailure = VisionUnavailable | VisionRejected
 
 @dataclass(frozen=True, slots=True)
 class ImageDescriber:
-    """Puts the pictures of one document into words; what was paid for once in the tenant is not paid for again.
+    """Describer of the images of one document. Descriptions of equal images are reused within the tenant.
 
-    Images without a description are left out, unless ``keep_undescribed`` is set.
+    Attributes:
+        db: Database of the tenant.
+        document_id: The document.
+        vision: Vision model.
+        language: Language of the descriptions.
+        progress: Progress of the version.
+        keep_undescribed: Whether images without a description stay in the document, so that their pixels can be
+            embedded.
     """
 
     db: TenantDatabase
@@ -48,9 +58,19 @@ class ImageDescriber:
     keep_undescribed: bool = False
 
     async def describe(self, parsed: ParsedDocument) -> ParsedDocument:
-        """The document with descriptions for its pictures' texts; those that have none are counted.
+        """Replace the placeholder text of each image by its description.
 
-        Raises VisionUnavailable or NoTextFound where nothing at all is left; Superseded, JobPreempted.
+        Args:
+            parsed: Result of the parser.
+
+        Returns:
+            The document with descriptions, and a warning with the number of images that have none.
+
+        Raises:
+            VisionUnavailable: The model does not answer, and the document has no other text.
+            NoTextFound: No image has a description, and the document has no other text.
+            VersionSuperseded: The version is no longer needed.
+            JobPreempted: The job must give its place to another tenant.
         """
         numbers = [block.image_index for block in parsed.blocks if block.image_index is not None]
         numbers_by_hash = {hash_image(parsed.images[number]): number for number in numbers}
@@ -76,13 +96,13 @@ class ImageDescriber:
 
     @property
     def _identity(self) -> UUID:
-        """What a description hangs on besides the picture."""
+        """Key of the model, the prompt and the language: descriptions with equal keys are interchangeable."""
         return uuid5(_IDENTITY_NAMESPACE, repr((self.vision.name, PROMPT, self.language)))
 
     async def _describe_all(
         self, images: Sequence[EncodedImage], descriptions: dict[bytes, str]
     ) -> VisionFailure | None:
-        """Fill in ``descriptions``, which are kept as they come; why some are missing, if they are."""
+        """Add and store the descriptions batch by batch. Return the last failure, or None if there was none."""
         failures: list[VisionFailure] = []
         for start in range(0, len(images), MAX_CONCURRENT_CALLS):
             self.progress.report_slice("parsing", done=start, total=len(images), unit="images")
@@ -117,12 +137,12 @@ class ImageDescriber:
 
 
 def hash_image(image: EncodedImage) -> bytes:
-    """What tells pictures apart."""
+    """Return the SHA-256 hash of the image file, by which equal images are recognized."""
     return hashlib.sha256(image.data).digest()
 
 
 def _apply_description(block: Block, hashes: Sequence[bytes], descriptions: Mapping[bytes, str]) -> Block | None:
-    """The block with what is said of it; None for a picture of which nothing is."""
+    """Return the block with the description of its image, or None for an image without a description."""
     if block.image_index is None:
         return block
     description = descriptions.get(hashes[block.image_index])
@@ -132,13 +152,21 @@ def _apply_description(block: Block, hashes: Sequence[bytes], descriptions: Mapp
 def _list_undescribed_warnings(count: int, failure: VisionFailure | None) -> list[ServiceWarning]:
     if not count:
         return []
-    reason = failure.message if failure else "The vision model said nothing of them."
-    message = f"{count} {'pictures were' if count > 1 else 'picture was'} not described. {reason}"
+    reason = failure.message if failure else "The vision model returned no description."
+    message = f"{count} {'images were' if count > 1 else 'image was'} not described. {reason}"
     return [ServiceWarning(WarningCode.IMAGES_NOT_DESCRIBED, message)]
 
 
 def find_draft_images(tree: DocumentTree, drafts: Sequence[ChunkDraft]) -> dict[int, int]:
-    """Positions of the drafts that are pictures, and which; no draft holds more than one, nor anything beside it."""
+    """Find the drafts that represent images. Such a draft contains one image and no other text.
+
+    Args:
+        tree: Tree of the document.
+        drafts: Its chunks.
+
+    Returns:
+        The number of the image, by the position of the draft.
+    """
     leaves = LeafIndex.from_tree(tree)
     if all(leaf.image_index is None for leaf in leaves.nodes):
         return {}
@@ -151,9 +179,18 @@ def find_draft_images(tree: DocumentTree, drafts: Sequence[ChunkDraft]) -> dict[
 async def store_images(
     objects: ObjectStore, document: DocumentRow, images: Mapping[int, EncodedImage]
 ) -> dict[int, DocumentImage]:
-    """Store pictures by their numbers, beside the original, each under a key of its own; their rows.
+    """Store images in the object store, each under a new key.
 
-    Raises ObjectStoreUnavailable; what was stored until then is swept.
+    Args:
+        objects: Object store.
+        document: Row of the document.
+        images: Images by their number.
+
+    Returns:
+        The rows of the images, by their number. They are not in the database yet.
+
+    Raises:
+        ObjectStoreUnavailable: The object store does not answer. The sweeper deletes the images stored before.
     """
     rows = {}
     with create_temp_directory("ingest") as folder:
@@ -178,7 +215,18 @@ async def store_images(
 
 
 async def load_image(objects: ObjectStore, row: DocumentImage) -> EncodedImage | None:
-    """A stored picture; None where its bytes are gone, or are not what they were. Raises ObjectStoreUnavailable."""
+    """Load an image from the object store.
+
+    Args:
+        objects: Object store.
+        row: Row of the image.
+
+    Returns:
+        The image. None if the object is missing or its hash is not the stored one.
+
+    Raises:
+        ObjectStoreUnavailable: The object store does not answer.
+    """
     with create_temp_directory("ingest") as folder:
         path = create_temp_file(folder, "image")
         try:

@@ -1,4 +1,4 @@
-"""Pictures to vectors, where the embedding model takes them: they are found by what they show."""
+"""Embed the images of a document, if the embedding model takes images, so that searches find them by their content."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,13 @@ _IDENTITY_NAMESPACE = UUID("a1b7c9f2-7d0e-5b64-8e35-0c2f4a6d9e17")
 
 @dataclass(frozen=True, slots=True)
 class ImageSource:
-    """A picture by its hash and its size in bytes; ``read`` gives it when its turn comes, None where it is gone."""
+    """Image that is loaded only when it is embedded.
+
+    Attributes:
+        sha256: SHA-256 hash of the file.
+        size: Size in bytes.
+        read: Loads the image; returns None if it is missing.
+    """
 
     sha256: bytes
     size: int
@@ -32,7 +38,7 @@ class ImageSource:
 
 @dataclass(frozen=True, slots=True)
 class DocumentImageEmbedder:
-    """Embeds the pictures of one document; what was paid for survives a crash, by the hash of the picture."""
+    """Embedder of the images of one document. Vectors are checkpointed by image hash, so a crash does not lose them."""
 
     db: TenantDatabase
     document_id: UUID
@@ -42,12 +48,26 @@ class DocumentImageEmbedder:
     budget: TokenBudget
 
     async def embed(self, chunked: ChunkedDocument, sources: Mapping[int, ImageSource]) -> ChunkedDocument:
-        """The passages, with a vector for each that is a picture; ``sources`` by the pictures' numbers.
+        """Embed the images of a document, and give each vector to the chunk that represents the image.
 
-        Where a long description is several chunks, the first has the picture's vector. The others are texts; so is,
-        with a warning, a picture that the model refuses, or that is gone. Raises EmbeddingUnavailable,
-        EmbeddingMismatch, EmbeddingRejected, DailyTokenLimitReached, VersionSuperseded, and what reading a source
-        raises.
+        If a long description makes several chunks, only the first one gets the vector of the image. The other chunks
+        are embedded as text. A chunk whose image is missing or refused by the model is embedded as text too.
+
+        Args:
+            chunked: Chunks of the document.
+            sources: Images by their number.
+
+        Returns:
+            The chunks with the vectors of the images, and a warning if images have no vector.
+
+        Raises:
+            EmbeddingUnavailable: The model does not answer; a retry may help.
+            EmbeddingMismatch: The vectors have a wrong number or dimension.
+            EmbeddingRejected: The model refuses images without naming one.
+            DailyTokenLimitReached: The daily token budget is used up.
+            VersionSuperseded: The version is no longer needed.
+            JobPreempted: The job must give its place to another tenant.
+            ObjectStoreUnavailable: An image cannot be loaded from the object store.
         """
         image_numbers = chunked.image_numbers
         first_sources = {
@@ -69,7 +89,10 @@ class DocumentImageEmbedder:
         return replace(chunked, vectors={**chunked.vectors, **vectors_by_position}, warnings=warnings)
 
     async def _load_or_embed(self, sources: Mapping[bytes, ImageSource]) -> dict[bytes, Vectors]:
-        """Those that an earlier attempt checkpointed, the rest made now, as far as the model takes the pictures."""
+        """Return the vectors by image hash: checkpointed ones of earlier attempts, and new ones for all other images.
+
+        Missing images, and images that the model refuses, have no vector.
+        """
         identity = derive_image_checkpoint_key(self.identity)
         async with self.db.transaction() as session:
             vectors = await CheckpointRepository(session, self.db.tenant_id).find(identity, list(sources))
@@ -97,7 +120,7 @@ class DocumentImageEmbedder:
         return vectors
 
     async def _embed_files(self, files: Mapping[bytes, ImageFile]) -> tuple[dict[bytes, Vectors], int]:
-        """The vectors of those that the model takes, and what they cost in tokens."""
+        """Return the vectors of the images that the model accepts, and the number of tokens."""
         remaining, token_count = list(files), 0
         while remaining:
             try:
@@ -114,15 +137,15 @@ class DocumentImageEmbedder:
 
 
 def derive_image_checkpoint_key(identity: EmbeddingIdentity) -> UUID:
-    """What checkpoints of pictures are told apart by, also from those of texts.
+    """Derive the key of image checkpoints from an embedding identity. It differs from the key of text checkpoints.
 
-    The model's identity and no more: the form in which pictures travel does not change what is made of them.
+    The key depends on nothing else: the format in which images are sent to the model does not change their vectors.
     """
     return uuid5(_IDENTITY_NAMESPACE, repr(identity))
 
 
 def create_in_memory_sources(images: Mapping[int, EncodedImage]) -> dict[int, ImageSource]:
-    """Pictures that a parser has just given, by their numbers."""
+    """Create the sources of images that a parser has just returned, by their number."""
     return {
         number: ImageSource(hash_image(image), len(image.data), partial(_return_image, image))
         for number, image in images.items()
@@ -136,5 +159,5 @@ async def _return_image(image: EncodedImage) -> EncodedImage:
 def _list_rejection_warnings(rejected: int, total: int) -> list[ServiceWarning]:
     if not rejected:
         return []
-    message = f"The embedding model did not take {rejected} of {total} pictures: they are found by their words alone."
+    message = f"The embedding model did not embed {rejected} of {total} images; only their texts find them."
     return [ServiceWarning(WarningCode.IMAGES_NOT_EMBEDDED, message)]

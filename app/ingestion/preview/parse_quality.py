@@ -1,4 +1,4 @@
-"""What a parse is worth: pages without text, scans, characters that are noise, tables."""
+"""Measure the quality of a parse: pages without text, suspected scans, garbled characters, tables and images."""
 
 import re
 import unicodedata
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from app.ingestion.types import BlockKind, ParsedDocument
 from app.threads import SLICE_CHARACTERS
 
-# Control characters, halves of surrogate pairs, private and unassigned characters: no letter that anybody wrote.
+# Control characters, surrogates, private and unassigned characters, which written text does not contain.
 _NOISE_CATEGORIES = frozenset({"Cc", "Cs", "Co", "Cn"})
-# What some programs write for a glyph without a character, and UTF-8 that was read as Latin-1 or Windows-1252.
+# The text that some programs write for a glyph without a character, and UTF-8 decoded as Latin-1 or Windows-1252.
 _GARBLED_TEXT = re.compile(r"\(cid:\d{1,20}\)|[ÂÃÐÑ][¡-¿]|â€.")
 _MAX_GARBLED_CHARACTERS = 26
 _PAGED_MEDIA_TYPES = frozenset({"application/pdf", "image/tiff"})
@@ -19,11 +19,16 @@ _PAGED_MEDIA_TYPES = frozenset({"application/pdf", "image/tiff"})
 
 @dataclass(frozen=True, slots=True)
 class ParseQuality:
-    """How well a file could be read; pages, or slides, count from 1.
+    """Quality of a parsed file.
 
-    ``suspected_scans`` are pages of a PDF or a picture without any text: scans, unless they are blank.
-    ``garbled_ratio`` is the share of characters that are noise, spaces apart. ``images`` are those that a model would
-    look at.
+    Attributes:
+        pages: Number of pages or slides; None if the format has neither.
+        empty_pages: Numbers of the pages or slides without text, from 1.
+        suspected_scans: Empty pages of a PDF or TIFF file; they are scans, unless they are blank.
+        garbled_ratio: Share of garbled characters among all characters except white space, from 0 to 1.
+        tables: Number of tables.
+        images: Number of images that a vision or embedding model would get.
+        characters: Number of characters of the text.
     """
 
     pages: int | None
@@ -36,7 +41,15 @@ class ParseQuality:
 
 
 def measure_quality(parsed: ParsedDocument, *, media_type: str) -> ParseQuality:
-    """Blocking: it looks at every character."""
+    """Measure the quality of a parsed file. The call blocks, because it reads every character.
+
+    Args:
+        parsed: Result of the parser.
+        media_type: Media type of the file.
+
+    Returns:
+        The quality.
+    """
     texts = [block for block in parsed.blocks if block.kind is not BlockKind.IMAGE]
     pages_with_text = {block.page or block.slide for block in texts}
     empty_pages = [number for number in range(1, (parsed.page_count or 0) + 1) if number not in pages_with_text]
@@ -52,7 +65,14 @@ def measure_quality(parsed: ParsedDocument, *, media_type: str) -> ParseQuality:
 
 
 def compute_garbled_ratio(texts: Iterable[str]) -> float:
-    """The share of characters that say nothing, spaces apart: 0 for a clean text, 1 for nothing but noise."""
+    """Compute the share of garbled characters among all characters except white space.
+
+    Args:
+        texts: Texts of a document.
+
+    Returns:
+        A number from 0 (clean text) to 1 (only garbled characters), rounded to four digits; 0 without characters.
+    """
     garbled, total = 0, 0
     for text in texts:
         counts = _count_characters(text)
@@ -70,7 +90,7 @@ def _count_characters(text: str) -> Counter[str]:
 
 
 def _count_garbled(text: str) -> int:
-    """The characters of what _GARBLED finds, each match by the slice in which it begins."""
+    """Count the characters of all matches of ``_GARBLED_TEXT``. A match counts in the slice in which it begins."""
     garbled = end = 0
     for start in range(0, len(text), SLICE_CHARACTERS):
         next_start = start + SLICE_CHARACTERS

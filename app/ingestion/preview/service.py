@@ -1,4 +1,4 @@
-"""Preview: what ingestion would make of a file, shown and not stored."""
+"""Preview of ingestion: parse and chunk a file without storing anything."""
 
 import asyncio
 from collections import Counter
@@ -30,8 +30,9 @@ from app.threads import run_in_thread
 from app.warnings import ServiceWarning
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
-# Of a longer text only so much is cut into chunks: the API process, which answers searches, does it.
 MAX_CHARACTERS = 200_000
+"""Number of characters of a text that are chunked, because the work is done in the API process, which also searches."""
+
 PARSER_TIMEOUT_SECONDS = 30
 PARSER_PROCESSES = 2
 MAX_CONCURRENT_PREVIEWS = 4
@@ -40,14 +41,20 @@ RETRY_AFTER_SECONDS = 5.0
 
 
 class PreviewBusy(UnavailableError):
-    """Enough previews are being made at this moment; try again."""
+    """Too many previews are running; try again."""
 
     code = "preview_busy"
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewOptions:
-    """What a caller may say: the chunking itself, or the knowledge base whose chunking is meant, or neither."""
+    """Options of a preview.
+
+    Attributes:
+        encoding: Encoding of a text file; None detects it.
+        knowledge_base: Id or name of a knowledge base, whose chunking and embedding model are used.
+        chunking: Chunking settings, if no knowledge base is named; None uses the defaults.
+    """
 
     encoding: str | None = None
     knowledge_base: str | None = None
@@ -56,10 +63,19 @@ class PreviewOptions:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What ingestion would make of a file; ``token_counts`` are the chunks' tokens.
+    """Result of a preview.
 
-    ``truncated`` says that the tree and the chunks are of the text's beginning alone; ``tokens`` are those of that
-    part, while ``quality`` is of the whole.
+    Attributes:
+        media_type: Media type of the file.
+        title: Title that the parser found.
+        page_count: Number of pages or slides.
+        warnings: Warnings of the parser and the chunker.
+        quality: Quality of the complete parse.
+        tokens: Number of tokens of the text that was chunked.
+        tree: Tree of the text that was chunked.
+        drafts: Chunks.
+        token_counts: Number of tokens of each chunk.
+        truncated: Whether only the beginning of the text was chunked, because the text is too long.
     """
 
     media_type: str
@@ -75,14 +91,21 @@ class Preview:
 
 
 class PreviewSlots:
-    """How many previews are being made: no tenant has all the places."""
+    """Limit of concurrent previews: four per process, two per tenant."""
 
     def __init__(self) -> None:
         self._used: Counter[UUID] = Counter()
 
     @contextmanager
     def acquire(self, tenant_id: UUID) -> Iterator[None]:
-        """Hold a place while the block runs. Raises PreviewBusy."""
+        """Occupy a slot while the block runs.
+
+        Args:
+            tenant_id: Tenant of the preview.
+
+        Raises:
+            PreviewBusy: The process or the tenant has no free slot.
+        """
         if self._used.total() >= MAX_CONCURRENT_PREVIEWS or self._used[tenant_id] >= MAX_PREVIEWS_PER_TENANT:
             raise PreviewBusy(retry_after=RETRY_AFTER_SECONDS)
         self._used[tenant_id] += 1
@@ -96,9 +119,15 @@ class PreviewSlots:
 
 @dataclass(frozen=True, slots=True)
 class PreviewContext:
-    """What all previews of a process share: parsers of their own, which are started when they are asked for.
+    """Collaborators that all previews of a process share.
 
-    ``describes_images`` says that ingestion has a model that puts them into words.
+    Attributes:
+        parsers: Pool of parser processes for previews only, which are started at the first preview.
+        embedders: Configured embedders.
+        parseable_types: Media types that the parsers read.
+        plugin_types: Media types that the parsers of plugins read, by plugin.
+        describes_images: Whether ingestion has a vision model.
+        slots: Limit of concurrent previews.
     """
 
     parsers: ParserPool
@@ -111,7 +140,7 @@ class PreviewContext:
 
 @dataclass(frozen=True, slots=True)
 class PreviewService:
-    """How a tenant looks at a file before it is stored."""
+    """Service that previews files for one tenant."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -120,17 +149,40 @@ class PreviewService:
     async def preview_upload(
         self, body: AsyncIterator[bytes], boundary: bytes, parse_options: Callable[[Mapping[str, str]], PreviewOptions]
     ) -> Preview:
-        """Of a streamed form's file.
+        """Preview the file of a streamed form.
 
-        Raises UploadTooLarge, EmptyUpload, EncryptedUpload, UnsupportedFileType, KnowledgeBaseNotFound,
-        InvalidInputError, IndexMismatch, PreviewBusy, DailyTokenLimitReached; IngestionError for what would fail the
-        document; the embedder's errors.
+        Args:
+            body: Body of the request.
+            boundary: Boundary of the multipart form.
+            parse_options: Function that parses the other fields of the form.
+
+        Returns:
+            The preview.
+
+        Raises:
+            UploadTooLarge: The file has more than 50 MiB.
+            EmptyUpload: The file is empty.
+            EncryptedUpload: The file is encrypted.
+            UnsupportedFileType: No parser reads the file.
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            InvalidInputError: An option is invalid.
+            IndexMismatch: No configured model fits the knowledge base.
+            PreviewBusy: Too many previews are running.
+            DailyTokenLimitReached: The daily token budget is used up.
+            IngestionError: The ingestion of the file would fail.
+            AppError: The embedder fails.
         """
         async with receive_form(body, boundary, max_bytes=MAX_FILE_BYTES) as form:
             return await self._create_preview(form.files[0], parse_options(form.fields), None)
 
     async def preview_text(self, text: str, options: PreviewOptions, *, media_type: str | None) -> Preview:
-        """The same of a text in hand."""
+        """Preview a text. The errors are those of ``preview_upload``.
+
+        Args:
+            text: The text.
+            options: Options; the encoding is ignored.
+            media_type: Media type of the text.
+        """
         async with spool_text(text, filename="text", media_type=media_type) as received:
             return await self._create_preview(received, replace(options, encoding="utf-8"), received.declared_type)
 
@@ -149,23 +201,24 @@ class PreviewService:
                 )
             except ParserTimeout as exc:
                 raise ParserTimeout(
-                    f"Parsing took longer than a preview may: {PARSER_TIMEOUT_SECONDS} seconds."
+                    f"Parsing took longer than {PARSER_TIMEOUT_SECONDS} seconds, the limit of a preview. "
+                    "Upload the file instead."
                 ) from exc
-            parsed.images.clear()  # only how many there are is told: up to 64 MB that the API process need not keep
+            parsed.images.clear()  # up to 64 MB; a preview only counts the images, by their blocks
             budget = TokenBudget.from_principal(self.db, self.knowledge_bases.principal)
-            record_tokens = partial(record_chunker_usage, budget, embedder)  # what it costs is not forgotten
+            record_tokens = partial(record_chunker_usage, budget, embedder)
             async with create_chunk_tools(embedder, record_tokens=record_tokens, check_budget=budget.check) as tools:
                 return await run_in_thread(_build_preview, parsed, media_type, chunking, tools)
 
     async def _resolve_settings(self, options: PreviewOptions) -> tuple[Chunking, Embedder]:
-        """A knowledge base brings its model too; its tokens are what is counted."""
+        """Return the chunking and the embedder, both of the knowledge base if one is named."""
         if options.knowledge_base is not None:
             kb = await self.knowledge_bases.find(options.knowledge_base)
             return kb.chunking, kb.get_embedder(self.context.embedders)
         chunking = options.chunking or Chunking()
         if chunking.strategy not in load_chunkers():
             available = ", ".join(sorted(load_chunkers()))
-            message = f"No chunker is named {chunking.strategy!r}; there are: {available}."
+            message = f"Unknown chunker {chunking.strategy!r}. Available chunkers: {available}."
             raise InvalidInputError(message, loc=("body", "chunking", "strategy"))
         return chunking, self.context.embedders.default
 
@@ -191,7 +244,12 @@ def _build_preview(parsed: ParsedDocument, media_type: str, chunking: Chunking, 
 
 
 def take_first_blocks(blocks: Sequence[Block], characters: int) -> list[Block]:
-    """As many as hold so many characters; the last of them may be a part of one."""
+    """Return the first blocks up to a number of characters. The last block is cut if necessary.
+
+    Args:
+        blocks: Blocks of a document.
+        characters: Maximum number of characters.
+    """
     selected: list[Block] = []
     for block in blocks:
         text = block.text[:characters].strip()

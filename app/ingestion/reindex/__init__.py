@@ -1,1 +1,1 @@
-"""Reindexing: build the next generation of a search index from stored documents and swap it in."""
+"""Reindexing: build the next generation of a search index from stored documents, and make it the live one."""

@@ -1,4 +1,4 @@
-"""One document into the next generation of its search index, from what is stored of it: nothing is parsed again."""
+"""Add a document to the next generation of its search index, from its stored text, without parsing its file again."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,12 @@ from app.quotas.token_budget import TokenBudget
 
 @dataclass(frozen=True, slots=True)
 class ProvidedChunks:
-    """Chunks that the document's owner cut, and those of their vectors that are of the generation's model."""
+    """Chunks that were uploaded ready-made.
+
+    Attributes:
+        drafts: The chunks.
+        vectors: Vectors that the embedding model of the generation can reuse, by the position of their chunk.
+    """
 
     drafts: Sequence[ChunkDraft]
     vectors: Mapping[int, Sequence[float]]
@@ -50,21 +55,34 @@ class ProvidedChunks:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRebuilder:
-    """Builds documents into generations."""
+    """Builder that adds stored documents to a generation."""
 
     embedders: Embedders
     objects: ObjectStore
 
     async def rebuild(self, db: TenantDatabase, generation: Generation, document_id: UUID) -> None:
-        """Give the generation the document as it is now; doing it again changes nothing.
+        """Add the live version of a document to a generation. A repeated call has the same result.
 
-        Returns quietly where the document is gone, or became another meanwhile, and where the generation is not built
-        any more. Raises IndexMismatch where the generation's model is not configured here, IngestionError,
-        TooManyTerms, the embedder's errors, and ObjectStoreUnavailable.
+        The call does nothing if the document is deleted or replaced during the call, or the generation is no longer
+        being built.
+
+        Args:
+            db: Database of the tenant.
+            generation: The generation.
+            document_id: The document.
+
+        Raises:
+            IndexMismatch: The embedding model of the generation is not configured.
+            IngestionError: The document cannot be chunked.
+            TooManyTerms: A chunk has too many different terms.
+            AppError: The embedder fails.
+            ObjectStoreUnavailable: An image cannot be loaded from the object store.
         """
         embedder = self.embedders.find_by_identity(generation.identity)
         if embedder is None:
-            raise IndexMismatch(f"The embedding model {generation.identity['model']!r} is not configured now.")
+            raise IndexMismatch(
+                f"The embedding model {generation.identity['model']!r} is not configured. Configure it on this worker."
+            )
         async with db.transaction(snapshot=True) as session:
             repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
             stored = await repository.load_document(document_id)
@@ -85,7 +103,7 @@ class DocumentRebuilder:
             indexed = await asyncio.to_thread(_build_indexed_document, stored, generation, chunked, embedded)
             async with db.transaction() as session:
                 await _store_in_generation(session, db.tenant_id, generation, stored, indexed)
-                # Also where somebody else was quicker: nobody comes back for them.
+                # Also if another worker has added the document, because nothing deletes these checkpoints later.
                 repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
                 checkpoint_keys = (
                     derive_checkpoint_key(embedder.identity),
@@ -102,7 +120,7 @@ class DocumentRebuilder:
         image_rows: Sequence[DocumentImage],
         embedder: Embedder,
     ) -> EmbeddedChunks:
-        """As ingestion does: pictures as what they are, where the model takes them, and all else by its words."""
+        """Embed like ingestion: images by their pixels if the model takes images, everything else as text."""
         progress = IngestionProgress(db, stored.id, None)
         if embedder.image_embedder is not None:
             image_embedder = DocumentImageEmbedder(
@@ -153,7 +171,7 @@ def _chunk_stored(
 
 
 def _relocate_topics(tree: DocumentTree, drafts: Sequence[ChunkDraft], stored: StoredDocument) -> list[ChunkDraft]:
-    """The drafts, with the topics that they name where no other generation's are."""
+    """Relocate new topics to paths that no topic of another generation uses; return the drafts with these paths."""
     topics = [node for node in walk_nodes(tree.root) if node.kind is NodeKind.TOPIC]
     new_paths = assign_topic_paths(stored.id, stored.version, topics, stored.nodes)
     for topic in topics:
@@ -164,7 +182,7 @@ def _relocate_topics(tree: DocumentTree, drafts: Sequence[ChunkDraft], stored: S
 def _check_provided_lengths(token_counts: Sequence[int], provided: ProvidedChunks, tools: ChunkTools) -> None:
     for number, tokens in enumerate(token_counts):
         if number not in provided.vectors and tokens > tools.max_tokens:
-            limit = f"the embedding model reads {tools.max_tokens}"
+            limit = f"the embedding model reads {tools.max_tokens}. Split the chunk and upload the document again"
             raise ChunkTooLong(f"The chunk at index {number} has {tokens} tokens; {limit}.", index=number)
 
 
@@ -194,7 +212,7 @@ def _build_indexed_document(
 async def _store_in_generation(
     session: Session, tenant_id: UUID, generation: Generation, stored: StoredDocument, indexed: IndexedDocument
 ) -> None:
-    """Nothing where document or generation are not what they were when this was made, or it is there already."""
+    """Store the document, unless it was replaced, is in the generation already, or the build was cancelled."""
     repository = RebuildingRepository(session, tenant_id, generation.kb_id)
     if not await repository.lock_document(stored):
         return
@@ -203,7 +221,7 @@ async def _store_in_generation(
     metadata = await repository.load_live_metadata(stored, len(indexed.drafts))
     if not is_built or metadata is None or await repository.has_document(generation.id, stored):
         return
-    if stored.has_provided_chunks:  # what their owner said of them may have got another stamp since
+    if stored.has_provided_chunks:  # a metadata backfill may have changed the metadata of the uploaded chunks
         indexed = replace(indexed, drafts=await repository.load_live_drafts(stored))
     indexed = indexed.recompute_weights(generation.avgdl, locked_indexes[generation.id].avgdl)
     nodes = list(walk_nodes(indexed.tree.root))

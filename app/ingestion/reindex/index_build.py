@@ -1,4 +1,4 @@
-"""The job that builds the next generation of a knowledge base's search index, slice by slice, and swaps it in."""
+"""The job that builds the next generation of a search index in time slices, and makes it the live one."""
 
 import asyncio
 import time
@@ -24,27 +24,40 @@ from app.sql_views.service import reconcile_after_swap
 
 logger = get_logger(__name__)
 
-# A job works for so long and then goes to the end of the queue, so that a large knowledge base is in nobody's way.
 SLICE_SECONDS = 30.0
+"""Seconds that a job works before it goes to the end of the queue, so that a large knowledge base delays no one."""
+
 PROGRESS_INTERVAL_SECONDS = 1.0
-# Before it is tried again, where somebody is in the way of the end, and where another's vector index is built.
 RETRY_DELAY_SECONDS = 1.0
+"""Seconds before the next try if another transaction holds a lock that the swap needs."""
+
 BUILD_RETRY_DELAY_SECONDS = 5.0
-# Shorter than what Postgres takes to see that two wait for each other.
+"""Seconds before the next try if the vector index of another search index is being built."""
+
 LOCK_TIMEOUT_SECONDS = 0.7
-# SQLSTATE: no lock in time, and a deadlock.
+"""Maximum seconds that the swap waits for a lock; Postgres detects a deadlock after one second."""
+
 LOCK_CONFLICT_SQLSTATES = ("55P03", "40P01")
+"""SQLSTATE codes of a lock timeout and of a deadlock."""
 
 
 class BuildInProgress(JobPostponed):
-    """Another search index gets its vector index, one at a time in a database; this one has its turn after that."""
+    """The vector index of another search index is being built, and a database builds one at a time; wait for it."""
 
     code = "build_in_progress"
 
 
 @dataclass(frozen=True, slots=True)
 class Reindexer:
-    """Builds generations. ``prepare_index`` gives a whole one what makes it quick; False where that has to wait."""
+    """Builder of generations.
+
+    Attributes:
+        rebuilder: Builder that adds a document.
+        queue: Job queue.
+        prepare_index: Builds the vector index and the filter indexes of a complete generation, by tenant and generation
+            id. It returns False if it must wait for another build.
+        slice_seconds: Seconds of work of one job.
+    """
 
     rebuilder: DocumentRebuilder
     queue: JobQueue
@@ -52,11 +65,21 @@ class Reindexer:
     slice_seconds: float = SLICE_SECONDS
 
     async def run_slice(self, db: TenantDatabase, index_id: UUID, job_id: UUID) -> None:
-        """A slice of it; the next job goes on where this one ends, and so does this one after a crash.
+        """Add documents to a generation for one time slice, and swap the generation in when it is complete.
 
-        Returns quietly where the generation is not built any more, or by another job. Why a document cannot be built is
-        told in the generation; the live one goes on. Raises IndexMismatch where this worker does not have the model,
-        BuildInProgress, and UnavailableError for what may be retried.
+        A next job continues if the slice is too short; after a crash the same job continues. The call does nothing if
+        the generation is no longer being built, or by another job. If a document cannot be added, the error is
+        recorded in the generation, the build stops, and the live generation stays.
+
+        Args:
+            db: Database of the tenant.
+            index_id: The generation.
+            job_id: The job that calls.
+
+        Raises:
+            IndexMismatch: The embedding model of the generation is not configured on this worker.
+            BuildInProgress: The vector index of another search index is being built.
+            UnavailableError: A model, the object store or the database does not answer; a retry may help.
         """
         async with db.transaction() as session:
             generation = await GenerationRepository(session, db.tenant_id).find(index_id)
@@ -78,7 +101,7 @@ class Reindexer:
                 return
 
     async def _find_pending(self, db: TenantDatabase, generation: Generation) -> PendingDocuments | None:
-        """What is missing; None where it is not built any more, or by another job."""
+        """Find the missing documents. Return None if the generation is no longer being built, or by another job."""
         async with db.transaction() as session:
             current = await GenerationRepository(session, db.tenant_id).find(generation.id)
             if current is None or current.job_id != generation.job_id:
@@ -90,7 +113,7 @@ class Reindexer:
     async def _build_documents(
         self, db: TenantDatabase, generation: Generation, pending: PendingDocuments, deadline: float
     ) -> bool:
-        """Build what is missing, one at least, until the time is over; False where one cannot be built."""
+        """Add missing documents, at least one, until the deadline. Return False if a document cannot be added."""
         done, last_reported = pending.total - len(pending.document_ids), 0.0
         for document_id in pending.document_ids:
             if time.monotonic() - last_reported > PROGRESS_INTERVAL_SECONDS:
@@ -122,9 +145,9 @@ class Reindexer:
         logger.warning("reindex.stopped", index=str(generation.id), document=str(document_id), code=reason.code)
 
     async def _try_finish(self, db: TenantDatabase, generation: Generation) -> bool:
-        """Whether nothing is left to do: it is live now, or not wanted any more.
+        """Try to make the generation the live one. Return True if it is, or if the build was cancelled.
 
-        Another's build may take an hour: whoever waits for that is in nobody's place meanwhile.
+        The vector index of another search index may take an hour to build. This job then ends, and frees its slot.
         """
         try:
             if not await self.prepare_index(db.tenant_id, generation.id):
@@ -137,7 +160,7 @@ class Reindexer:
         return False
 
     async def _swap_indexes(self, db: TenantDatabase, generation: Generation) -> bool:
-        """False where a document has come in meanwhile that it does not have."""
+        """Make the generation the live one. Return False if a document that it does not have was added."""
         started = time.monotonic()
         async with db.transaction() as session:
             repository = SwapRepository(session, db.tenant_id, generation)
@@ -152,7 +175,7 @@ class Reindexer:
         return True
 
     async def _enqueue_next_slice(self, db: TenantDatabase, generation: Generation) -> None:
-        """To a job behind all that waits; where this one's turn is over already, that one does nothing."""
+        """Transfer the build to a new job at the end of the queue, which does nothing if the build was cancelled."""
         async with db.transaction() as session:
             job_id = await self.queue.enqueue(
                 session, REINDEX_JOB, tenant_id=db.tenant_id, payload={"index": str(generation.id)}

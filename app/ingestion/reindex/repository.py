@@ -1,4 +1,4 @@
-"""What is stored of a document, to be indexed anew, and where that goes."""
+"""Load stored documents for a reindex, and find the documents that a generation does not have."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,17 @@ from app.ingestion.types import BlockKind, ChunkDraft, NodeKind
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """The live version as one moment shows it; ``fence`` is another whenever it is stored anew.
+    """Live version of a document, read in one snapshot.
 
-    ``has_provided_chunks`` says that its owner cut the chunks; ``image_ranges`` are the ranges of text that stand for
-    pictures.
+    Attributes:
+        id: Id of the document.
+        version: Live version.
+        fence: Value that changes whenever the document is stored again.
+        title: Title.
+        has_provided_chunks: Whether the chunks were uploaded ready-made.
+        text: Stored text.
+        nodes: Rows of the tree, parents before children.
+        image_ranges: Ranges of the text that represent images.
     """
 
     id: UUID
@@ -34,14 +41,14 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class PendingDocuments:
-    """The documents that a generation does not have yet, among all that it is to have."""
+    """Documents that a generation does not have yet, and the number of all documents."""
 
     document_ids: Sequence[UUID]
     total: int
 
 
 class RebuildingRepository:
-    """Queries in one knowledge base of one tenant."""
+    """Repository that reads stored documents of one knowledge base for a reindex."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
         self.session = session
@@ -49,7 +56,13 @@ class RebuildingRepository:
         self.kb_id = kb_id
 
     async def find_pending_documents(self, index_id: UUID) -> PendingDocuments:
-        """Documents with a live version, of which the search index has no first chunk: all of one come at once."""
+        """Find the documents with a live version that a search index does not have.
+
+        The check looks for the first chunk of each document, because all its chunks are stored in one transaction.
+
+        Args:
+            index_id: The search index.
+        """
         rows = await self.session.fetch_rows(_LIVE_DOCUMENTS, {"t": self.tenant_id, "kb": self.kb_id})
         first_chunk_ids = [build_chunk_id(row["id"], row["live_version"], 0) for row in rows]
         existing_rows = await self.session.fetch_rows(
@@ -60,9 +73,16 @@ class RebuildingRepository:
         return PendingDocuments(missing, len(rows))
 
     async def load_document(self, document_id: UUID) -> StoredDocument | None:
-        """None where the document is gone, or was never ready. In a transaction that sees one moment.
+        """Load the live version of a document. The transaction must be a snapshot.
 
-        Title and type are those that the live search index was stamped with: the row may be a newer version's already.
+        Title and media type come from the metadata of the live search index, because the row of the document may
+        already describe a newer version.
+
+        Args:
+            document_id: The document.
+
+        Returns:
+            The document, or None if it is deleted or was never ready.
         """
         values = {"t": self.tenant_id, "kb": self.kb_id, "d": document_id}
         row = await self.session.fetch_row(_STORED_TEXT, values)
@@ -85,22 +105,22 @@ class RebuildingRepository:
         )
 
     async def find_live_identity(self) -> dict[str, Any]:
-        """What made the live search index; empty where the knowledge base is gone."""
+        """Return the identity of the live search index; an empty one if the knowledge base is deleted."""
         row = await self.session.fetch_row(_IDENTITY, {"t": self.tenant_id, "kb": self.kb_id})
         return {} if row is None else row["identity"]
 
     async def load_live_drafts(self, stored: StoredDocument) -> list[ChunkDraft]:
-        """The chunks as the live search index has them, in order."""
+        """Load the chunks of a document from the live search index, in order."""
         rows = await self.session.fetch_rows(_DRAFTS, self._build_params(stored))
         return [_parse_draft(row) for row in rows]
 
     async def load_live_vectors(self, stored: StoredDocument) -> dict[int, list[float]]:
-        """Their vectors, by their places."""
+        """Load the vectors of a document's chunks from the live search index, by the position of the chunk."""
         rows = await self.session.fetch_rows(_VECTORS, self._build_params(stored))
         return {row["ordinal"]: row["embedding"].to_list() for row in rows}
 
     async def lock_document(self, stored: StoredDocument) -> bool:
-        """Keep everybody else from the document until the transaction ends; False where it is another by now."""
+        """Lock a document until the transaction ends. Return False if it was deleted or replaced since it was read."""
         values = {"t": self.tenant_id, "kb": self.kb_id, "d": stored.id}
         if await self.session.fetch_row(_LOCK, values) is None:
             return False
@@ -108,14 +128,22 @@ class RebuildingRepository:
         return row is not None and (row["live_version"], row["fence"]) == (stored.version, stored.fence)
 
     async def has_document(self, index_id: UUID, stored: StoredDocument) -> bool:
-        """Whether the search index has the document."""
+        """Return whether a search index has the chunks of a document."""
         first = build_chunk_id(stored.id, stored.version, 0)
         return bool(
             await self.session.fetch_rows(_EXISTING_CHUNKS, {"t": self.tenant_id, "i": index_id, "ids": [first]})
         )
 
     async def load_live_metadata(self, stored: StoredDocument, chunks: int) -> StoredMetadata | None:
-        """What the lanes of the live search index say of the document now; None where they do not have it."""
+        """Load the scope and the filterable metadata of a document from the live search index.
+
+        Args:
+            stored: The document.
+            chunks: Number of its chunks.
+
+        Returns:
+            The scope and metadata, or None if the live search index does not have the document.
+        """
         rows = await self.session.fetch_rows(
             _METADATA, {**self._build_params(stored), "most": chunks if stored.has_provided_chunks else 1}
         )
@@ -128,12 +156,12 @@ class RebuildingRepository:
         return StoredMetadata(rows[0]["scope_key"], metadata[0], chunk_metadata)
 
     async def set_language(self, document_id: UUID, language: str) -> None:
-        """What the document's text is in."""
+        """Set the language of a document."""
         values = {"t": self.tenant_id, "d": document_id, "language": language}
         await self.session.fetch_rows(_SET_LANGUAGE, values)
 
     async def delete_checkpoints(self, document_id: UUID, *identities: UUID) -> None:
-        """They are where they belong: nothing needs to survive a crash any more."""
+        """Delete checkpoints of a document, whose vectors are now stored in the generation."""
         await self.session.fetch_rows(
             _DELETE_CHECKPOINTS, {"t": self.tenant_id, "d": document_id, "identities": list(identities)}
         )
@@ -170,7 +198,7 @@ select id, live_version from document where tenant_id = :t and kb_id = :kb and l
 _EXISTING_CHUNKS = parse_statement(
     "select id from chunk where tenant_id = :t and index_id = :i and id = any(:ids::uuid[])"
 )
-# The row of the text is written with each version, and each time that one is ingested again.
+# The row of the text is written again with each version and each repeated ingestion, so its xmin is the fence.
 _FROM_DOCUMENT_TEXT = f"""
   from document d join document_text t
     on t.tenant_id = d.tenant_id and t.document_id = d.id and t.version = d.live_version where {_DOCUMENT_FILTER}"""

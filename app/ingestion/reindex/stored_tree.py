@@ -1,4 +1,4 @@
-"""The document tree as it was stored, read back from its rows: what indexing anew begins with instead of the file."""
+"""Restore the document tree from its stored rows, so that a reindex need not parse the file again."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from app.ingestion.chunkers.toolkit.drafts import LeafIndex
 from app.ingestion.title_limits import split_title
 from app.ingestion.types import BlockKind, DocumentTree, NodeKind, TreeNode
 
-# What a chunker adds to the tree that the parser's blocks have made.
 CHUNKER_NODE_KINDS = frozenset({NodeKind.SENTENCE, NodeKind.TOPIC})
+"""Kinds of nodes that chunkers add to the tree; all other nodes come from the blocks of the parser."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
-    """A row of the tree."""
+    """Row of a node of a stored document tree."""
 
     id: UUID
     parent_id: UUID | None
@@ -33,7 +33,7 @@ class StoredNode:
 
 @dataclass(frozen=True, slots=True)
 class ImageRange:
-    """A range of the stored text that stands for a picture of the document."""
+    """Range of the stored text that represents an image of the document."""
 
     start: int
     end: int
@@ -42,10 +42,17 @@ class ImageRange:
 
 
 def restore_tree(text: str, nodes: Sequence[StoredNode]) -> DocumentTree:
-    """The tree of a stored text as the parser's blocks have made it, without what chunkers have added.
+    """Restore a tree without the nodes that chunkers added.
 
-    ``nodes`` come in their order, parents before children. Sheets and the numbers of pictures are not stored with it:
-    a sheet is a section by itself, and for pictures there is ``assign_images``.
+    Sheet numbers and image numbers are not stored with the nodes. Sheets do not need them, because each one is a
+    separate section. ``assign_images`` restores the image numbers.
+
+    Args:
+        text: Stored text of the document.
+        nodes: Rows of the nodes, parents before children.
+
+    Returns:
+        The text with its tree.
     """
     nodes_by_id: dict[UUID, TreeNode] = {}
     root: TreeNode | None = None
@@ -68,7 +75,12 @@ def restore_tree(text: str, nodes: Sequence[StoredNode]) -> DocumentTree:
 
 
 def assign_images(tree: DocumentTree, image_ranges: Iterable[ImageRange]) -> None:
-    """Give its paragraphs the pictures that they stand for."""
+    """Set the image number of each paragraph that represents an image.
+
+    Args:
+        tree: Restored tree, which is changed in place.
+        image_ranges: Ranges of the text with the numbers of their images.
+    """
     leaves = LeafIndex.from_tree(tree)
     for image_range in image_ranges:
         for leaf in leaves.find_overlapping(image_range.start, image_range.end):
@@ -79,9 +91,19 @@ def assign_images(tree: DocumentTree, image_ranges: Iterable[ImageRange]) -> Non
 def assign_topic_paths(
     document_id: UUID, version: int, topics: Sequence[TreeNode], stored: Sequence[StoredNode]
 ) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """Places for topics beside those that another search index's chunks name: new paths by the chunker's own.
+    """Assign paths to new topics that do not collide with stored topics, which the chunks of another generation use.
 
-    A node's id is made of its path, so that no two may share one; where the same topic is there already, it is that.
+    The id of a node depends on its path, so two topics cannot share a path. A new topic with the same range as a stored
+    topic reuses its path.
+
+    Args:
+        document_id: The document.
+        version: Its version.
+        topics: New topics, with the paths of the chunker.
+        stored: Stored nodes of the document.
+
+    Returns:
+        The assigned paths, by the path of the chunker.
     """
     stored_topics = {row.id: row for row in stored if row.kind is NodeKind.TOPIC}
     new_paths: dict[tuple[int, ...], tuple[int, ...]] = {}

@@ -1,4 +1,4 @@
-"""One generation of a search index in the place of another, in one transaction."""
+"""Swap the live generation of a search index for the next one, in one transaction."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ BATCH_SIZE = 1000
 
 
 class SwapRepository:
-    """Queries in one tenant."""
+    """Repository that swaps one generation in."""
 
     def __init__(self, session: Session, tenant_id: UUID, generation: Generation) -> None:
         self.session = session
@@ -24,10 +24,18 @@ class SwapRepository:
         self.generation = generation
 
     async def acquire_locks(self, *, timeout_seconds: float) -> bool:
-        """Keep everybody from adding, changing and removing chunks; False where it is not built any more.
+        """Lock the knowledge base, its documents and its search indexes, so that no chunk is added, changed or removed.
 
-        Raises DBAPIError where somebody is in the way for longer. In the order of all others: the knowledge base, its
-        documents, its search indexes.
+        All transactions take these locks in this order.
+
+        Args:
+            timeout_seconds: Maximum seconds to wait for one lock.
+
+        Returns:
+            False if the generation is no longer being built.
+
+        Raises:
+            DBAPIError: Another transaction holds a lock for longer.
         """
         await self.session.fetch_rows(_SET_LOCK_TIMEOUT, {"ms": str(int(timeout_seconds * 1000))})
         await KnowledgeBaseRepository(self.session, self.tenant_id).lock(self.generation.kb_id)
@@ -36,12 +44,15 @@ class SwapRepository:
         return any((row["id"], row["state"]) == (self.generation.id, "building") for row in rows)
 
     async def find_pending_documents(self) -> Sequence[UUID]:
-        """The documents that it does not have."""
+        """Return the ids of the documents that the generation does not have."""
         repository = RebuildingRepository(self.session, self.tenant_id, self.generation.kb_id)
         return (await repository.find_pending_documents(self.generation.id)).document_ids
 
     async def swap(self) -> None:
-        """Make it the live one, with its settings those of the knowledge base; the live one is kept as it is."""
+        """Make the generation the live one, and retain the previous one for a rollback.
+
+        The knowledge base gets the chunking and the language of the generation.
+        """
         settings = self.generation.settings
         values = {**self._params, "chunking": json.dumps(settings["chunking"]), "language": settings["language"]}
         await self.session.fetch_rows(_RETIRE, self._params)
@@ -52,7 +63,7 @@ class SwapRepository:
             await self.session.fetch_rows(_SET_LANGUAGE, values)
 
     async def _update_chunk_counts(self) -> None:
-        """How many chunks each document has now."""
+        """Set the number of chunks of each document to that of the new generation."""
         rows = await self.session.fetch_rows(_COUNT_CHUNKS, self._params)
         for start in range(0, len(rows), BATCH_SIZE):
             batch = rows[start : start + BATCH_SIZE]
@@ -65,7 +76,7 @@ class SwapRepository:
 
 
 _SET_LOCK_TIMEOUT = parse_statement("select set_config('lock_timeout', :ms, true)")
-# Nobody wants what it returns, which is a row for each document.
+# The count avoids one result row for each document.
 _LOCK_DOCUMENTS = parse_statement("""
 select count(*) from (select from document where tenant_id = :t and kb_id = :kb order by id for no key update) d""")
 _LOCK_INDEXES = parse_statement("select id, state from search_index where tenant_id = :t and kb_id = :kb for update")
