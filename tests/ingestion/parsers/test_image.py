@@ -27,9 +27,7 @@ def text_of(path: Path, options: ParseOptions) -> str:
 @pytest.mark.parametrize("extension", FORMATS)
 def test_without_language_data_no_format_has_text(extension: str, options: ParseOptions, tmp_path: Path) -> None:
     path = saved(text_picture(), tmp_path / f"x.{extension}")
-    with pytest.raises(
-        NoTextFound, match=r"^The picture has no text that could be read: no OCR .*tesseract-ocr-eng\)\.$"
-    ):
+    with pytest.raises(NoTextFound, match=r"^The image has no readable text: no OCR .*tesseract-ocr-eng\)\.$"):
         image.parse(path, replace(options, ocr=LanguageData(missing=("eng",))))
 
 
@@ -102,7 +100,7 @@ def test_each_page_of_a_tiff_has_its_number(options: ParseOptions, tmp_path: Pat
         (3, "The second page of three is this."),
     ]
     assert document.page_count == 3
-    assert document.warnings == [ServiceWarning("pages_without_text", "Page 2 has no text that could be read.")]
+    assert document.warnings == [ServiceWarning("pages_without_text", "Page 2 has no readable text.")]
 
 
 def test_a_damaged_page_of_a_tiff_leaves_the_others(options: ParseOptions, tmp_path: Path) -> None:
@@ -129,7 +127,7 @@ def test_of_an_animation_the_first_picture_is_read(extension: str, options: Pars
     document = image.parse(path, reading(options))
     assert [block.text for block in document.blocks] == [SENTENCE]
     assert document.warnings == [
-        ServiceWarning("animation_frames_not_read", "Only the first picture of the animation was read.")
+        ServiceWarning("animation_frames_not_read", "Only the first frame of the animation was read.")
     ]
 
 
@@ -190,12 +188,12 @@ def test_what_is_written_about_the_picture_is_not_its_text(options: ParseOptions
 
 
 def test_a_picture_without_words_has_no_text(samples: Path, options: ParseOptions) -> None:
-    with pytest.raises(NoTextFound, match=r"^The picture has no text that could be read\.$"):
+    with pytest.raises(NoTextFound, match=r"^The image has no readable text\.$"):
         image.parse(samples / "photo.png", reading(options))
 
 
 def test_without_time_nothing_is_read(options: ParseOptions, tmp_path: Path) -> None:
-    with pytest.raises(NoTextFound, match=r"could be read: the time for one file was used up\.$"):
+    with pytest.raises(NoTextFound, match=r"readable text: the time for one file was used up\.$"):
         image.parse(
             saved(text_picture(), tmp_path / "x.png"), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0)
         )
@@ -218,5 +216,5 @@ async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, 
         await pool.close()
     assert [block.text for block in document.blocks] == [SENTENCE]
     assert document.warnings == [
-        ServiceWarning("ocr_languages_missing", "Pictures were read as eng alone: no OCR language data for xyz.")
+        ServiceWarning("ocr_languages_missing", "OCR used only eng: the language data of xyz is not installed.")
     ]

@@ -79,7 +79,7 @@ def test_nothing_is_begun_that_may_not_be_done_in_time(options: ParseOptions) ->
         ([1, 2], "Pages 1-2"),
         ([2, 5, 6, 7, 9], "Pages 2, 5-7, 9"),
         (range(1, 4001), "Pages 1-4000"),
-        (range(1, 81, 2), f"Pages {', '.join(map(str, range(1, 61, 2)))} and 10 more places"),
+        (range(1, 81, 2), f"Pages {', '.join(map(str, range(1, 61, 2)))} and 10 more ranges"),
     ],
 )
 def test_page_list(numbers: list[int], text: str) -> None:
@@ -94,5 +94,5 @@ def test_what_is_missing_is_named() -> None:
     assert list_language_warnings(LanguageData("x", ("eng",))) == []
     assert list_language_warnings(LanguageData(missing=("eng",))) == []
     assert list_language_warnings(LanguageData("x", ("eng", "deu"), ("fra",))) == [
-        ServiceWarning("ocr_languages_missing", "Pictures were read as eng, deu alone: no OCR language data for fra.")
+        ServiceWarning("ocr_languages_missing", "OCR used only eng, deu: the language data of fra is not installed.")
     ]

@@ -102,7 +102,7 @@ def test_scans_are_read_among_other_pages(book: PdfBuilder, options: ParseOption
         (BlockKind.PARAGRAPH, 2, SENTENCE),
     ]
     assert document.warnings == [
-        ServiceWarning("pages_without_text", "Page 3 has pictures alone, and no text was found in them.")
+        ServiceWarning("pages_without_text", "Page 3 has only images, in which OCR found no text.")
     ]
 
 
@@ -140,7 +140,7 @@ def test_garbled_pages_are_counted(book: PdfBuilder, options: ParseOptions, tmp_
     document = pdf_parser.parse(book.save(tmp_path), options)
     assert [(block.page, block.text) for block in document.blocks] == [(2, TEXT)]
     assert document.warnings == [
-        ServiceWarning("fonts_not_readable", "1 of 2 pages have fonts whose characters cannot be read.")
+        ServiceWarning("fonts_not_readable", "1 of 2 pages have fonts that do not name their characters.")
     ]
 
 

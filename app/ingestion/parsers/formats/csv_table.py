@@ -1,4 +1,4 @@
-"""Comma-separated values (CSV), and the same with semicolons, tabs or bars: rows into tables or records."""
+"""Parser of CSV files, with commas, semicolons, tabs or bars as delimiters: rows become tables or records."""
 
 import csv
 import io
@@ -15,7 +15,10 @@ from app.ingestion.parsers.toolkit.rows import add_rows
 from app.ingestion.types import ParsedDocument, TextTooLong
 
 DELIMITERS = "\t;|,"
-"""The one that cuts most rows into as many columns wins; among equals the first, as commas stand in numbers too."""
+"""Candidates for the delimiter: the one that splits most rows into the same number of columns is used.
+
+If several are equal, the first one is used. The comma is last, because numbers contain commas too.
+"""
 
 SAMPLE_ROWS = 100
 SAMPLE_CHARACTERS = 64 * 1024
@@ -24,18 +27,30 @@ _DELIMITER_DECLARATION = re.compile(r'"?sep=([^\w\n"])"?(?:\n|\Z)', re.IGNORECAS
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """A line ``sep=;`` at the beginning names the delimiter, else it is detected. Raises CorruptFile, TextTooLong."""
+    """Parse a CSV file. A first line such as ``sep=;`` declares the delimiter; otherwise it is detected.
+
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The rows as tables or records.
+
+    Raises:
+        CorruptFile: The file is binary.
+        TextTooLong: The text, or a single field, is longer than the limit allows.
+    """
     decoded = read_text(path, options)
     text = decoded.text
     blocks = BlockList(options)
-    # The limit is the csv module's own, for all readers; the child reads one file at a time.
+    # The csv module has one limit for the whole process; a parser process reads one file at a time.
     csv.field_size_limit(min(max(options.max_characters, SAMPLE_CHARACTERS), _MAX_FIELD_CHARACTERS))
     declaration = _DELIMITER_DECLARATION.match(text)
     delimiter = declaration[1] if declaration else _detect_delimiter(text[:SAMPLE_CHARACTERS])
     try:
         add_rows(_read_rows(text[declaration.end() :] if declaration else text, delimiter), blocks)
-    except csv.Error as exc:  # a reader that is not strict complains of nothing else
-        raise TextTooLong("A field holds more than the limit allows.", limit=options.max_characters) from exc
+    except csv.Error as exc:  # a reader that is not strict has no other errors
+        raise TextTooLong("A field has more characters than the limit allows.", limit=options.max_characters) from exc
     return ParsedDocument(blocks.blocks, warnings=list(decoded.warnings))
 
 
@@ -49,7 +64,7 @@ def _detect_delimiter(sample: str) -> str:
 
 
 def _score_delimiter(sample: str, delimiter: str) -> float:
-    """The share of rows that have the most common number of columns; one column is none."""
+    """Return the share of rows with the most common number of columns; rows with a single column do not count."""
     rows = [row for row in islice(_read_rows(sample, delimiter), SAMPLE_ROWS) if row]
     widths = Counter(len(row) for row in rows if len(row) > 1)
     return max(widths.values(), default=0) / max(1, len(rows))

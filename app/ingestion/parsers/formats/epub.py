@@ -1,4 +1,4 @@
-"""EPUB: the chapters of a book in the order of its spine, each an XHTML page; OCF and OPF of EPUB 2 and 3."""
+"""Parser of e-books in the formats EPUB 2 and 3: the chapters, which are XHTML pages, in the order of the spine."""
 
 import posixpath
 import zipfile
@@ -18,7 +18,7 @@ from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, Pa
 from app.warnings import ServiceWarning, WarningCode
 
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
-# Fonts are scrambled in books that anybody may read; their text is not.
+# Books without protection may have obfuscated fonts, but their text is readable.
 _FONT_OBFUSCATION = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
 _PAGE_TYPES = frozenset({"application/xhtml+xml", "text/html", "text/x-oeb1-document"})
 _TABLE_OF_CONTENTS_TYPE = "application/x-dtbncx+xml"
@@ -26,7 +26,13 @@ _TABLE_OF_CONTENTS_TYPE = "application/x-dtbncx+xml"
 
 @dataclass(frozen=True, slots=True)
 class _ManifestItem:
-    """One file of the book: its member name, media type and properties."""
+    """File of a book.
+
+    Attributes:
+        member: Name of the member in the archive.
+        media_type: Media type.
+        properties: Properties, such as ``nav`` for the table of contents.
+    """
 
     member: str
     media_type: str
@@ -34,9 +40,19 @@ class _ManifestItem:
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """A chapter that has no heading of its own takes its title from the table of contents.
+    """Parse an e-book. A chapter without a heading gets its title from the table of contents.
 
-    Raises CorruptFile, EncryptedFile for a protected book, TextTooLong.
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks, chapter by chapter, with warnings about damaged chapters and about images, which are not read.
+
+    Raises:
+        CorruptFile: The archive is damaged, or no chapter can be read.
+        EncryptedFile: The book has copy protection.
+        TextTooLong: The book has more bytes or text than the limits allow.
     """
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
@@ -73,7 +89,7 @@ def _refuse_protected(archive: zipfile.ZipFile) -> None:
         if get_local_name(element) == "EncryptionMethod" and get_local_name(element.getparent()) == "EncryptedData"
     }
     if methods - _FONT_OBFUSCATION:
-        raise EncryptedFile("The book is protected; upload a copy without protection.")
+        raise EncryptedFile("The book has copy protection; upload a copy without it.")
 
 
 def _read_member_xml(archive: zipfile.ZipFile, name: str) -> Element:
@@ -84,11 +100,14 @@ def _find_package_name(archive: zipfile.ZipFile) -> str:
     for element in _read_member_xml(archive, _CONTAINER).iter():
         if get_local_name(element) == "rootfile" and element.get("full-path"):
             return str(element.get("full-path"))
-    raise CorruptFile("The book has no list of its parts.")
+    raise CorruptFile("The book does not name its package document, which lists its parts.")
 
 
 def _read_manifest(package: Element, folder: str) -> dict[str, _ManifestItem]:
-    """The manifest by id. Addresses are relative to the package; one that leads out is refused when it is read."""
+    """Return the files of the manifest by id.
+
+    Addresses are relative to the package document. ``read_member`` refuses an address outside of the archive.
+    """
     items = {}
     for element in package.iter():
         if get_local_name(element) == "item" and element.get("href"):
@@ -103,7 +122,10 @@ def _resolve_member(folder: str, address: str) -> str:
 
 
 def _list_chapters(package: Element, items: Mapping[str, _ManifestItem]) -> list[_ManifestItem]:
-    """In the spine's order, none twice; without a spine, in the manifest's. Raises CorruptFile for none at all."""
+    """Return the chapters in the order of the spine, or of the manifest if there is no spine, without duplicates.
+
+    Raises CorruptFile if the book has no chapters.
+    """
     names = [element.get("idref") for element in package.iter() if get_local_name(element) == "itemref"]
     listed = [items[name] for name in dict.fromkeys(names) if name in items] or list(items.values())
     chapters = [item for item in listed if item.media_type in _PAGE_TYPES and "nav" not in item.properties]
@@ -113,7 +135,10 @@ def _list_chapters(package: Element, items: Mapping[str, _ManifestItem]) -> list
 
 
 def _read_titles(archive: zipfile.ZipFile, items: Mapping[str, _ManifestItem]) -> dict[str, str]:
-    """The first title that a table of contents, new or old, has for each member; none where it cannot be read."""
+    """Return the titles of members from the tables of contents of EPUB 2 and 3.
+
+    The first title of a member counts. A damaged table of contents is ignored.
+    """
     titles: dict[str, str] = {}
     for item in items.values():
         if "nav" in item.properties or item.media_type == _TABLE_OF_CONTENTS_TYPE:
@@ -127,7 +152,10 @@ def _read_titles(archive: zipfile.ZipFile, items: Mapping[str, _ManifestItem]) -
 
 
 def _list_entries(root: Element) -> list[tuple[str, str]]:
-    """Links of an EPUB 3 navigation page; points of an EPUB 2 table, whose label comes before their address."""
+    """Return the addresses and titles of a table of contents.
+
+    In EPUB 3 an entry is a link. In EPUB 2 the label of an entry comes before its address.
+    """
     entries, label = [], ""
     for element in root.iter():
         name = get_local_name(element)

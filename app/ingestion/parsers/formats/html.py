@@ -1,4 +1,4 @@
-"""HTML: the content of a page without its boilerplate, as headings, paragraphs, list items, tables and code."""
+"""Parser of HTML: headings, paragraphs, list items, tables and code of a page, without its boilerplate."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from app.ingestion.types import BlockKind, ParsedDocument
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 _MAX_META_OFFSET = 4096
-# Pages that name these mean a superset (WHATWG Encoding Standard, "names and labels").
+# A page that declares one of these encodings uses its superset (WHATWG Encoding Standard, "names and labels").
 _SUPERSETS = {
     "iso-8859-1": "cp1252", "latin1": "cp1252", "ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-9": "cp1254",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949",
@@ -45,20 +45,34 @@ _INLINE = frozenset(
     }
 )  # fmt: skip
 _CELLS = ("td", "th")
-# A table that holds one of these lays out the page; its cells are read as ordinary content.
+# A table that contains one of these elements arranges the page: its cells are read as ordinary content.
 _LAYOUT_CONTENT = "table, h1, h2, h3, h4, ul, ol, pre, p + p, form"
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 
 
 def close_empty_elements(markup: str) -> str:
-    """XHTML with its empty elements closed: HTML would read on from ``<title/>`` and swallow the page."""
+    """Replace the empty elements of XHTML by a start tag and an end tag.
+
+    An HTML parser takes ``<title/>`` as a start tag, and the rest of the page as the title.
+    """
     return _EMPTY_ELEMENT.sub(r"<\1\2></\1>", markup)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Navigation, headers and footers of the page, asides and hidden parts are left out, unless nothing else is there.
+    """Parse an HTML or XHTML page.
 
-    Raises TextTooLong.
+    Navigation, page header, page footer and asides are left out, unless the page has no other text. Hidden elements are
+    always left out.
+
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks of the page. The title is that of the page, else the first heading of level 1.
+
+    Raises:
+        TextTooLong: The page has more characters or nodes than the limits allow.
     """
     data = path.read_bytes()
     decoded = decode_text(data, encoding=options.encoding, declared_encoding=_find_declared_encoding(data))
@@ -74,7 +88,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def add_fragment(markup: str, blocks: BlockList) -> None:
-    """Read a piece of HTML that stands inside another format. Raises TextTooLong."""
+    """Add the blocks of HTML that is embedded in a file of another format. Raises TextTooLong."""
     body = LexborHTMLParser(markup).body
     if body is not None:
         _HtmlReader(blocks, frozenset()).read_tree(body)
@@ -98,7 +112,10 @@ def _list_children(node: LexborNode) -> list[LexborNode]:
 
 
 class _HtmlReader:
-    """Walks the tree with a stack of its own: a page may nest deeper than Python recurses."""
+    """Reader of an HTML tree.
+
+    It uses a stack instead of recursion, because elements may be nested deeper than Python can recurse.
+    """
 
     def __init__(self, blocks: BlockList, boilerplate: frozenset[str]) -> None:
         self._blocks = blocks
@@ -117,7 +134,7 @@ class _HtmlReader:
             if is_leaving:
                 self._leave(tag)
             elif tag == "-text":
-                # Line breaks of the source are mere spaces; those that <br> puts in come later and stay.
+                # Line breaks in the source are spaces. Only <br> adds line breaks, which this replacement does not see.
                 self._text.append(re.sub(r"\s+", " ", node.text_content or ""))
             elif tag.startswith(("-", "!")) or self._is_skipped(node, tag):
                 continue
@@ -150,7 +167,7 @@ class _HtmlReader:
             self._blocks.add(BlockKind.HEADING, headline.text(), level=1)
 
     def _enter_leaf(self, node: LexborNode, tag: str) -> bool:
-        """Read what is taken as a whole; False for a node whose children are read one by one."""
+        """Read an element that is read as a whole; return false if its children must be read one by one."""
         if tag == "br":
             self._text.append("\n")
         elif tag == "pre":

@@ -1,4 +1,4 @@
-"""Pictures (PNG, JPEG, GIF, BMP, WebP, TIFF): each itself, where asked for, and the text that OCR finds in it."""
+"""Parser of image files (PNG, JPEG, GIF, BMP, WebP, TIFF): the image, if requested, and its text from OCR."""
 
 import warnings
 from collections.abc import Iterator
@@ -26,21 +26,30 @@ from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocum
 from app.warnings import ServiceWarning, WarningCode
 
 MAX_MEGAPIXELS = 100
-"""The largest picture that is decoded: 400 MB in memory."""
+"""Maximum size of an image, in millions of pixels. An image of this size needs 400 MB of memory."""
 
 MAX_ENLARGED_PIXELS = MAX_PIXELS // 4
-"""Pictures of so few pixels, as of screens, have letters that are read badly unless they are enlarged twice."""
+"""Number of pixels up to which an image is enlarged to twice its width and height before OCR.
+
+OCR reads the small letters of such images, for example screenshots, badly.
+"""
 
 ONLY_FIRST_FRAME = ServiceWarning(
-    WarningCode.ANIMATION_FRAMES_NOT_READ, "Only the first picture of the animation was read."
+    WarningCode.ANIMATION_FRAMES_NOT_READ, "Only the first frame of the animation was read."
 )
 _RESAMPLING = Image.Resampling.BICUBIC
 
 
 @dataclass(slots=True)
 class _PageOutcomes:
-    """How the pages fared; ``unavailable_reason`` is why the ``unread_pages`` were not read, ``skipped_images`` no
-    model will look at.
+    """Pages and images that were not read.
+
+    Attributes:
+        damaged_pages: Numbers of the pages that cannot be decoded.
+        pages_without_text: Numbers of the pages in which OCR found no text, and whose image was left out.
+        unread_pages: Numbers of the pages without OCR.
+        unavailable_reason: Reason why OCR was not available for the unread pages.
+        skipped_images: Number of pages whose image was left out of the result.
     """
 
     damaged_pages: list[int] = field(default_factory=list)
@@ -51,9 +60,23 @@ class _PageOutcomes:
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Raises CorruptFile, NoTextFound, TooManyPages, TextTooLong."""
+    """Parse an image file. The text that OCR finds becomes paragraphs and tables.
+
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks, page by page. Only TIFF files have pages.
+
+    Raises:
+        CorruptFile: The file cannot be decoded.
+        NoTextFound: OCR found no text or is not available, and no image was added.
+        TooManyPages: A TIFF file has more pages than the limit allows.
+        TextTooLong: The image has more than 100 million pixels, or its text is longer than the limit allows.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow warns of large pictures, which have a limit here, and of odd metadata
+        warnings.simplefilter("ignore")  # about metadata, and large images, which are limited here
         try:
             with Image.open(path, formats=FORMATS) as image:
                 return _parse_image(path, image, options)
@@ -64,7 +87,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _create_too_large_error() -> TextTooLong:
-    return TextTooLong(f"The picture has more than {MAX_MEGAPIXELS} million pixels.")
+    return TextTooLong(f"The image has more than {MAX_MEGAPIXELS} million pixels; scale it down.")
 
 
 def _parse_image(path: Path, image: Image.Image, options: ParseOptions) -> ParsedDocument:
@@ -96,21 +119,24 @@ def _parse_image(path: Path, image: Image.Image, options: ParseOptions) -> Parse
 
 
 def _open_frame(path: Path, number: int) -> Image.Image:
-    """A page, not decoded yet."""
+    """Open a page of an image file without decoding it."""
     image = Image.open(path, formats=FORMATS)
     image.seek(number - 1)
     return image
 
 
 def _count_pages(image: Image.Image, options: ParseOptions) -> int:
-    """Only TIFF has pages; the other frames of other formats are an animation. Raises TextTooLong, TooManyPages."""
+    """Return the number of pages: 1 for every format except TIFF, whose frames are pages and not an animation.
+
+    Raises TextTooLong if the first page has too many pixels, TooManyPages.
+    """
     if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
         raise _create_too_large_error()
     if image.format != "TIFF":
         return 1
     pages = 1
     try:
-        while pages <= options.max_pages:  # step by step: Pillow counts wrongly after a jump beyond the last page
+        while pages <= options.max_pages:  # one by one: after a seek beyond the last page, Pillow counts wrongly
             image.seek(pages)
             pages += 1
     except EOFError:
@@ -120,7 +146,7 @@ def _count_pages(image: Image.Image, options: ParseOptions) -> int:
 
 
 def _add_page(image: Image.Image, number: int, ocr_engine: OcrEngine, blocks: BlockList, *, page: int | None) -> bool:
-    """Whether there was any text."""
+    """Add the text that OCR finds on a page, and return whether there is any."""
     if page is not None:
         image.seek(number - 1)
     if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
@@ -136,7 +162,7 @@ def _add_page(image: Image.Image, number: int, ocr_engine: OcrEngine, blocks: Bl
 
 
 def _prepare_for_ocr(image: Image.Image) -> Image.Image:
-    """Grey on white, upright, of a size that OCR reads well."""
+    """Return the image in grayscale on white, upright, and in a size that OCR reads well."""
     grey = _to_grey(image)
     pixels = grey.width * grey.height
     factor = 2.0 if pixels <= MAX_ENLARGED_PIXELS else min(1.0, (MAX_PIXELS / pixels) ** 0.5)
@@ -163,7 +189,7 @@ def _create_no_text_error(outcomes: _PageOutcomes, options: ParseOptions) -> Cor
         return CorruptFile()
     reason = f": {outcomes.unavailable_reason}" if outcomes.unavailable_reason else ""
     remedy = "" if options.ocr.languages else f"; {format_install_hint(options.ocr)}"
-    return NoTextFound(f"The picture has no text that could be read{reason}{remedy}.")
+    return NoTextFound(f"The image has no readable text{reason}{remedy}.")
 
 
 def _iter_warnings(image: Image.Image, outcomes: _PageOutcomes, options: ParseOptions) -> Iterator[ServiceWarning]:
@@ -172,7 +198,7 @@ def _iter_warnings(image: Image.Image, outcomes: _PageOutcomes, options: ParseOp
         yield ServiceWarning(WarningCode.DAMAGED_PAGES_NOT_READ, message)
     if outcomes.pages_without_text:
         verb = "has" if len(outcomes.pages_without_text) == 1 else "have"
-        message = f"{format_page_ranges(outcomes.pages_without_text)} {verb} no text that could be read."
+        message = f"{format_page_ranges(outcomes.pages_without_text)} {verb} no readable text."
         yield ServiceWarning(WarningCode.PAGES_WITHOUT_TEXT, message)
     if outcomes.unread_pages:
         message = f"{format_page_ranges(outcomes.unread_pages)} could not be read: {outcomes.unavailable_reason}."

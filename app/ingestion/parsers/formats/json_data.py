@@ -1,4 +1,4 @@
-"""JSON and JSON lines: an object of a list is a passage of its own, with the names as they are written."""
+"""Parser of JSON and JSON Lines: each object of a list becomes a block of ``name: value`` lines."""
 
 import json
 import re
@@ -19,9 +19,18 @@ _TITLE_NAMES = ("title", "name")
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Numbers stay as they are written.
+    """Parse a JSON or JSON Lines file. Numbers stay as they are written.
 
-    Raises CorruptFile for what is neither JSON nor, for the most part, JSON lines.
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks, with a warning about damaged lines.
+
+    Raises:
+        CorruptFile: The file is not JSON, and less than half of its lines are JSON; or the data is nested too deeply.
+        TextTooLong: The document has more characters or nodes than the limits allow.
     """
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     blocks, warnings = BlockList(options), list(decoded.warnings)
@@ -37,7 +46,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _read_values(text: str) -> tuple[Value, int, int]:
-    """The data, and how many of how many lines could not be read."""
+    """Return the data, the number of damaged lines, and the number of all lines."""
     try:
         return _load_value(text), 0, 1
     except ValueError as exc:
@@ -50,18 +59,18 @@ def _read_values(text: str) -> tuple[Value, int, int]:
             if bad > MAX_BAD_LINES and bad > len(items):
                 break
         if bad >= len(items):
-            raise CorruptFile("The file is not JSON.") from exc
+            raise CorruptFile("The file is neither JSON nor JSON Lines.") from exc
         return items, bad, len(items) + bad
 
 
 def _load_value(text: str) -> Value:
-    """Raises ValueError, CorruptFile for data nested without measure."""
+    """Load a JSON text. Raises ValueError if it is not JSON, CorruptFile if it is nested too deeply."""
     try:
         data: Value = json.loads(
             text, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_create_members
         )
     except RecursionError as exc:
-        raise CorruptFile("The data in this file are nested too deeply.") from exc
+        raise CorruptFile("The data in this file is nested too deeply.") from exc
     return data
 
 
@@ -70,7 +79,7 @@ def _create_members(pairs: list[tuple[str, Any]]) -> Members:
 
 
 def _find_title(value: Value) -> str | None:
-    """What the object as a whole calls itself."""
+    """Return the title or name of the root object; None if it has neither."""
     if not isinstance(value, Members):
         return None
     texts_by_name = {name: member for name, member in value.pairs if isinstance(member, str)}

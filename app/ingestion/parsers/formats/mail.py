@@ -1,4 +1,4 @@
-"""Mail (RFC 5322, MIME): who wrote what to whom and when, then the text; attachments are named, not read."""
+"""Parser of mail (RFC 5322, MIME): headers and text. Attachments are named in a warning, not read."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ MAX_LINES = 3_000_000
 MAX_HEADER_CHARACTERS = 2000
 MAX_PARTS = 2000
 MAX_DEPTH = 5
-"""How deep messages inside messages are read."""
+"""Maximum depth of messages in messages. Deeper messages count as attachments."""
 
 MAX_NAMED_ATTACHMENTS = 20
-"""Attachments that the warning names; it counts the others."""
+"""Maximum number of attachments that the warning names. It only counts the other attachments."""
 
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _EXPECTED_HEADERS = (*_SHOWN_HEADERS, "Received", "Return-Path", "Message-ID", "MIME-Version", "Content-Type")
@@ -35,12 +35,13 @@ _SIGNATURE_TYPES = frozenset(
 )
 _ENCRYPTED_TYPES = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _HEADER_ERRORS = (ValueError, LookupError, AttributeError, TypeError, AssertionError, RecursionError)
-"""What the standard library lets through on headers that break the rules."""
+"""Exceptions that the standard library raises for invalid headers."""
 
 
 class _LenientPolicy(EmailPolicy):
-    """The standard library's default, but only the headers that are shown are taken apart (that is slow, and quadratic
-    on hostile ones), and one that cannot be understood is kept as it is written.
+    """Mail policy that parses only the headers that the text shows, and keeps an invalid header as it is written.
+
+    Parsing a header is slow, and takes quadratic time for hostile headers.
     """
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
@@ -48,7 +49,7 @@ class _LenientPolicy(EmailPolicy):
         return name, value[:MAX_HEADER_CHARACTERS]
 
     def header_fetch_parse(self, name: str, value: str) -> str:
-        # Bytes beyond ASCII come as surrogates: they are no valid header, but often plain UTF-8.
+        # The standard library passes bytes beyond ASCII as surrogates. They are invalid in headers, but often UTF-8.
         raw = _LINE_BREAKS.sub("", value).encode("ascii", "surrogateescape")
         value = decode_text(raw, encoding=None).text
         if name.title() not in _SHOWN_HEADERS:
@@ -61,7 +62,7 @@ class _LenientPolicy(EmailPolicy):
 
 @dataclass(slots=True)
 class _MailContent:
-    """What grows while the parts are read."""
+    """Blocks, attachments and warnings that the parts of a mail have added so far."""
 
     blocks: BlockList
     encoding: str | None
@@ -70,9 +71,19 @@ class _MailContent:
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """The title is the subject. Of a text that is there twice, plain and as HTML, the plain one is read.
+    """Parse a mail. If it has its text both as plain text and as HTML, the plain text is read.
 
-    Raises CorruptFile for what is no mail, EncryptedFile, TextTooLong.
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks of all messages in the mail, with the subject as the title.
+
+    Raises:
+        CorruptFile: The file is not a mail, or its parts are nested too deeply.
+        EncryptedFile: The mail is encrypted.
+        TextTooLong: The mail has more lines, parts or characters than the limits allow.
     """
     data = path.read_bytes().lstrip()
     if not data:
@@ -86,7 +97,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     if not any(name in message for name in _EXPECTED_HEADERS):
         raise CorruptFile("The file is not a mail.")
     if message.get_content_type() in _ENCRYPTED_TYPES and "signed-data" not in message.get("Content-Type", ""):
-        raise EncryptedFile("The mail is encrypted; upload it as its receiver reads it.")
+        raise EncryptedFile("The mail is encrypted; upload a decrypted copy.")
     mail = _MailContent(BlockList(options), options.encoding)
     _read_message(message, mail)
     warnings = [*dict.fromkeys(mail.warnings), *_list_attachment_warnings(mail.attachments)]
@@ -127,7 +138,7 @@ def _list_children(part: Message) -> list[Message]:
 
 
 def _choose_alternative(alternative: Message) -> Message:
-    """The child with a plain text in it, else the one with a page, else the last, which is the richest."""
+    """Return the alternative with plain text, else the one with HTML, else the last one, which is the richest."""
     children = _list_children(alternative)
     for kind in _TEXT_TYPES:
         for child in children:
@@ -142,7 +153,7 @@ def _read_content(leaf: Message) -> bytes:
 
 
 def _read_leaf(leaf: Message, kind: str, mail: _MailContent) -> None:
-    # A multipart whose boundary never came is read as the text that it shows.
+    # A multipart without its boundary is read as text, as mail programs show it.
     is_text = kind in _TEXT_TYPES or (leaf.get_content_maintype() == "multipart" and not leaf.is_multipart())
     if not is_text or leaf.get_content_disposition() == "attachment":
         if kind not in _SIGNATURE_TYPES:
@@ -160,7 +171,7 @@ def _read_leaf(leaf: Message, kind: str, mail: _MailContent) -> None:
 
 
 def _read_filename(leaf: Message) -> str:
-    """Encoded words have no place in parameters, and are in many all the same."""
+    """Return the name of an attachment. Many programs encode it as a header, which the standard does not allow."""
     try:
         name = leaf.get_filename("")
         name = str(make_header(decode_header(name)))

@@ -1,4 +1,4 @@
-"""Markdown (CommonMark with tables): headings, paragraphs, list items, code and tables as plain text."""
+"""Parser of Markdown (CommonMark with tables): headings, paragraphs, list items, code and tables."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,18 @@ _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?=[\w-]+:)(?:.*\n)*?(?:---|\.\.\.)[
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """The title is the first heading of level 1. Raises TextTooLong."""
+    """Parse a Markdown file. Front matter is left out, and embedded HTML is read.
+
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks. The title is the first heading of level 1.
+
+    Raises:
+        TextTooLong: The document has more characters or nodes than the limits allow.
+    """
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     text = _FRONT_MATTER.sub("", decoded.text.replace("\r\n", "\n"), count=1)
     reader = _MarkdownReader(BlockList(options))
@@ -28,7 +39,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 class _MarkdownReader:
-    """Turns the flat token stream into blocks; what is open is remembered between tokens."""
+    """Converter of a flat sequence of tokens into blocks. Its state is the open heading, table and list items."""
 
     def __init__(self, blocks: BlockList) -> None:
         self.blocks = blocks
@@ -73,7 +84,7 @@ class _MarkdownReader:
             self.blocks.add(BlockKind.HEADING, text, level=self._heading_level)
         elif self._item_markers:
             self.blocks.add(BlockKind.LIST_ITEM, self._item_markers[-1] + text if text.strip() else "")
-            # Only an item's first paragraph carries its marker.
+            # Only the first paragraph of an item has the marker.
             self._item_markers[-1] = ""
         else:
             self.blocks.add(BlockKind.PARAGRAPH, text)

@@ -1,4 +1,4 @@
-"""PowerPoint (PPTX): per slide its title, text, tables, charts, SmartArt, notes and comments, in reading order."""
+"""Parser of PowerPoint files (PPTX): title, text, tables, charts, SmartArt, notes and comments of each slide."""
 
 import re
 from collections.abc import Iterator
@@ -36,17 +36,28 @@ from app.ingestion.types import BlockKind, CorruptFile, ParsedDocument
 from app.warnings import ServiceWarning, WarningCode
 
 _DAMAGED_ERRORS = (PythonPptxError, *UNREADABLE_ERRORS, AttributeError, IndexError, TypeError, CorruptFile)
-"""What python-pptx lets through on damaged or wrong packages, as it checks nothing itself; and our own word for it."""
+"""Exceptions for a damaged file. python-pptx does not validate files, so it raises many kinds of exceptions."""
 
 
 _GENERIC_TITLE = re.compile(r"|presentation|(powerpoint|microsoft) presentation|(slide|folie) ?\d*", re.IGNORECASE)
-"""What PowerPoint writes into the title when nobody does."""
+"""Titles that PowerPoint sets by default. They count as missing."""
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Titles are headings of level 1; speaker notes and comments are blocks of their own kind.
+    """Parse a PowerPoint file. Slide titles become headings of level 1; speaker notes and comments become notes.
 
-    Raises CorruptFile, EncryptedFile, TextTooLong, TooManyPages.
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks, slide by slide. The title is that of the file's properties, else the first slide title.
+
+    Raises:
+        CorruptFile: The file is damaged, and no slide can be read.
+        EncryptedFile: The file is encrypted.
+        TooManyPages: The file has more slides than the limit allows.
+        TextTooLong: The file unpacks to more bytes, or has more text, than the limits allow.
     """
     check_archive(path)
     try:
@@ -81,7 +92,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _read_slide(slide: Slide, number: int, blocks: BlockList, images: ImageList) -> int:
-    """Add the slide's blocks; the answer is how many pictures nobody takes."""
+    """Add the blocks of a slide, and return the number of its images that were not read."""
     _resolve_alternatives(slide)
     title = slide.shapes.title
     if title is not None and title.has_text_frame:
@@ -100,7 +111,7 @@ def _read_slide(slide: Slide, number: int, blocks: BlockList, images: ImageList)
 
 
 def _add_image(shape: Picture, number: int, images: ImageList) -> int:
-    """1 for a picture that is only linked to, or whose file is missing."""
+    """Add an image, and return the number of unread images: 1 if the image is only linked or its file is missing."""
     try:
         data = shape.image.blob
     except _DAMAGED_ERRORS:
@@ -110,7 +121,7 @@ def _add_image(shape: Picture, number: int, images: ImageList) -> int:
 
 
 def _resolve_alternatives(slide: Slide) -> None:
-    """Put the first choice in the place of alternatives, which python-pptx does not look into."""
+    """Replace each group of alternatives by its first choice, because python-pptx ignores alternatives."""
     for element in [descendant for descendant in slide.element.iter() if get_tag(descendant) == "mc:AlternateContent"]:
         choice = find_child(element, "mc:Choice")
         for shape in list(iter_children(choice if choice is not None else find_child(element, "mc:Fallback"))):
@@ -119,7 +130,7 @@ def _resolve_alternatives(slide: Slide) -> None:
 
 
 def _iter_comments(slide: Slide) -> Iterator[str]:
-    """The comments and the answers to them, of the older and the newer kind."""
+    """Yield the comments on a slide and the replies to them, in the older and the newer comment format."""
     for relationship in slide.part.rels.values():
         if relationship.is_external or not relationship.reltype.endswith("/comments"):
             continue
@@ -131,7 +142,10 @@ def _iter_comments(slide: Slide) -> Iterator[str]:
 
 
 def _iter_shapes(shapes: Any) -> Iterator[BaseShape]:
-    """Every shape from top to bottom, groups opened; a stack instead of recursion, as groups nest without limit."""
+    """Yield the shapes from top to bottom, with groups replaced by their shapes.
+
+    A stack replaces recursion, because groups may be nested without limit.
+    """
     stack = [iter(sorted(shapes, key=_get_position))]
     while stack:
         shape = next(stack[-1], None)
@@ -144,14 +158,14 @@ def _iter_shapes(shapes: Any) -> Iterator[BaseShape]:
 
 
 def _get_position(shape: BaseShape) -> tuple[int, int]:
-    """Placeholders that inherit their place say None; they come first, as in the outline."""
+    """Return the sort key of a shape. Placeholders that inherit their position come first, as in the outline."""
     top, left = shape.top, shape.left
     return (int(top) if top is not None else -1, int(left) if left is not None else -1)
 
 
 def _read_shape(shape: BaseShape, number: int, blocks: BlockList) -> int:
-    """Add the shape's blocks; 1 for a picture, or what can only be looked at like one."""
-    # python-pptx types these by the subclass that has them, behind the has_… flags.
+    """Add the blocks of a shape, and return the number of unread images: 1 for an image or a graphic without text."""
+    # The has_… flags decide which attributes the shape has; the types of python-pptx do not express this.
     content: Any = shape
     if getattr(shape, "has_table", False):
         _read_table(content.table, number, blocks)
@@ -163,7 +177,7 @@ def _read_shape(shape: BaseShape, number: int, blocks: BlockList) -> int:
 
 
 def _read_text(frame: TextFrame, number: int, blocks: BlockList) -> None:
-    """The paragraphs of one frame belong together: short lines stay one block, bullets become items."""
+    """Add the paragraphs of a text frame: a single one as a paragraph, several as list items."""
     paragraphs = [paragraph.text.strip() for paragraph in frame.paragraphs]
     paragraphs = [text for text in paragraphs if text]
     kind = BlockKind.LIST_ITEM if len(paragraphs) > 1 else BlockKind.PARAGRAPH
@@ -177,9 +191,9 @@ def _read_table(table: Table, number: int, blocks: BlockList) -> None:
 
 
 def _read_graphic(frame: GraphicFrame, number: int, blocks: BlockList) -> int:
-    """Charts and SmartArt; 1 for any other graphic, such as an embedded sheet or a chart of the newer kind.
+    """Add the text of a chart or SmartArt, and return 1 for any other graphic, such as an embedded sheet.
 
-    Their parts are read as they stand: python-pptx makes as many categories as a chart claims to have.
+    The parts are read without python-pptx, because it creates as many categories as a chart declares.
     """
     unread = 1
     for element in frame.element.iter():

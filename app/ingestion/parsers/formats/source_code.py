@@ -1,4 +1,4 @@
-"""Source code of any language: blocks of code cut between definitions, by empty lines and indentation alone."""
+"""Parser of source code in any language: it splits code between definitions, by empty lines and indentation."""
 
 import re
 from collections.abc import Iterator
@@ -10,17 +10,20 @@ from app.ingestion.parsers.toolkit.read_text import read_text
 from app.ingestion.types import BlockKind, ParsedDocument
 
 MAX_BLOCK_CHARACTERS = 2000
-"""Characters; a longer definition is cut again between its parts, such as a class between its methods."""
+"""Length from which a definition is split between its parts, such as a class between its methods."""
 
 MAX_DEPTH = 4
 _GAP = re.compile(r"\n(?:[^\S\n]*+\n)++(?=[^\S\n]*+\S)")
 _INDENTATION = re.compile(r"[^\S\n]*+")
-# The end of what came before is no beginning.
+# A line that closes or continues the previous block does not begin a definition.
 _CLOSING_LINE = re.compile(r"[^\S\n]*+(?:[)\]}]|(?:end|else|elif|except|finally|fi|done|esac)\b)", re.IGNORECASE)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Nothing is interpreted, so that every name stays as it is. Raises CorruptFile for a binary file, TextTooLong."""
+    """Parse a source file into code blocks. Names and comments do not change.
+
+    Raises CorruptFile if the file is binary, TextTooLong if it has more characters than the limit allows.
+    """
     decoded = read_text(path, options)
     blocks = BlockList(options)
     for piece in _iter_definitions(decoded.text.rstrip()):
@@ -29,7 +32,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _iter_definitions(text: str) -> Iterator[str]:
-    """The text in pieces, cut at empty lines where the outermost indentation begins anew."""
+    """Yield the pieces of a text, which is split at empty lines that precede a line with the outermost indentation."""
     waiting = [(text, 0)]
     while waiting:
         piece, depth = waiting.pop()

@@ -1,4 +1,4 @@
-"""Excel workbooks, new (XLSX) and old (XLS): each visible sheet under its name, its rows as tables or records."""
+"""Parser of Excel workbooks (XLSX, XLS): the rows of each visible sheet become tables or records."""
 
 import datetime
 import lzma
@@ -22,7 +22,10 @@ from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDoc
 from app.warnings import ServiceWarning, WarningCode
 
 MAX_CELLS = 16 << 20
-"""The area from a sheet's first cell to its last, which the library holds in 32 bytes a cell; all that XLS can have."""
+"""Maximum area from the first cell of a sheet to its last cell, which is also the maximum of XLS.
+
+The library python-calamine allocates 32 bytes for each cell of the area.
+"""
 
 _MAX_EXACT_FLOAT = 1 << 53
 CellValue = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
@@ -30,7 +33,7 @@ CellValue = int | float | str | bool | datetime.time | datetime.date | datetime.
 _PASSWORD_RECORD = re.compile(
     rb"\x09\x08(?:\x08\0\0\x05\x05\0.{4}|\x10\0\0\x06\x05\0.{12})(?:\x86\0\0\0)?\x2f\0", re.DOTALL
 )
-"""The record FILEPASS behind the beginning of a workbook, [MS-XLS] 2.4.117."""
+"""Start of a workbook that has the record FILEPASS ([MS-XLS] 2.4.117), which marks encryption."""
 
 _CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^<>]*?\s)?r=["']([A-Z]{1,3})(\d{1,7})["'][^<>]*(?<!/)>""")
 _READ_BYTES = 1 << 20
@@ -38,9 +41,19 @@ _UNREADABLE_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Every sheet's name is a heading of level 1; sheets count as in the workbook, hidden ones included.
+    """Parse a workbook. The name of each sheet becomes a heading of level 1.
 
-    Raises CorruptFile, EncryptedFile, TextTooLong.
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks, sheet by sheet. Sheet numbers include hidden sheets.
+
+    Raises:
+        CorruptFile: The workbook is damaged, and no sheet can be read.
+        EncryptedFile: The workbook has a password.
+        TextTooLong: A sheet covers too many cells, or the file has more bytes or text than the limits allow.
     """
     with path.open("rb") as file:
         if file.read(len(SIGNATURE)) == SIGNATURE:
@@ -80,15 +93,19 @@ def _list_unread_warnings(count: int, condition: str, code: WarningCode) -> list
 
 
 def _check_unlocked(path: Path) -> None:
-    """New workbooks with a password are in an old container; in old ones the first records say so."""
+    """Raise EncryptedFile if a file with the signature of XLS has a password.
+
+    A password puts an XLSX workbook into such a file. In an XLS workbook, one of the first records marks it.
+    """
     if "EncryptedPackage" in read_entry_names(path) or _PASSWORD_RECORD.search(path.read_bytes()):
         raise EncryptedFile
 
 
 def _check_extents(path: Path) -> None:
-    """The library takes memory for all cells between the first and the last, of which one sheet may claim 17 billion.
+    """Raise TextTooLong if the cells of a sheet cover a larger area than ``MAX_CELLS``.
 
-    Cells without a value do not count: a format far away is common and harmless.
+    The library allocates memory for the whole area, and a sheet can declare 17 billion cells. Cells without a value do
+    not count: a distant cell that has only a format is common and harmless.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -111,7 +128,7 @@ def _check_extent(file: IO[bytes]) -> None:
             last_row = max(last_row, *(int(row) for _, row in cells))
             last_column = max(last_column, *map(_parse_column, {letters for letters, _ in cells}))
         if last_row * last_column > MAX_CELLS:
-            raise TextTooLong("The cells of a sheet lie too far apart.")
+            raise TextTooLong("The cells of a sheet are too far apart; remove the outlying cells.")
 
 
 def _parse_column(letters: bytes) -> int:
@@ -125,10 +142,10 @@ def _parse_column(letters: bytes) -> int:
 def _translate_errors() -> Iterator[None]:
     try:
         yield
-    except (CalamineError, OverflowError) as exc:  # the latter for durations of millions of years
+    except (CalamineError, OverflowError) as exc:  # OverflowError: a duration of millions of years
         raise CorruptFile from exc
     except BaseException as exc:
-        # The library's panic is not an Exception, and its class cannot be imported.
+        # A panic of the Rust library is not an Exception, and its class cannot be imported.
         if type(exc).__name__ == "PanicException":
             raise CorruptFile from exc
         raise
@@ -143,7 +160,7 @@ def _add_sheet(sheet: CalamineSheet, number: int, blocks: BlockList) -> None:
 
 
 def _format_value(value: CellValue) -> str:
-    """The value as people write it: no float noise, dates by ISO 8601."""
+    """Return a value as text: numbers without rounding errors, dates in ISO 8601."""
     match value:
         case str():
             return value.strip()

@@ -1,4 +1,4 @@
-"""Plain text: decoded, cut into paragraphs at empty lines; a title between equals signs is a heading."""
+"""Parser of plain text: empty lines separate paragraphs, and a title between equals signs is a heading."""
 
 import re
 from collections.abc import Iterator
@@ -10,13 +10,16 @@ from app.ingestion.parsers.toolkit.read_text import read_text
 from app.ingestion.types import BlockKind, ParsedDocument
 
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
-# As MediaWiki and many plain texts write them: "== Title ==", also with spaces between the signs.
+# The headings of MediaWiki and many plain texts: "== Title ==", also with spaces between the signs.
 _HEADING = re.compile(r"(=(?:[ \t]?=){0,9})[ \t]*([^\s=](?:.*[^\s=])?)[ \t]*\1")
 _MAX_HEADING_CHARACTERS = 200
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Paragraphs keep their line breaks. Raises CorruptFile for a binary file, TextTooLong."""
+    """Parse a text file. Paragraphs keep their line breaks.
+
+    Raises CorruptFile if the file is binary, TextTooLong if it has more characters than the limit allows.
+    """
     decoded, blocks = read_text(path, options), BlockList(options)
     for paragraph in _PARAGRAPH_BREAK.split(decoded.text):
         for text, level in _split_headings(paragraph):
@@ -25,7 +28,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _split_headings(paragraph: str) -> Iterator[tuple[str, int]]:
-    """A paragraph's headings with their level, and what stands between them with 0."""
+    """Yield the headings of a paragraph with their levels, and the text between them with level 0."""
     if "=" not in paragraph:
         yield paragraph, 0
         return

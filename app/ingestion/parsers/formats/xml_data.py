@@ -1,4 +1,7 @@
-"""XML: documents (DocBook, JATS, TEI, SVG …) as headings and paragraphs, anything else as nested data."""
+"""Parser of XML files.
+
+A document (DocBook, JATS, TEI, SVG and others) becomes headings and paragraphs. Any other XML becomes nested data.
+"""
 
 from itertools import groupby
 from pathlib import Path
@@ -30,11 +33,23 @@ _CELL_TAGS = frozenset({"td", "th", "entry", "stentry", "cell"})
 _SKIPPED_TAGS = frozenset({"style", "script", "metadata"})
 
 _MIN_PROSE_SHARE = 0.25
-"""Of the characters; titles, code and tables of a document are the rest."""
+"""Minimum share of characters in paragraphs of a document. Titles, code and tables have the other characters."""
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Nothing that the file refers to is read. Raises CorruptFile, TextTooLong."""
+    """Parse an XML file. Files that it refers to are not read.
+
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks in document order.
+
+    Raises:
+        CorruptFile: The XML is not well-formed, or too large.
+        TextTooLong: The document has more characters or nodes than the limits allow.
+    """
     decoded = decode_xml(path.read_bytes(), encoding=options.encoding)
     blocks = BlockList(options)
     if not decoded.text.strip():
@@ -51,7 +66,10 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _is_prose(root: Element) -> bool:
-    """Whether much of it stands in paragraphs or beside other elements, as the values of records never do."""
+    """Return whether the XML is a document and not data.
+
+    A document has much of its text in paragraphs, or next to other elements. The values of data records do not.
+    """
     prose = total = 0
     for element in root.iter(etree.Element):
         own = len(get_own_text(element).strip())
@@ -62,7 +80,7 @@ def _is_prose(root: Element) -> bool:
 
 
 def _find_title(root: Element) -> str | None:
-    """The title of the whole: a child of the root, or of the one element in it."""
+    """Return the title of the file from a child of the root, or of the only element in the root; else None."""
     tops = [*root, *(root[0] if len(root) == 1 else ())]
     return next((clean_line(_join_texts(top)) for top in tops if get_local_name(top) in _TITLE_TAGS), None)
 
@@ -72,7 +90,7 @@ def _join_texts(element: Element) -> str:
 
 
 def _read_prose(root: Element, blocks: BlockList) -> None:
-    """A title's level is how many elements with a title hold it."""
+    """Add the blocks of a document. The level of a heading is the number of elements with a title around it."""
     waiting: list[tuple[Element, int]] = [(root, 0)]
     while waiting:
         element, level = waiting.pop()
@@ -101,7 +119,10 @@ def _read_rows(table: Element) -> list[list[str]]:
 
 
 def _build_data(root: Element) -> Value:
-    """Attributes, then children; neighbours of one name are a list. Bottom up, without recursion."""
+    """Return an element as nested data: its attributes, then its children, then its text.
+
+    Consecutive children with the same name become a list. The tree is read bottom up, without recursion.
+    """
     values_by_element: dict[Element, Value] = {}
     for _, element in etree.iterwalk(root, events=("end",)):
         pairs: list[tuple[str, Value]] = [

@@ -1,4 +1,4 @@
-"""YAML as it is written: code, cut at documents and at keys of the top level that have something below them."""
+"""Parser of YAML files: the text becomes code blocks, split at documents and at top-level keys with nested content."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,10 @@ _NESTED_PREFIXES = (" ", "\t", "#", "]", "}")
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Nothing is resolved: no anchors, no tags. Raises CorruptFile for a binary file, TextTooLong."""
+    """Parse a YAML file without resolving anchors or tags.
+
+    Raises CorruptFile if the file is binary, TextTooLong if it has more characters than the limit allows.
+    """
     decoded = read_text(path, options)
     blocks = BlockList(options)
     for piece in _iter_pieces(decoded.text):
@@ -23,7 +26,11 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _iter_pieces(text: str) -> Iterator[str]:
-    """A comment belongs to what comes after it; simple keys, and simple items, that follow each other stay together."""
+    """Yield the pieces of a text.
+
+    Consecutive keys without nested content are one piece, and so are list items without nested content. A comment
+    belongs to the piece after it.
+    """
     begin, comment = 0, -1
     has_nested = has_items = False
     for line in _LINE.finditer(text):

@@ -1,1 +1,1 @@
-"""The parser of Word documents (DOCX)."""
+"""Parser of Word files (DOCX)."""

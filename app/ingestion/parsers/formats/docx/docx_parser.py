@@ -1,4 +1,4 @@
-"""Word (DOCX): headings, paragraphs, lists, tables, text boxes, charts and notes in reading order."""
+"""Parser of Word files (DOCX): headings, paragraphs, lists, tables, text boxes, charts and notes in reading order."""
 
 import re
 import zipfile
@@ -34,7 +34,7 @@ _GENERIC_TITLE = re.compile(
     r"|(microsoft )?word[ -]document|(document|dokument|untitled|unbenannt|title|titel) ?\d*|microsoft word - .*",
     re.IGNORECASE,
 )
-"""What Word and its like write into the title when nobody does."""
+"""Titles that Word and similar programs set by default. They count as missing."""
 
 _NOTE_TAGS = {"footnotes": "w:footnote", "endnotes": "w:endnote", "comments": "w:comment"}
 _PAGE_WORDS = frozenset(
@@ -46,14 +46,26 @@ _PAGE_WORDS = frozenset(
 )  # fmt: skip
 _WORD, _NUMBER, _MAX_DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+"), 4
 _MAX_COLUMNS = 63
-"""Word allows no more; a file may claim any number."""
+"""Maximum number of columns of a table in Word. A hostile file may declare any number."""
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Footnotes, endnotes and comments are blocks of their own kind after the paragraph that refers to them.
+    """Parse a Word file. Deleted text is left out, and inserted text is read.
 
-    What all headers say comes first and what all footers say last, each once. Deleted text is left out, inserted text
-    kept. Raises CorruptFile, EncryptedFile, TextTooLong.
+    Footnotes, endnotes and comments become notes after the paragraph that refers to them. The text of all headers
+    comes first, and the text of all footers last, without repetitions.
+
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks in reading order. The title is that of the file's properties, else the first heading of level 1.
+
+    Raises:
+        CorruptFile: The file is damaged, or has no document part.
+        EncryptedFile: The file is encrypted.
+        TextTooLong: A table is too large, or the file has more bytes or text than the limits allow.
     """
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
@@ -71,17 +83,20 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def _read_child_text(element: Element | None, tag: str) -> str:
-    """The text of the child of that name, empty where there is none."""
+    """Return the text of the child with a tag; empty if there is none."""
     match = find_child(element, tag)
     return "" if match is None else match.text or ""
 
 
 class _DocxReader:
-    """Walks the document with a stack of its own: tables and text boxes may nest deeper than Python recurses."""
+    """Reader of a document.
+
+    It uses a stack instead of recursion, because tables and text boxes may be nested deeper than Python can recurse.
+    """
 
     def __init__(self, package: Package, main: str, options: ParseOptions) -> None:
         self.blocks = BlockList(options)
-        # Short rows are filled up, and every cell of a Markdown table takes two characters.
+        # Short rows are padded, and each cell of a Markdown table takes at least two characters.
         self._max_cells = options.max_characters // 2
         self._package = package
         self._root = package.parse_part(main)
@@ -103,7 +118,10 @@ class _DocxReader:
         self._stack: list[Iterator[Element]] = []
 
     def read_document(self) -> None:
-        """Headers, body, footers. Raises TextTooLong."""
+        """Read the headers, the body and the footers.
+
+        Raises CorruptFile if the document has no body, TextTooLong.
+        """
         body = find_child(self._root, "w:body")
         if body is None:
             raise CorruptFile
@@ -120,11 +138,11 @@ class _DocxReader:
 
     @property
     def images(self) -> list[EncodedImage]:
-        """Those that were asked for."""
+        """Images of the document, if the caller requested images."""
         return self._images.images
 
     def list_warnings(self) -> list[ServiceWarning]:
-        """Return warnings about the parts that were not read."""
+        """Return the warnings about images, embedded documents and parts that were not read."""
         warnings = list_image_warnings(self._unread_images + self._images.skipped_count)
         if self._unread_documents:
             subject = _format_count(self._unread_documents, "embedded document was", "embedded documents were")
@@ -152,7 +170,7 @@ class _DocxReader:
         content = read_content(element)
         properties = find_child(element, "w:pPr")
         if next(iter_children(find_child(properties, "w:rPr"), "w:del", "w:moveFrom"), None) is not None:
-            # The mark is deleted: Word shows this text at the start of the next paragraph.
+            # The paragraph mark is deleted: Word shows this text at the start of the next paragraph.
             self._carried_text += content.text
         else:
             self._add_paragraph(self._carried_text + content.text, properties)
@@ -173,7 +191,7 @@ class _DocxReader:
             self.blocks.add(BlockKind.LIST_ITEM, f"{label} {text}")
 
     def _read_attachments(self, content: DocxContent) -> None:
-        """What hangs on a passage follows it: notes, charts and diagrams now, text boxes next."""
+        """Read the images, notes, charts and diagrams of a paragraph, and let its text boxes be read next."""
         for identifier in content.image_ids:
             self._read_image(identifier)
         for reference in content.note_references:
@@ -186,7 +204,7 @@ class _DocxReader:
             self._stack.append(iter(content.text_boxes))
 
     def _read_all_text(self, element: Element) -> str:
-        """All text of a note or a margin, its text boxes at the end."""
+        """Return the text of a note, a header or a footer, with its text boxes at the end."""
         waiting, lines = deque([element]), []
         while waiting:
             content = read_content(waiting.popleft())
@@ -226,7 +244,10 @@ class _DocxReader:
             self.blocks.add(BlockKind.LIST_ITEM, line)
 
     def _read_embedded_document(self, identifier: str) -> None:
-        """A document of another format inside this one, which some generators write: HTML is read, others counted."""
+        """Read an embedded document of another format, which some programs write.
+
+        Only HTML is read. Other documents are counted for a warning.
+        """
         link = self._relationships.get(identifier)
         if link is None or not link.target.endswith((".html", ".htm", ".xhtml")):
             self._unread_documents += 1
@@ -239,7 +260,10 @@ class _DocxReader:
             add_fragment(decode_text(data, encoding=None).text, self.blocks)
 
     def _is_layout_table(self, table: Element) -> bool:
-        """A single row or column, or headings with text below them in a cell: it places text, it is no data."""
+        """Return whether a table only arranges text and does not contain data.
+
+        Such a table has a single row or column, or a cell that contains a heading with text.
+        """
         rows = [list(_iter_table_parts(row, "w:tc")) for row in _iter_table_parts(table, "w:tr")]
         if len(rows) <= 1 or all(len(row) <= 1 for row in rows):
             return True
@@ -271,7 +295,7 @@ class _DocxReader:
             self._read_attachments(content)
 
     def _read_margin(self, kind: str) -> None:
-        """What the headers or the footers say, each line once; page numbers are left out."""
+        """Add a paragraph with the lines of all headers or footers, without repeated lines and page numbers."""
         lines = []
         references = self._root.iter("{*}" + kind + "Reference")
         links = (self._relationships.get(get_attribute(reference, "id")) for reference in references)
@@ -293,7 +317,10 @@ def _is_page_number(line: str) -> bool:
 
 
 def _iter_table_parts(element: Element, tag: str) -> Iterator[Element]:
-    """The rows of a table or the cells of a row, out of content controls and revision marks; tables inside excluded."""
+    """Yield the rows of a table or the cells of a row, including those in content controls and revision marks.
+
+    The parts of nested tables are left out.
+    """
     stack = [iter_visible_children(element, get_tag(element))]
     while stack:
         part = next(stack[-1], None)

@@ -1,4 +1,4 @@
-"""What a Word document's styles and numbering say of a paragraph: its heading level, and the label of a list item."""
+"""Styles and numbering of a Word document: heading levels of paragraphs, and labels of list items."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from app.ingestion.parsers.toolkit.ooxml import (
 )
 
 _MAX_LEVELS = 9
-"""Word counts nine levels from 0, of headings and of lists alike; ordinary text has the outline level 9."""
+"""Number of levels of headings and of lists, which Word counts from 0. Ordinary text has the outline level 9."""
 
 _HEADING_NAME = re.compile(r"heading ?([1-9])", re.IGNORECASE)
 _MAX_ANCESTORS = 50
@@ -34,7 +34,7 @@ class _Style:
 
 
 class Styles:
-    """The paragraph styles of a document, empty without a styles part."""
+    """Paragraph styles of a document; empty if the document has no styles part."""
 
     def __init__(self, root: Element | None) -> None:
         self._styles: dict[str, _Style] = {}
@@ -51,9 +51,11 @@ class Styles:
                 self._default = identifier
 
     def get_heading_level(self, properties: Element | None) -> int:
-        """The level of the heading from 1, 0 for ordinary text: the nearest outline level, else the style's name.
+        """Return the level of a heading from 1, or 0 for ordinary text.
 
-        Built-in styles have their English names in every language's Word.
+        The level is the outline level of the paragraph, else that of its style or the nearest style that it is based
+        on. A style without an outline level can be a heading by its name: built-in styles have English names in Word of
+        every language.
         """
         outline = get_int_attribute(find_child(properties, "w:outlineLvl"), "val")
         if outline is None:
@@ -61,7 +63,15 @@ class Styles:
         return outline + 1 if 0 <= outline < _MAX_LEVELS else 0
 
     def find_numbering(self, properties: Element | None) -> tuple[int | None, int | None, str]:
-        """The number and level that the paragraph or its style asks for, and the style that did."""
+        """Find the numbering of a paragraph, from the paragraph itself or its styles.
+
+        Args:
+            properties: Properties of the paragraph, the element ``w:pPr``; None if it has none.
+
+        Returns:
+            The id and the level of the numbering, and the id of the style that sets it. The level is None if none is
+            set, and the style is empty if the paragraph itself sets the numbering. Without a numbering the id is None.
+        """
         numbering_properties = find_child(properties, "w:numPr")
         number, level = (
             get_int_attribute(find_child(numbering_properties, "w:numId"), "val"),
@@ -88,12 +98,12 @@ class Styles:
                 yield 0
 
     def _iter_style_chain(self, properties: Element | None) -> Iterator[tuple[str, _Style]]:
-        """The paragraph's style and those it is based on; a circle ends, and so does an endless line."""
+        """Yield the style of a paragraph and the styles that it is based on. Circular and very long chains end."""
         identifier = get_attribute(find_child(properties, "w:pStyle"), "val") or self._default
         visited: set[str] = set()
         while identifier and identifier not in visited and len(visited) < _MAX_ANCESTORS:
             visited.add(identifier)
-            # A style that is only named, as by a generator without a styles part, still says what it is.
+            # Some programs write no styles part. The name of a missing style still shows that it is a heading.
             style = self._styles.get(identifier) or _Style(identifier, "", None)
             yield identifier, style
             identifier = style.based_on
@@ -111,14 +121,17 @@ class _NumberingLevel:
 
 @dataclass(slots=True)
 class _AbstractNumbering:
-    """An abstract numbering and how far it has counted; all numberings that refer to it count on together."""
+    """Abstract numbering with its counters, by level. All numberings that refer to it share the counters."""
 
     levels: dict[int, _NumberingLevel]
     counters: dict[int, int] = field(default_factory=dict)
 
 
 class Numbering:
-    """The labels of list items and numbered headings, counted in reading order; none without a numbering part."""
+    """Labels of list items and numbered headings, counted in reading order.
+
+    Without a numbering part, paragraphs have no labels.
+    """
 
     def __init__(self, root: Element | None) -> None:
         lists = {
@@ -137,9 +150,16 @@ class Numbering:
                 self._overrides[number] = _read_overrides(element)
 
     def count_paragraph(self, number: int | None, level: int | None, style: str) -> str | None:
-        """Count one paragraph: ``-`` for a bullet, ``2.1`` for a number, empty for a list without; None for no list.
+        """Count a paragraph and return its label.
 
-        ``level`` None means the level that belongs to ``style``, else the first.
+        Args:
+            number: Id of the numbering; None for a paragraph without one.
+            level: Level from 0; None for the level that belongs to ``style``, or 0 if no level does.
+            style: Id of the style that sets the numbering; may be empty.
+
+        Returns:
+            A label such as ``2.1``, or ``-`` for a bullet. An empty string for a list without labels, and None for a
+            paragraph outside of lists.
         """
         numbering = self._lists.get(number) if number else None
         if number is None or numbering is None:
@@ -158,7 +178,7 @@ class Numbering:
 
     def _advance_counter(self, number: int, numbering: _AbstractNumbering, level: int) -> None:
         counters = numbering.counters
-        # A restart holds for the first paragraph of its numbering alone.
+        # A restart applies only to the first paragraph of its numbering.
         restart = self._overrides[number].pop(level, None)
         if restart is not None:
             counters[level] = restart
@@ -188,7 +208,10 @@ def _read_levels(abstract: Element) -> dict[int, _NumberingLevel]:
 
 
 def _resolve_style_links(root: Element | None) -> dict[str, str]:
-    """Abstract numberings without levels of their own → the one that has them: both name the same numbering style."""
+    """Map each abstract numbering without levels to the abstract numbering that defines its levels.
+
+    Both name the same numbering style.
+    """
     owners: dict[str, str] = {}
     style_links: dict[str, str] = {}
     for element in iter_children(root, "w:abstractNum"):
@@ -225,7 +248,7 @@ def _format_label(numbering: _AbstractNumbering, definition: _NumberingLevel) ->
 
 
 def _format_number(number: int, number_format: str) -> str:
-    """Letters as Word counts: z, aa, bb. What is rare or out of range is written in digits."""
+    """Format a number. Letters continue as in Word: z, aa, bb. Rare formats and numbers out of range become digits."""
     lower = number_format.lower()
     if lower == "lowerletter" or lower == "upperletter":
         if not 0 < number <= _MAX_LETTERS:

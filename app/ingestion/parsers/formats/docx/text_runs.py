@@ -1,4 +1,4 @@
-"""The running text of a Word paragraph, cell or note, and what hangs on it: text boxes, notes, charts, pictures."""
+"""Text of a paragraph, cell or note of a Word document, with its text boxes, notes, charts and images."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,14 +26,19 @@ _LEFT_OUT = frozenset(
         "w:rt",
     }
 )  # fmt: skip
-"""Deleted and moved text, the reading of a ruby, and properties."""
+"""Elements without visible text: deleted and moved text, ruby annotations, and properties."""
 
 
 @dataclass(slots=True)
 class DocxContent:
-    """What one element says. ``note_references`` are kind and id, ``drawing_ids`` the relationship ids of charts and
-    diagrams,
-    ``image_ids`` those of pictures, empty where one has none.
+    """Content of an element.
+
+    Attributes:
+        text: Text outside of text boxes.
+        text_boxes: Elements of the text boxes.
+        note_references: Kind and id of each footnote, endnote and comment.
+        drawing_ids: Relationship ids of charts and diagrams.
+        image_ids: Relationship ids of images; an empty string for an image without one.
     """
 
     text: str = ""
@@ -44,7 +49,14 @@ class DocxContent:
 
 
 def read_content(element: Element) -> DocxContent:
-    """Read everything below ``element`` but the text boxes; paragraphs in it begin on lines of their own."""
+    """Read the content of an element and its descendants.
+
+    Args:
+        element: A paragraph, a cell or a note.
+
+    Returns:
+        The content. Each paragraph inside the element begins on a new line. Text boxes are listed, not read.
+    """
     reader = _DocxContentReader()
     stack = [iter((element,))]
     while stack:
@@ -57,16 +69,22 @@ def read_content(element: Element) -> DocxContent:
 
 
 def is_left_out(element: Element, kind: str) -> bool:
-    """Whether nobody sees the element of this name: deleted or hidden text, a deleted row, properties."""
+    """Return whether the element, whose tag is ``kind``, is invisible: deleted or hidden text, or properties."""
     if kind == "w:tr":
         return find_child(element, "w:trPr", "w:del") is not None
     return kind in _LEFT_OUT or (kind == "w:r" and is_switched_on(find_child(element, "w:rPr", "w:vanish")))
 
 
 def iter_visible_children(element: Element, kind: str) -> Iterator[Element]:
-    """The children to read of the element of this name: of alternatives one, of a content control what it holds.
+    """Return the children of an element that Word shows.
 
-    A control that shows only a hint to its reader holds nothing.
+    Args:
+        element: The element.
+        kind: Tag of the element.
+
+    Returns:
+        The children of the first alternative, or of the content of a content control, or else of the element. A
+        content control that shows only its placeholder has no children.
     """
     if kind == "mc:AlternateContent":
         chosen = find_child(element, "mc:Choice")
@@ -82,7 +100,10 @@ def iter_visible_children(element: Element, kind: str) -> Iterator[Element]:
 
 
 class _DocxContentReader:
-    """Collects a passage. A field's code is left out, its result kept; one that never says which is kept whole."""
+    """Collector of the content of an element.
+
+    The result of a field is text, its code is not. The code of a field that is not closed in its paragraph is text too.
+    """
 
     def __init__(self) -> None:
         self._content = DocxContent()
@@ -91,7 +112,7 @@ class _DocxContentReader:
         self._field_parts: list[str] = []
 
     def visit_element(self, element: Element) -> Iterator[Element]:
-        """Take the element in; the answer is which children to visit next."""
+        """Add the content of an element, and return the children to visit next."""
         kind = get_tag(element)
         if is_left_out(element, kind):
             return iter(())
@@ -143,7 +164,7 @@ class _DocxContentReader:
                 self._field_parts.clear()
 
     def _end_fields(self) -> None:
-        """A paragraph ends its fields: what a damaged one withholds is text after all."""
+        """Close all fields at the end of a paragraph, and keep the code of fields that are still open as text."""
         self._parts += self._field_parts
         self._field_parts.clear()
         self._in_code.clear()

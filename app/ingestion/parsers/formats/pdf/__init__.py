@@ -1,1 +1,1 @@
-"""The parser of PDF files."""
+"""Parser of PDF files."""

@@ -1,4 +1,4 @@
-"""The layout of a PDF page, pure: boxes of lines → reading order → paragraphs and tables."""
+"""Layout analysis of a PDF page: printed lines are put in reading order and grouped to paragraphs and tables."""
 
 import re
 from bisect import bisect_left
@@ -11,10 +11,10 @@ from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 
 BINS = 128
 MIN_COLUMN_SHARE = 0.15
-"""Each column holds at least this share of the text's height; less is a margin note or a page number."""
+"""Minimum share of the height of all lines in a column. A smaller share is a margin note or a page number."""
 
 MIN_COLUMN_CHARACTERS = 14
-"""Mean line length of a column of prose; what is shorter is a table or a table of contents, read row by row."""
+"""Minimum mean line length of a column of prose. Shorter lines are a table or a table of contents, read row by row."""
 
 _BULLET = re.compile(r"[•‣▪●○◦■□–\-*·]\s|\(?\d{1,3}[.)]\s|\(?[a-z][.)]\s")
 _HYPHENATED = re.compile(r"\w+-\w+")
@@ -22,10 +22,18 @@ _SENTENCE_END = (".", "!", "?", ":", ";", "…", "。", "”", '"')
 
 
 class TextLine(NamedTuple):
-    """One printed line, or a piece of one between wide spaces.
+    """Printed line, or a piece of a line between wide spaces.
 
-    Coordinates in points from the top left corner, ``size`` of the font in points. A tuple, because a page has so many
-    of them: a frozen dataclass takes thrice the time to make.
+    The class is a tuple, because a page has many lines and creating a frozen dataclass takes three times as long.
+
+    Attributes:
+        x0: Left edge in points, from the top left corner of the page.
+        y0: Top edge.
+        x1: Right edge.
+        y1: Bottom edge.
+        size: Font size in points.
+        text: Text of the line.
+        block: Number of MuPDF's text block.
     """
 
     x0: float
@@ -42,14 +50,19 @@ class TextLine(NamedTuple):
 
     @property
     def is_vertical(self) -> bool:
-        """Set from bottom to top or top to bottom."""
+        """Whether the text runs from bottom to top or from top to bottom."""
         return self.height > 2 * (self.x1 - self.x0) and len(self.text) > 2
 
 
 class LayoutGroup(NamedTuple):
-    """A paragraph (``rows`` empty) or a table (``text`` empty); ``size`` is the font size of its first line.
+    """Paragraph or table.
 
-    ``lines`` are the printed ones, one a row of a table; ``ranges`` where each of them is in the text.
+    Attributes:
+        text: Text of a paragraph; empty for a table.
+        size: Font size of the first line in points.
+        rows: Rows of cells of a table; empty for a paragraph.
+        lines: Printed lines; one for each row of a table.
+        ranges: Range of each line in the text of a paragraph, as offsets in code points; empty for a table.
     """
 
     text: str
@@ -60,12 +73,23 @@ class LayoutGroup(NamedTuple):
 
 
 def find_hyphenated_words(lines: Iterable[TextLine]) -> frozenset[str]:
-    """Words with a hyphen inside a line, in small letters: where such a word is parted, the hyphen is its own."""
+    """Return the words with a hyphen inside a line, in lowercase.
+
+    If such a word is split at the end of another line, the hyphen is part of the word.
+    """
     return frozenset(word.lower() for line in lines if "-" in line.text for word in _HYPHENATED.findall(line.text))
 
 
 def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset()) -> Iterator[LayoutGroup]:
-    """The groups of a page in reading order; vertical text comes last."""
+    """Group the lines of a page to paragraphs and tables.
+
+    Args:
+        lines: Printed lines, in any order.
+        hyphenated: Result of ``find_hyphenated_words`` for the document.
+
+    Yields:
+        The groups in reading order. Vertical text comes last.
+    """
     vertical = [line for line in lines if line.is_vertical]
     upright = [line for line in lines if not line.is_vertical] if vertical else lines
     for region in _iter_regions(upright):
@@ -75,9 +99,10 @@ def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset
 
 
 def _iter_regions(lines: Sequence[TextLine], depth: int = 0) -> Iterator[Sequence[TextLine]]:
-    """XY-cut (Nagy and Seth 1984) whose vertical cuts may be crossed: full-width lines part the columns into bands.
+    """Yield the lines of each column region in reading order, by a variant of XY-cut (Nagy and Seth 1984).
 
-    Cutting vertically first keeps columns whole where their lines stand at equal heights.
+    In this variant, lines may cross a vertical cut. Lines of full width divide the columns into bands. Vertical cuts
+    come first, which keeps columns together if their lines are at the same heights.
     """
     gutter = _find_gutter(lines) if depth < 6 else None
     if gutter is None:
@@ -108,10 +133,10 @@ def _iter_band(
 
 
 def _find_gutter(lines: Sequence[TextLine]) -> float | None:
-    """The x where most text stands wholly on either side and least runs across; None for a single column."""
+    """Return the x coordinate with much text on both sides and little text across it; None for a single column."""
     if len(lines) < 4:
         return None
-    x0, x1 = min([line.x0 for line in lines]), max([line.x1 for line in lines])  # lists: quicker than generators
+    x0, x1 = min([line.x0 for line in lines]), max([line.x1 for line in lines])  # lists are faster than generators
     if x1 - x0 < 1:
         return None
     scale = BINS / (x1 - x0)
@@ -124,7 +149,7 @@ def _find_gutter(lines: Sequence[TextLine]) -> float | None:
     before = list(accumulate(ends))
     after = [total - value for value in accumulate(starts, initial=0.0)][: BINS + 1]
     best, best_index = 0.0, 0
-    # Text in one column leaves nothing or little of this range.
+    # For text in one column, this range is empty or short.
     first = max(1, bisect_left(before, MIN_COLUMN_SHARE * total))
     for index in range(first, BINS):
         side = min(before[index], after[index])
@@ -143,7 +168,7 @@ def _are_columns(lines: Sequence[TextLine], gutter: float) -> bool:
 
 
 def _group_rows(lines: Iterable[TextLine]) -> list[list[TextLine]]:
-    """Lines that share a base line, from top to bottom, each row from left to right."""
+    """Return rows of lines at the same height, from top to bottom, each from left to right."""
     rows: list[list[TextLine]] = []
     for line in sorted(lines, key=lambda item: (item.y1, item.x0)):
         if rows and _is_same_row(rows[-1][-1], line):
@@ -177,7 +202,10 @@ def _iter_groups(rows: list[list[TextLine]], hyphenated: Set[str]) -> Iterator[L
 
 
 def _count_table_rows(rows: list[list[TextLine]], index: int) -> int:
-    """How many rows from here on have the same number of cells, standing under each other; 0 for fewer than three."""
+    """Return the number of rows of a table that begins at ``index``; 0 if there is no table.
+
+    The rows of a table have the same number of aligned cells. A table has at least three rows.
+    """
     first, end = rows[index], index + 1
     if len(first) < 2 or not _is_separated(first):
         return 0
@@ -193,7 +221,7 @@ def _is_separated(row: list[TextLine]) -> bool:
 def _is_aligned(upper: list[TextLine], lower: list[TextLine]) -> bool:
     if not _is_separated(lower) or lower[0].y0 - upper[0].y1 > 3 * upper[0].height:
         return False
-    # Wide word spaces part lines of justified prose too, but nowhere twice at the same place.
+    # Wide spaces also split lines of justified prose, but not at the same place in two lines.
     if any(
         row[i].x1 >= other[i + 1].x0 for row, other in ((upper, lower), (lower, upper)) for i in range(len(row) - 1)
     ):
@@ -239,7 +267,7 @@ def _build_paragraph(lines: Sequence[TextLine], hyphenated: Set[str]) -> LayoutG
 
 
 def _build_table(rows: list[list[TextLine]]) -> LayoutGroup:
-    """Without the rows whose signs are all invisible, so that every row is a line of the table's text."""
+    """Build a table without rows that have no visible text, so that each row is a line of the table's text."""
     cells = [tuple(clean_line(cell.text) for cell in row) for row in rows]
     row_indexes = [index for index, row in enumerate(cells) if any(row)]
     lines = [_join_row(rows[index]) for index in row_indexes]
@@ -247,7 +275,7 @@ def _build_table(rows: list[list[TextLine]]) -> LayoutGroup:
 
 
 def _is_paragraph_break(above: TextLine, line: TextLine, right: float) -> bool:
-    """Whether a paragraph begins at ``line``; ``right`` is the right edge of the column."""
+    """Return whether a paragraph begins at ``line``. ``right`` is the right edge of the column in points."""
     size = max(above.size, 1.0)
     if abs(line.size - above.size) > 0.12 * size or line.y0 - above.y1 > 0.7 * above.height:
         return True

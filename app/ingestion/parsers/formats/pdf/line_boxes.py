@@ -1,4 +1,4 @@
-"""Where the lines of a PDF's text stand on its pages as they are shown."""
+"""Positions of the lines of a PDF file on its displayed pages."""
 
 from array import array
 from collections.abc import Sequence
@@ -11,7 +11,15 @@ from app.ingestion.types import LineLayout
 
 
 def compute_table_ranges(text: str, rows: int) -> Sequence[tuple[int, int]]:
-    """Where each row is in a Markdown table, which has a line of dashes below the first; a single row is all of it."""
+    """Return the ranges of the rows of a Markdown table, without the line of dashes below the header.
+
+    Args:
+        text: Text of the table.
+        rows: Number of rows, with the header. The text of a single row has no line of dashes.
+
+    Returns:
+        Start and end of each row, as offsets in code points.
+    """
     if rows < 2:
         return [(0, len(text))] * rows
     ranges, start = [], 0
@@ -23,7 +31,10 @@ def compute_table_ranges(text: str, rows: int) -> Sequence[tuple[int, int]]:
 
 
 class LineBoxBuilder:
-    """Gives lines their places; a block with far more of them than are read, or a document, has no further ones."""
+    """Builder of line layouts for the blocks of a document.
+
+    Beyond the maximum number of lines of a block or of the document, lines have no position.
+    """
 
     def __init__(self, pages: Sequence[PdfPage]) -> None:
         self._pages = {
@@ -34,7 +45,16 @@ class LineBoxBuilder:
     def build_layout(
         self, number: int, lines: Sequence[TextLine], ranges: Sequence[tuple[int, int]]
     ) -> LineLayout | None:
-        """For a block on that page; what lies beyond the paper's edge is cut off. None where nothing can be seen."""
+        """Build the layout of the lines of a block. Boxes are cut at the edges of the page.
+
+        Args:
+            number: Page number from 1.
+            lines: Lines of the block.
+            ranges: Range of each line in the text of the block, as offsets in code points.
+
+        Returns:
+            The layout; None if no line is visible on the page.
+        """
         page, width, height = self._pages[number]
         if not width or not height:
             return None
@@ -55,7 +75,7 @@ def _to_tenths(points: float) -> int:
 
 
 def _rotate_box(line: TextLine, page: PdfPage) -> tuple[float, float, float, float]:
-    """The box on the page as it is shown: turned clockwise by a quarter, a half or three quarters."""
+    """Return the box of a line on the displayed page, which is rotated clockwise by 90, 180 or 270 degrees."""
     width, height = page.shown_size
     if page.rotation == 90:
         return width - line.y1, line.x0, width - line.y0, line.x1

@@ -1,6 +1,7 @@
-"""One page as MuPDF sees it: its lines of text and its pictures, in the order of the file.
+"""Reading of a page by MuPDF: lines and images, in the order of the file.
 
-MuPDF's own JSON is twice as fast as PyMuPDF's dictionaries, and its own calls raise errors that can be told apart.
+The module uses MuPDF's JSON, which is twice as fast as the dictionaries of PyMuPDF. It calls MuPDF directly, because
+PyMuPDF hides the type of an error.
 """
 
 import json
@@ -15,7 +16,7 @@ from pymupdf import mupdf
 from app.ingestion.parsers.formats.pdf.layout import TextLine
 
 JSON_SCALE = 16.0
-"""MuPDF writes whole numbers; scaled up they keep a sixteenth of a unit."""
+"""Scale of coordinates in the JSON of MuPDF, which rounds numbers: the scaled numbers keep a sixteenth of a unit."""
 
 TEXT_FLAGS = pymupdf.TEXTFLAGS_DICT & ~pymupdf.TEXT_PRESERVE_IMAGES & ~pymupdf.TEXT_PRESERVE_LIGATURES
 _BULLETS = str.maketrans({"\uf0b7": "•", "\uf0a7": "▪", "\uf0d8": "‣", "\uf02d": "–", "\uf06c": "•", "\uf06e": "▪"})
@@ -23,7 +24,17 @@ _BULLETS = str.maketrans({"\uf0b7": "•", "\uf0a7": "▪", "\uf0d8": "‣", "\u
 
 @dataclass(frozen=True, slots=True)
 class PdfImage:
-    """A picture that a page shows: its place in points, its size in pixels, and MuPDF's handle of it."""
+    """Image on a page.
+
+    Attributes:
+        x0: Left edge in points.
+        y0: Top edge in points.
+        x1: Right edge in points.
+        y1: Bottom edge in points.
+        width: Width in pixels.
+        height: Height in pixels.
+        handle: Image object of MuPDF.
+    """
 
     x0: float
     y0: float
@@ -35,14 +46,22 @@ class PdfImage:
 
 
 def get_mupdf_page(page: Any) -> Any:
-    """MuPDF's page behind PyMuPDF's."""
+    """Return the MuPDF page of a PyMuPDF page."""
     return page.this.super() if isinstance(page.this, mupdf.PdfPage) else page.this
 
 
 def load_text_page(page: Any, *, include_images: bool) -> Any:
-    """Return the text of a page. With ``include_images`` its images are loaded too, which takes time.
+    """Load the text of a page.
 
-    MuPDF's errors are not translated.
+    Args:
+        page: Page of PyMuPDF.
+        include_images: Whether to load the images too, which takes time.
+
+    Returns:
+        A structured text page of MuPDF.
+
+    Raises:
+        FzErrorBase: MuPDF cannot read the page. The error keeps its type.
     """
     source = get_mupdf_page(page)
     text = mupdf.FzStextPage(mupdf.fz_bound_page(source))
@@ -54,7 +73,14 @@ def load_text_page(page: Any, *, include_images: bool) -> Any:
 
 
 def iter_raw_lines(text: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines with anything in them as MuPDF's JSON has them, ``JSON_SCALE`` times as large, and their blocks."""
+    """Yield the lines of a page from the JSON of MuPDF.
+
+    Args:
+        text: Structured text page of MuPDF.
+
+    Yields:
+        The number of the text block, and a line that is not empty. Its coordinates are multiplied by ``JSON_SCALE``.
+    """
     buffer = mupdf.FzBuffer(4096)
     output = mupdf.FzOutput(buffer)
     mupdf.fz_print_stext_page_as_json(output, text, JSON_SCALE)
@@ -67,12 +93,19 @@ def iter_raw_lines(text: Any) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def iter_lines(text: Any) -> Iterator[TextLine]:
-    """The lines in points."""
+    """Yield the lines of a page in points.
+
+    Args:
+        text: Structured text page of MuPDF.
+
+    Yields:
+        A line that is not empty.
+    """
     for block, raw_line in iter_raw_lines(text):
         box = raw_line["bbox"]
         x, y = box["x"] / JSON_SCALE, box["y"] / JSON_SCALE
         words = raw_line["text"]
-        if not words.isprintable():  # as characters for private use are not; translating takes time
+        if not words.isprintable():  # private-use characters are not printable; the test is faster than translating
             words = words.translate(_BULLETS)
         yield TextLine(
             x,
@@ -86,7 +119,7 @@ def iter_lines(text: Any) -> Iterator[TextLine]:
 
 
 def iter_images(text: Any) -> Iterator[PdfImage]:
-    """The pictures of a page that was read with them; MuPDF counts colour gradients among them."""
+    """Yield the images of a page that was loaded with images. MuPDF also yields color gradients."""
     for block in text:
         if block.m_internal.type == mupdf.FZ_STEXT_BLOCK_IMAGE:
             image, box = block.i_image(), block.m_internal.bbox
@@ -94,7 +127,14 @@ def iter_images(text: Any) -> Iterator[PdfImage]:
 
 
 def compute_checksum(image: PdfImage) -> int:
-    """Tells the pictures of a document apart; 0 for what is no file of its own, such as a gradient."""
+    """Compute a checksum that identifies an image in its document.
+
+    Args:
+        image: The image.
+
+    Returns:
+        The CRC-32 of the image data; 0 for a drawing without image data, such as a gradient.
+    """
     compressed = mupdf.fz_compressed_image_buffer(image.handle)
     if not compressed.m_internal:
         return 0

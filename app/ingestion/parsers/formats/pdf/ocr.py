@@ -1,4 +1,4 @@
-"""OCR: text from pictures, by the Tesseract inside MuPDF; nothing but its language data has to be installed."""
+"""Optical character recognition (OCR) by Tesseract, a part of MuPDF. Only its language data must be installed."""
 
 import re
 import time
@@ -18,22 +18,25 @@ from app.warnings import ServiceWarning, WarningCode
 
 PIXELS_PER_POINT = 200 / 72
 MAX_PIXELS = 9_000_000
-"""An A4 page at 300 dpi; what is larger is read smaller."""
+"""Maximum number of pixels, about an A4 page at 300 dpi. Larger images are scaled down."""
 
 MAX_SIDE_PIXELS = 32_000
-"""Tesseract counts pixels in 16 bits."""
+"""Maximum width and height in pixels: Tesseract counts pixels in 16 bits."""
 
 TIME_SHARE = 0.8
-"""Of the parser's time; the rest is for what comes after OCR."""
+"""Share of the parser's timeouts that OCR may use. The rest is for the steps after OCR."""
 
 TIME_LIMIT_REASON = "the time for one file was used up"
 MAX_RANGES = 30
 _WORD = re.compile(r"[^\W\d_]{3}|\d{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-"""What Tesseract sees in photographs are single letters and signs; a word has more, or is Chinese or the like."""
+"""Text that a line must contain: three letters, two digits, or a Chinese, Japanese or Korean character.
+
+In photographs Tesseract finds single letters and signs, which are not text.
+"""
 
 
 class OcrEngine:
-    """Reads pictures of text for one document, as long as there is language data and time."""
+    """OCR for the pages and images of one document, within a share of the parser's timeouts."""
 
     def __init__(
         self,
@@ -51,20 +54,32 @@ class OcrEngine:
 
     @property
     def unavailable_reason(self) -> str:
-        """Why nothing (more) can be read, as the end of a sentence; empty where it can.
+        """Reason why OCR cannot read another page, as the end of a sentence; empty if it can.
 
-        Nothing is begun that would not be done in time if it took as long as the longest before.
+        OCR is unavailable if the remaining time is shorter than the longest time that a page has taken so far.
         """
         if not self._language_data.languages:
             return "no OCR language data is installed"
         return "" if self._get_remaining_seconds() > self._longest_seconds else TIME_LIMIT_REASON
 
     def read_page(self, page: Any, *, pixels_per_point: float = PIXELS_PER_POINT) -> list[TextLine]:
-        """The lines of a page as it looks, in points. Raises CorruptFile, ParserOutOfMemory."""
+        """Read the lines of a rendered page.
+
+        Args:
+            page: Page of PyMuPDF.
+            pixels_per_point: Resolution at which the page is rendered, before the limits of pixels apply.
+
+        Returns:
+            The lines that contain text, with coordinates in points on the displayed page.
+
+        Raises:
+            CorruptFile: The page cannot be rendered.
+            ParserOutOfMemory: The process has reached its memory limit.
+        """
         remaining_before = self._get_remaining_seconds()
         try:
             return self._read_lines(get_mupdf_page(page), pixels_per_point)
-        except mupdf.FzErrorSystem as exc:  # MuPDF's word for an allocation that fails
+        except mupdf.FzErrorSystem as exc:  # MuPDF raises it if an allocation fails
             raise ParserOutOfMemory from exc
         except (mupdf.FzErrorBase, RuntimeError, ValueError) as exc:
             raise CorruptFile from exc
@@ -72,8 +87,21 @@ class OcrEngine:
             self._longest_seconds = max(self._longest_seconds, remaining_before - self._get_remaining_seconds())
 
     def read_image(self, pixels: bytes, width: int, height: int) -> list[TextLine]:
-        """The lines of a grey picture, one byte a pixel, in points. Raises CorruptFile, ParserOutOfMemory."""
-        fitz: Any = pymupdf  # it ships without types
+        """Read the lines of a grayscale image.
+
+        Args:
+            pixels: Pixels, row by row, one byte each.
+            width: Width in pixels.
+            height: Height in pixels.
+
+        Returns:
+            The lines that contain text, with coordinates in points.
+
+        Raises:
+            CorruptFile: The image cannot be read.
+            ParserOutOfMemory: The process has reached its memory limit.
+        """
+        fitz: Any = pymupdf  # a library without type annotations
         with fitz.open(stream=b"P5 %d %d 255\n" % (width, height) + pixels, filetype="pgm") as document:
             page = document.load_page(0)
             return self.read_page(page, pixels_per_point=width / page.rect.width)
@@ -101,7 +129,11 @@ class OcrEngine:
 
 
 def _iter_lines(text: Any, zoom: float) -> Iterator[TextLine]:
-    """Tesseract's boxes overlap from line to line, but their middle is the line's: hence boxes about that."""
+    """Yield the lines with corrected boxes.
+
+    The boxes of Tesseract overlap from line to line, but their vertical center is right. The corrected boxes have the
+    same center and the height of the font.
+    """
     scale = JSON_SCALE * zoom
     for block, raw_line in iter_raw_lines(text):
         size, box = raw_line["font"]["size"] / scale, raw_line["bbox"]
@@ -110,37 +142,47 @@ def _iter_lines(text: Any, zoom: float) -> Iterator[TextLine]:
 
 
 def _normalize_sizes(lines: Sequence[TextLine]) -> list[TextLine]:
-    """One size for all lines of about that size: Tesseract measures each by the letters that happen to be in it."""
+    """Return the lines with one font size for all lines of about the usual size.
+
+    Tesseract estimates the size of each line from the letters in it, so that the sizes of similar lines vary.
+    """
     usual_size = median(line.size for line in lines) if lines else 0.0
     return [line._replace(size=_normalize_size(line.size, usual_size)) for line in lines]
 
 
 def _normalize_size(size: float, usual_size: float) -> float:
-    """The usual size, or what is plainly larger in steps of one half and twice."""
+    """Return the usual font size, or 1.5 or 2 times that size for a line that is clearly larger."""
     return usual_size * (1.0 if size < 1.35 * usual_size else 1.5 if size < 1.8 * usual_size else 2.0)
 
 
 def format_install_hint(data: LanguageData) -> str:
-    """What the operator can do where no language is installed."""
+    """Return the instruction for the operator to install missing language data, as the end of a sentence."""
     packages = " ".join(f"tesseract-ocr-{name.replace('_', '-')}" for name in data.missing)
     return f"install Tesseract's language data (Debian and Ubuntu: {packages or 'tesseract-ocr-eng'})"
 
 
 def list_language_warnings(data: LanguageData) -> list[ServiceWarning]:
-    """Return the warning that OCR data is installed for only some of the configured languages, if that is so."""
+    """Return a warning if language data is installed for some, but not all of the configured languages."""
     if not data.languages or not data.missing:
         return []
     languages, missing = ", ".join(data.languages), ", ".join(data.missing)
-    message = f"Pictures were read as {languages} alone: no OCR language data for {missing}."
+    message = f"OCR used only {languages}: the language data of {missing} is not installed."
     return [ServiceWarning(WarningCode.OCR_LANGUAGES_MISSING, message)]
 
 
 def format_page_ranges(numbers: Iterable[int]) -> str:
-    """Such as "Page 2" or "Pages 2, 5-9"; the numbers ascend."""
+    """Format page numbers, for example "Page 2" or "Pages 2, 5-9".
+
+    Args:
+        numbers: Page numbers in ascending order.
+
+    Returns:
+        The start of a sentence, with at most 30 ranges and the number of further ranges.
+    """
     runs = []
     for _, members in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         run = [number for _, number in members]
         runs.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
-    more = f" and {len(runs) - MAX_RANGES} more places" if len(runs) > MAX_RANGES else ""
+    more = f" and {len(runs) - MAX_RANGES} more ranges" if len(runs) > MAX_RANGES else ""
     is_single_page = len(runs) == 1 and "-" not in runs[0]
     return f"{'Page' if is_single_page else 'Pages'} {', '.join(runs[:MAX_RANGES])}{more}"

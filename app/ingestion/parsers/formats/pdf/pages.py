@@ -1,4 +1,4 @@
-"""The pages of a PDF: their lines, by OCR where they have none, and a sentence for all that was not read."""
+"""Reading of the pages of a PDF file: lines, by OCR if a page has no text, and warnings about unread pages."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,15 +25,22 @@ from app.ingestion.types import CorruptFile, NoTextFound, ParserOutOfMemory
 from app.warnings import ServiceWarning, WarningCode
 
 MAX_UNREADABLE_SHARE = 0.4
-"""A page with more unreadable characters has a font without a character map: what comes out is noise, not text."""
+"""Maximum share of unreadable characters on a page.
 
-FILE_REPAIRED = ServiceWarning(WarningCode.FILE_REPAIRED, "The file is damaged; what could be read of it was kept.")
+A page with a larger share has fonts that do not map their glyphs to characters, so that its text is noise.
+"""
+
+FILE_REPAIRED = ServiceWarning(WarningCode.FILE_REPAIRED, "The file is damaged; only its readable parts were read.")
 _UNREADABLE = re.compile(r"[\ufffd\x00-\x08\x0e-\x1f\ue000-\uf8ff]")
 _PAGE_ERRORS = (mupdf.FzErrorBase, RuntimeError, ValueError)
 
 
 class PageIssue(Enum):
-    """Why a page gives no text."""
+    """Reason why a page has no text.
+
+    BROKEN: the page is damaged. GARBLED: its fonts do not name their characters. SCAN: it has only images, and OCR has
+    not read it. NO_TEXT: OCR found no text.
+    """
 
     BROKEN = auto()
     GARBLED = auto()
@@ -43,11 +50,18 @@ class PageIssue(Enum):
 
 @dataclass(slots=True)
 class PdfPage:
-    """What was read of one page; ``height`` in points, ``is_ocr`` by OCR.
+    """Lines and images of one page.
 
-    ``shown_size`` are width and height of the page as it is shown, which is turned by ``rotation`` from how its
-    lines lie.
-    ``size_scale`` makes the sizes of recognised lines comparable with those of other pages.
+    Attributes:
+        number: Page number from 1.
+        lines: Lines, with coordinates in points on the page before its rotation.
+        height: Height in points, in the coordinates of the lines.
+        shown_size: Width and height in points of the page as it is displayed.
+        rotation: Clockwise rotation in degrees from the lines' coordinates to the displayed page.
+        issue: Reason why the page has no text; None if there is nothing to report.
+        is_ocr: Whether the lines are from OCR.
+        size_scale: Factor that makes the font sizes of OCR lines comparable with those of other pages.
+        images: Images on the page.
     """
 
     number: int
@@ -63,20 +77,38 @@ class PdfPage:
 
 @dataclass(slots=True)
 class PdfPages:
-    """All pages in order, and why OCR stopped, if it did before all was read."""
+    """Pages of a document.
+
+    Attributes:
+        pages: All pages in order.
+        ocr_unavailable_reason: Reason why OCR stopped before it had read all pages; empty if it read all.
+    """
 
     pages: list[PdfPage]
     ocr_unavailable_reason: str = ""
 
     def list_page_numbers(self, issue: PageIssue) -> list[int]:
-        """The pages with that trouble."""
+        """Return the numbers of the pages with an issue."""
         return [page.number for page in self.pages if page.issue is issue]
 
 
 def read_pages(document: Any, options: ParseOptions, image_extractor: PdfImageExtractor) -> PdfPages:
-    """All text first, then OCR for as long as there is time; at last the pictures of pages without text.
+    """Read all pages: first the text, then OCR within its time limit, at last the images of pages without text.
 
-    Raises ParserOutOfMemory, TextTooLong, CorruptFile, NoTextFound."""
+    Args:
+        document: Document of PyMuPDF.
+        options: Options and limits of the parser call.
+        image_extractor: Extractor that collects the images.
+
+    Returns:
+        The pages.
+
+    Raises:
+        CorruptFile: Half of the pages or more are damaged.
+        NoTextFound: The document has neither readable text nor an extracted image.
+        TextTooLong: The document has more characters than the limit allows.
+        ParserOutOfMemory: The process has reached its memory limit.
+    """
     ocr_engine, counter = OcrEngine(options), BlockList(options)
     pages = PdfPages([])
     try:
@@ -95,7 +127,7 @@ def read_pages(document: Any, options: ParseOptions, image_extractor: PdfImageEx
         if image_extractor.images.is_enabled:
             for page in pages.pages:
                 _read_page_images(document, page, image_extractor)
-    except mupdf.FzErrorSystem as exc:  # MuPDF's word for an allocation that fails
+    except mupdf.FzErrorSystem as exc:  # MuPDF raises it if an allocation fails
         raise ParserOutOfMemory from exc
     _check_readable(document, pages, options)
     return pages
@@ -121,7 +153,8 @@ def _read_page(document: Any, index: int, image_extractor: PdfImageExtractor) ->
 
 
 def _is_garbled(text: str) -> bool:
-    if text.isprintable() and "\ufffd" not in text:  # quicker to ask, and no other unreadable character is printable
+    # A faster test than the pattern: U+FFFD is the only unreadable character that is printable.
+    if text.isprintable() and "\ufffd" not in text:
         return False
     return len(_UNREADABLE.findall(text)) > MAX_UNREADABLE_SHARE * len(text)
 
@@ -129,7 +162,7 @@ def _is_garbled(text: str) -> bool:
 def _read_text(loaded: Any, page: PdfPage, image_extractor: PdfImageExtractor) -> None:
     listed_sizes = _list_image_sizes(loaded)
     sizes = _select_large_sizes(listed_sizes)
-    if page.rotation:  # text lies upright in the unrotated page, a scan in the rotated one
+    if page.rotation:  # text is upright on the unrotated page, a scan on the rotated page
         loaded.set_rotation(0)
     try:
         text = load_text_page(loaded, include_images=bool(sizes))
@@ -147,7 +180,7 @@ def _read_text(loaded: Any, page: PdfPage, image_extractor: PdfImageExtractor) -
 
 
 def _read_page_images(document: Any, page: PdfPage, image_extractor: PdfImageExtractor) -> None:
-    """Take the pictures of a page that nothing was read on: they are all that there is to it."""
+    """Extract the images of a page without lines; they are its only content."""
     if page.lines or page.issue is PageIssue.BROKEN:
         return
     try:
@@ -170,7 +203,10 @@ def _select_large_sizes(sizes: Sequence[tuple[int, int]]) -> set[tuple[int, int]
 
 
 def _list_image_sizes(loaded: Any) -> list[tuple[int, int]]:
-    """Sizes of the pictures that the page may use; a list that cannot be read does not cost the page its text."""
+    """Return the sizes of the images that a page may use.
+
+    A damaged list is treated as empty, so that the text of the page is still read.
+    """
     try:
         return [(int(entry[2]), int(entry[3])) for entry in loaded.get_images()]
     except mupdf.FzErrorSystem:
@@ -180,7 +216,10 @@ def _list_image_sizes(loaded: Any) -> list[tuple[int, int]]:
 
 
 def _is_background(image: PdfImage, lines: Sequence[TextLine]) -> bool:
-    """Most of the page's text lies on it: paper with a layer of text from an earlier OCR, or decoration."""
+    """Return whether most of the text of a page is on an image.
+
+    Such an image is decoration, or a scan with a text layer from an earlier OCR.
+    """
     inside = sum(len(line.text) for line in lines if _is_on_image(line, image))
     return 2 * inside > sum(len(line.text) for line in lines)
 
@@ -206,7 +245,7 @@ def _run_ocr(document: Any, page: PdfPage, ocr_engine: OcrEngine) -> None:
 
 
 def _check_readable(document: Any, pages: PdfPages, options: ParseOptions) -> None:
-    """Raises CorruptFile where half of the pages or more are, NoTextFound where there is none."""
+    """Raise CorruptFile if half of the pages or more are damaged, NoTextFound if there is neither text nor an image."""
     count = len(pages.pages)
     broken, garbled = len(pages.list_page_numbers(PageIssue.BROKEN)), len(pages.list_page_numbers(PageIssue.GARBLED))
     if 2 * broken >= count:
@@ -219,16 +258,25 @@ def _check_readable(document: Any, pages: PdfPages, options: ParseOptions) -> No
         raise NoTextFound(f"{subject} and could not be read: {pages.ocr_unavailable_reason}{remedy}.")
     if garbled:
         reason = f" without OCR: {pages.ocr_unavailable_reason}{remedy}" if pages.ocr_unavailable_reason else ""
-        raise NoTextFound(f"The fonts of this PDF do not say which characters they draw, so it cannot be read{reason}.")
+        raise NoTextFound(f"The fonts of this PDF do not name their characters, so it cannot be read{reason}.")
     if pages.list_page_numbers(PageIssue.NO_TEXT):
-        raise NoTextFound("This PDF has pictures alone, and no text was found in them.")
+        raise NoTextFound("This PDF has only images, in which OCR found no text.")
     if broken or document.is_repaired:
         raise CorruptFile
     raise NoTextFound
 
 
 def iter_warnings(document: Any, pages: PdfPages, options: ParseOptions) -> Iterator[ServiceWarning]:
-    """Yield warnings about what was not read, for the document's owner."""
+    """Yield the warnings about pages and images that were not read.
+
+    Args:
+        document: Document of PyMuPDF.
+        pages: Pages of the document.
+        options: Options of the parser call, with the language data.
+
+    Yields:
+        A warning for the owner of the document.
+    """
     count = len(pages.pages)
     if document.is_repaired:
         yield FILE_REPAIRED
@@ -240,11 +288,11 @@ def iter_warnings(document: Any, pages: PdfPages, options: ParseOptions) -> Iter
         message = f"{format_page_ranges(scans)} {predicate} not read: {pages.ocr_unavailable_reason}."
         yield ServiceWarning(WarningCode.OCR_PAGES_NOT_READ, message)
     if garbled := pages.list_page_numbers(PageIssue.GARBLED):
-        message = f"{len(garbled)} of {count} pages have fonts whose characters cannot be read."
+        message = f"{len(garbled)} of {count} pages have fonts that do not name their characters."
         yield ServiceWarning(WarningCode.FONTS_NOT_READABLE, message)
     if without_text := pages.list_page_numbers(PageIssue.NO_TEXT):
         verb = "has" if len(without_text) == 1 else "have"
-        message = f"{format_page_ranges(without_text)} {verb} pictures alone, and no text was found in them."
+        message = f"{format_page_ranges(without_text)} {verb} only images, in which OCR found no text."
         yield ServiceWarning(WarningCode.PAGES_WITHOUT_TEXT, message)
     if any(page.is_ocr for page in pages.pages):
         yield from list_language_warnings(options.ocr)

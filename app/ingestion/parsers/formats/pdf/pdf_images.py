@@ -1,4 +1,4 @@
-"""The pictures of a PDF: each looked at once, and put in reading order between the text around it."""
+"""Extraction of the images of a PDF file, each once, and their place in the reading order."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,16 @@ from app.ingestion.parsers.toolkit.image_list import MAX_MEGAPIXELS, MAX_SIDE_PI
 
 @dataclass(frozen=True, slots=True)
 class PdfImagePlacement:
-    """A picture on a page: its checksum, its place among those that were taken (None: not taken), and its box."""
+    """Place of an image on a page, in points.
+
+    Attributes:
+        key: Checksum of the image.
+        image_index: Index of the image in the document's ``ImageList``; None if it was not extracted.
+        x0: Left edge.
+        y0: Top edge.
+        x1: Right edge.
+        y1: Bottom edge.
+    """
 
     key: int
     image_index: int | None
@@ -26,14 +35,21 @@ class PdfImagePlacement:
 
 
 class PdfImageExtractor:
-    """Takes the pictures of a document, by their checksums."""
+    """Extractor of the images of one document. It recognizes repeated images by their checksums."""
 
     def __init__(self, images: ImageList) -> None:
         self.images = images
         self._image_indexes: dict[int, int | None] = {}
 
     def extract_images(self, images: Iterable[PdfImage]) -> list[PdfImagePlacement]:
-        """Those of a page, without gradients and the like; taken where pictures are wanted."""
+        """Add the images of a page to the list if the caller requested images, and return their placements.
+
+        Args:
+            images: Images of the page.
+
+        Returns:
+            The placements. Gradients and similar drawings, which are not image files, are left out.
+        """
         keyed = [(key, image) for image in images if (key := compute_checksum(image))]
         return [
             PdfImagePlacement(key, self._extract_image(key, image), image.x0, image.y0, image.x1, image.y1)
@@ -47,7 +63,7 @@ class PdfImageExtractor:
 
 
 def _render_image(image: PdfImage) -> Image.Image:
-    """As the page shows it, on white, in the size that is wanted. Raises ValueError, RuntimeError."""
+    """Render an image on white, scaled down to the maximum size. Raises ValueError, RuntimeError."""
     if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
         raise ValueError("too large")
     scale = min(1.0, MAX_SIDE_PIXELS / max(image.width, image.height))
@@ -68,7 +84,10 @@ def _render_image(image: PdfImage) -> Image.Image:
 
 
 def find_content_images(pages: Sequence[Sequence[PdfImagePlacement]]) -> set[int]:
-    """The checksums of those that are no logo and no background: not on more than half of the pages, at least three."""
+    """Return the checksums of the images that are content, not a logo or a background.
+
+    An image that is on at least three pages, and on more than half of the pages, is a logo or a background.
+    """
     page_counts = Counter(key for page in pages for key in {placement.key for placement in page})
     return {key for key, count in page_counts.items() if count < 3 or 2 * count <= len(pages)}
 
@@ -76,7 +95,15 @@ def find_content_images(pages: Sequence[Sequence[PdfImagePlacement]]) -> set[int
 def interleave_images(
     groups: Sequence[LayoutGroup], placements: Iterable[PdfImagePlacement]
 ) -> Iterator[LayoutGroup | PdfImagePlacement]:
-    """A page's groups in their order, each picture behind the last group that stands above it."""
+    """Yield the groups of a page in their order, with each image after the last group above it.
+
+    Args:
+        groups: Paragraphs and tables of the page, in reading order.
+        placements: Images of the page.
+
+    Yields:
+        A group or an image.
+    """
     placements_by_group: dict[int, list[PdfImagePlacement]] = {}
     for placement in sorted(placements, key=lambda placement: (placement.y0, placement.x0)):
         groups_above = [number for number, group in enumerate(groups, start=1) if _is_above(group, placement)]

@@ -1,4 +1,4 @@
-"""PDF: pages → lines → reading order → blocks with page numbers."""
+"""Parser of PDF files: headings, paragraphs, tables and images with page numbers, in reading order."""
 
 import re
 from collections import Counter
@@ -40,8 +40,24 @@ _GENERIC_TITLE = re.compile(r"untitled|microsoft (word|powerpoint)|.*\.(docx?|pp
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Raises EncryptedFile, CorruptFile, NoTextFound, ParserOutOfMemory, TooManyPages, TextTooLong."""
-    fitz: Any = pymupdf  # it ships without types
+    """Parse a PDF file. Running headers, footers and page numbers are left out.
+
+    Args:
+        path: File to read.
+        options: Options and limits.
+
+    Returns:
+        The blocks in reading order. The title is that of the file's metadata, else the first heading.
+
+    Raises:
+        EncryptedFile: The file needs a password.
+        CorruptFile: The file is damaged.
+        NoTextFound: The file has neither readable text nor an extracted image.
+        TooManyPages: The file has more pages than the limit allows.
+        TextTooLong: The document has more characters or nodes than the limits allow.
+        ParserOutOfMemory: The process has reached its memory limit.
+    """
+    fitz: Any = pymupdf  # a library without type annotations
     fitz.TOOLS.mupdf_display_errors(False)
     fitz.TOOLS.mupdf_display_warnings(False)
     try:
@@ -88,7 +104,7 @@ def _parse_document(document: Any, options: ParseOptions) -> ParsedDocument:
 def _iter_in_reading_order(
     pages: Sequence[PdfPage], groups: Sequence[tuple[int, LayoutGroup]]
 ) -> Iterator[tuple[int, LayoutGroup | PdfImagePlacement]]:
-    """Page by page; a picture stands where it is first shown."""
+    """Yield groups and images with their page numbers, in reading order. Repetitions of an image are left out."""
     by_page: dict[int, list[LayoutGroup]] = {}
     for number, group in groups:
         by_page.setdefault(number, []).append(group)
@@ -108,7 +124,10 @@ def _iter_groups(page: PdfPage, hyphenated: Set[str]) -> Iterator[LayoutGroup]:
 
 
 def _estimate_body_size(pages: Sequence[PdfPage]) -> float:
-    """The font size of most characters, in points; recognised pages are brought to it, as theirs are estimates."""
+    """Return the font size of most characters in points, and set ``size_scale`` of the OCR pages.
+
+    The font sizes of OCR are estimates, so they are scaled to the size of the other pages.
+    """
     printed_pages = [page for page in pages if page.lines and not page.is_ocr]
     body = _find_most_common_size(printed_pages or pages)
     for page in pages:
@@ -128,9 +147,10 @@ def _find_most_common_size(pages: Sequence[PdfPage]) -> float:
 
 
 def _drop_repeated_lines(pages: Sequence[PdfPage], body: float) -> None:
-    """Take away running headers and footers: the same words, digits apart, at the same height of many pages.
+    """Remove running headers and footers: lines with the same words at the same height on many pages.
 
-    Nothing set larger than the body goes: "Lesson 1" and "Lesson 2" stand at the same place too.
+    Numbers in the lines may differ. Lines in a larger font than the body stay: they are headings, such as "Lesson 1"
+    and "Lesson 2".
     """
     min_count = max(3, min(10, round(0.4 * len(pages))))
     edges = [_find_edge_lines(page.lines, page.height) for page in pages]
@@ -145,9 +165,10 @@ def _drop_repeated_lines(pages: Sequence[PdfPage], body: float) -> None:
 
 
 def _find_edge_lines(lines: list[TextLine], height: float) -> dict[int, tuple[str, int]]:
-    """Index of each line that may belong to the frame → its words with numbers masked, and its height in 6 points.
+    """Return the lines that may be running headers or footers, by index.
 
-    That is one of the outermost lines, in the page's margin or little more than a number.
+    Such a line is one of the outermost lines of the page, and is in the margin or has little more than a number. The
+    value of a line is its text with masked numbers, and its height in units of 6 points.
     """
     order = sorted(range(len(lines)), key=lambda index: lines[index].y0)
     edge_lines = {}
@@ -161,7 +182,7 @@ def _find_edge_lines(lines: list[TextLine], height: float) -> dict[int, tuple[st
 
 
 def _read_outline(document: Any) -> dict[int, dict[str, int]]:
-    """Page number → bare title → level. A broken outline is as good as none."""
+    """Return the outline as levels by page number and normalized title; empty if the outline is damaged."""
     outline: dict[int, dict[str, int]] = {}
     try:
         entries = document.get_toc(simple=True)
@@ -174,14 +195,15 @@ def _read_outline(document: Any) -> dict[int, dict[str, int]]:
 
 
 def _normalize_title(title: str) -> str:
-    """A title without numbering, case, spaces and punctuation."""
+    """Return a title in lowercase, without numbering, spaces and punctuation."""
     return _NOT_WORD.sub("", _NUMBERING.sub("", normalize_text(title))).casefold()
 
 
 class _HeadingDetector:
-    """Decides which paragraphs are headings: those the outline names, else those set larger than the body.
+    """Detector of headings.
 
-    An outline that names nothing on its pages (bookmarks like "Page 3") is as good as none.
+    Headings are the paragraphs that the outline names. If the outline names no paragraph, because its entries are
+    bookmarks like "Page 3", headings are the paragraphs in a larger font than the body.
     """
 
     def __init__(self, outline: dict[int, dict[str, int]], body: float, groups: list[tuple[int, LayoutGroup]]) -> None:
@@ -192,7 +214,7 @@ class _HeadingDetector:
         self._levels = {size: min(rank, 6) for rank, size in enumerate(larger, start=1)}
 
     def get_level(self, group: LayoutGroup, page: int) -> int:
-        """The heading's level from 1, 0 for a paragraph."""
+        """Return the level of a heading from 1; 0 for a paragraph or a table."""
         if not self._can_be_heading(group):
             return 0
         if self._outline:

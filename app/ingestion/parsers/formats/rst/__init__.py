@@ -1,1 +1,1 @@
-"""The parser of reStructuredText."""
+"""Parser of reStructuredText."""

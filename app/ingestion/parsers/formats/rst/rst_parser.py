@@ -1,4 +1,4 @@
-"""reStructuredText by a light reader of our own: headings, paragraphs, lists, literal blocks, tables, directives."""
+"""Parser of reStructuredText: headings, paragraphs, lists, literal blocks, tables and directives."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _ENUMERATOR = re.compile(r"\(?(\d{1,4}|#|[A-Za-z])[.)]\s++(?=\S)")
 _CODE_DIRECTIVES = frozenset(
     {"code", "code-block", "sourcecode", "parsed-literal", "math", "prompt", "doctest", "testcode", "productionlist"}
 )
-# What they hold is for the machine or stands somewhere else.
+# Directives whose content is for the build tool, or is a copy of another part.
 _DROPPED_DIRECTIVES = frozenset(
     {
         "contents", "toctree", "raw", "include", "literalinclude", "image", "index", "meta", "highlight", "role",
@@ -48,7 +48,10 @@ _INLINE_MARKUP = (
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """The title is the first heading. Nothing is included or run. Raises CorruptFile for a binary file, TextTooLong."""
+    """Parse a file. The title is the first heading of level 1; included files are not read, and nothing is run.
+
+    Raises CorruptFile if the file is binary, TextTooLong if it has more characters than the limit allows.
+    """
     decoded = read_text(path, options)
     blocks = BlockList(options)
     text = _MANY_BREAKS.sub("\n\n\n", decoded.text.rstrip()).expandtabs(8)
@@ -57,7 +60,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 class _RstReader:
-    """Goes through the lines once; only what is verbatim or dropped is taken by its indentation."""
+    """Reader of the lines from first to last. It skips or copies some blocks as a whole, by their indentation."""
 
     def __init__(self, lines: Sequence[str], blocks: BlockList) -> None:
         self._lines = lines
@@ -79,7 +82,7 @@ class _RstReader:
         return self._lines[index] if index < len(self._lines) else ""
 
     def _read_heading(self) -> bool:
-        """A line of signs below the text, or above and below; by itself it is a mere rule."""
+        """Read a heading, which has a line of signs below it, or above and below; skip a line of signs without text."""
         first, second = self._get_line(0), self._get_line(1)
         if _ADORNMENT.fullmatch(first):
             has_overline = bool(second) and self._get_line(2) == first
@@ -96,7 +99,7 @@ class _RstReader:
         return True
 
     def _add_heading(self, text: str, *, style: str) -> None:
-        """The order in which the styles come up makes their levels."""
+        """Add a heading. Its level is the position of its style in the order of first use."""
         if style not in self._heading_styles:
             self._heading_styles.append(style)
         level = min(self._heading_styles.index(style) + 1, MAX_LEVEL)
@@ -119,7 +122,10 @@ class _RstReader:
         return True
 
     def _find_table_end(self) -> int:
-        """Behind the first border that an empty line follows; where there is none now, there is none further down."""
+        """Return the index after the first border that precedes an empty line; 0 if there is no such border.
+
+        If the search fails once, it is not repeated: it would fail for all later lines too, in quadratic time.
+        """
         index = self._position + 1 if self._can_find_table_end else len(self._lines)
         while index < len(self._lines):
             if SIMPLE_BORDER.fullmatch(self._lines[index].strip()) and not "".join(self._lines[index + 1 : index + 2]):
@@ -137,7 +143,7 @@ class _RstReader:
             self._blocks.add(BlockKind.CODE, "\n".join(lines))
 
     def _read_explicit_markup(self, line: str) -> bool:
-        """Directives, footnotes, targets, substitutions and comments."""
+        """Read a directive, a footnote, a target, a substitution or a comment."""
         start = _EXPLICIT.match(line)
         if start is None:
             return False
@@ -154,7 +160,10 @@ class _RstReader:
         return True
 
     def _read_directive(self, name: str, argument: str, indentation: int) -> None:
-        """The argument is text, and what is below is read on like any text, unless it is verbatim or dropped."""
+        """Read a directive. Its argument becomes a paragraph, and its content is read like the rest of the document.
+
+        The content of a code directive becomes a code block. Directives without text, such as ``toctree``, are skipped.
+        """
         while _OPTION.match(self._get_line(0)):
             self._position += 1
         if name in _DROPPED_DIRECTIVES:
@@ -172,7 +181,7 @@ class _RstReader:
                 self._add_code([], self._read_indented(indentation))
 
     def _read_indented(self, indentation: int) -> list[str]:
-        """The lines from here that are indented deeper, empty ones between them included."""
+        """Return the next lines with a deeper indentation, and the empty lines between them."""
         begin = end = self._position
         while self._position < len(self._lines):
             line = self._lines[self._position]
@@ -188,7 +197,10 @@ class _RstReader:
         self._blocks.add(BlockKind.CODE, "\n".join([*first, *(line[margin:] for line in lines)]))
 
     def _read_paragraph(self, line: str) -> None:
-        """Lines up to an empty one, or to the next item of a list; ``::`` at the end announces a literal block."""
+        """Read the lines up to an empty line or the next list item.
+
+        If the last line ends with ``::``, the indented lines after it are a literal block.
+        """
         text = line.lstrip()
         indentation = len(line) - len(text)
         lines = [text]
@@ -209,7 +221,7 @@ class _RstReader:
             self._add_code([], self._read_indented(indentation + (item.end() if item else 0)))
 
     def _add_text(self, lines: list[str]) -> None:
-        """A definition and a block of lines keep their breaks; elsewhere they are mere spaces."""
+        """Add lines as a list item or a paragraph. Only definitions and line blocks keep their line breaks."""
         first = lines[0]
         if item := _match_item(first):
             marker = "-" if _BULLET.match(first) else first.split()[0]
@@ -236,9 +248,9 @@ def _is_item_start(text: str) -> bool:
 
 
 def _strip_markup(text: str) -> str:
-    """Without the signs of inline markup; what stands in double backquotes is left alone."""
+    """Return a text without inline markup. Text in double backquotes does not change."""
     parts = text.split("``")
-    if len(parts) % 2 == 0:  # one of them has no partner
+    if len(parts) % 2 == 0:  # the last double backquote is not closed
         parts[-2:] = ["``".join(parts[-2:])]
     for index in range(0, len(parts), 2):
         for pattern, replacement in _INLINE_MARKUP:

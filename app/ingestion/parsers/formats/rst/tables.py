@@ -1,4 +1,4 @@
-"""The tables of reStructuredText: drawn as a grid, drawn by their columns, or written as a list of lists."""
+"""Tables of reStructuredText: grid tables, simple tables and list tables."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,14 @@ _COLUMN = re.compile(r"=+")
 
 
 def parse_grid_rows(lines: Sequence[str]) -> list[list[str]]:
-    """The cells of a grid table; empty where some span columns or rows, which no row of text can say."""
+    """Return the cells of a grid table.
+
+    Args:
+        lines: Lines of the table, without indentation.
+
+    Returns:
+        The rows of cells; an empty list if a cell spans columns or rows, which a Markdown table cannot express.
+    """
     edges = [index for index, sign in enumerate(lines[0]) if sign == "+"]
     rows: list[list[str]] = []
     is_new_row = True
@@ -30,7 +37,14 @@ def parse_grid_rows(lines: Sequence[str]) -> list[list[str]]:
 
 
 def parse_simple_rows(lines: Sequence[str]) -> list[list[str]]:
-    """The cells of a simple table, whose first line shows the columns; a line without a first cell goes on the row."""
+    """Return the cells of a simple table.
+
+    Args:
+        lines: Lines of the table, without indentation. The first line marks the columns.
+
+    Returns:
+        The rows of cells. A line whose first cell is empty continues the previous row.
+    """
     starts = [column.start() for column in _COLUMN.finditer(lines[0])]
     ends = [*starts[1:], None]
     rows: list[list[str]] = []
@@ -42,7 +56,14 @@ def parse_simple_rows(lines: Sequence[str]) -> list[list[str]]:
 
 
 def parse_list_rows(lines: Sequence[str]) -> list[list[str]]:
-    """The cells of a ``list-table``: a list of rows (``* -``), each a list of cells (``-``)."""
+    """Return the cells of a ``list-table``: a list of rows (``* -``), each of which is a list of cells (``-``).
+
+    Args:
+        lines: Lines of the list.
+
+    Returns:
+        The rows of cells.
+    """
     rows: list[list[str]] = []
     for line in lines:
         text = line.strip()
