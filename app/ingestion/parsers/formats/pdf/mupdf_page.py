@@ -51,7 +51,7 @@ def get_mupdf_page(page: Any) -> Any:
 
 
 def load_text_page(page: Any, *, include_images: bool) -> Any:
-    """Load the text of a page.
+    """Load the text of a page. Errors of MuPDF reach the caller unchanged.
 
     Args:
         page: Page of PyMuPDF.
@@ -59,9 +59,6 @@ def load_text_page(page: Any, *, include_images: bool) -> Any:
 
     Returns:
         A structured text page of MuPDF.
-
-    Raises:
-        FzErrorBase: MuPDF cannot read the page. The error keeps its type.
     """
     source = get_mupdf_page(page)
     text = mupdf.FzStextPage(mupdf.fz_bound_page(source))
