@@ -1,4 +1,4 @@
-"""Alembic's entry point: runs on the connection that app.db.migrate hands over, else on CARREL_ADMIN_DATABASE_URL."""
+"""Entry point of Alembic. It uses the connection of app.db.migrate, or CARREL_ADMIN_DATABASE_URL without one."""
 
 import asyncio
 
@@ -10,17 +10,17 @@ from app.settings import load_settings
 
 
 def run(connection: Connection) -> None:
-    """Run the wanted migrations in one transaction each."""
+    """Run the requested migrations, each in one transaction."""
     configure_alembic(context, connection)
     with context.begin_transaction():
         context.run_migrations()
 
 
 async def run_from_settings() -> None:
-    """For the ``alembic`` command of a developer."""
+    """Run the migrations of the ``alembic`` command, which developers use."""
     url = load_settings().database.admin_url
     if url is None:
-        raise SystemExit("CARREL_ADMIN_DATABASE_URL must be set")
+        raise SystemExit("CARREL_ADMIN_DATABASE_URL is not set: set it to the URL of the tables' owner")
     engine = create_admin_engine(url.get_secret_value())
     async with engine.connect() as connection:
         await connection.run_sync(run)

@@ -3,8 +3,8 @@
 Revision ID: ${up_revision}
 Revises: ${down_revision | comma,n}
 
-One concern. A new table brings its policies, its grants and its owner policy here, and nothing waits long for a lock.
-CONTRIBUTING.md says how a function or a trigger is changed.
+A migration changes one thing. It gives a new table its policies, its grants and its owner policy. No statement waits
+long for a lock. CONTRIBUTING.md describes how to change a function or a trigger.
 """
 
 from app.db.migrate import run_script

@@ -1,1 +1,1 @@
-"""Postgres: the engine, the tenant scope of every transaction, the tables, and the way to migrate them."""
+"""Postgres: connections, tenant-scoped transactions, tables, SQL functions and migrations."""

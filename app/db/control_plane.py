@@ -1,4 +1,4 @@
-"""Access across tenants: the definer functions of the control plane, and nothing else."""
+"""Access across tenants. It calls only the definer functions of the role ``carrel_control``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from app.db.models.control_plane_rows import (
 from app.db.session import Database
 from app.db.statements import parse_statement
 
-# The database computes the remaining lifetime of a key, because its clock decides; as numbers, because a key may have
-# no end.
+# The database computes the remaining lifetime, because its clock decides when a key expires. The lifetime is a number,
+# so that a key without an end can have infinity.
 _AUTHENTICATE = parse_statement("""
 select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_id,
        coalesce(extract(epoch from expires_at) - extract(epoch from now()), 'infinity')::float8 as seconds_left,
@@ -34,7 +34,7 @@ select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_
   from find_key(:hash)""")
 _FIND_REJECTED_KEY = parse_statement("select tenant_id, key_id, key_name from find_rejected_key(:hash)")
 _REMOVE_OLD_EVENTS = parse_statement("select remove_old_audit_events(:retention, :limit) removed")
-# A claim that is lost in a crash of Postgres is claimed again: the transaction does not wait for the disk.
+# If Postgres crashes, a lost claim is made again. The transaction therefore does not wait for the disk.
 _CLAIM_WORK = parse_statement("""
 select j.* from set_config('synchronous_commit', 'off', true),
        claim_work(:worker, :lease, :tenant_concurrency, :idle) j""")
@@ -71,31 +71,41 @@ _EXPIRED_INDEXES = parse_statement("select tenant_id, index_id from find_expired
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneDatabase:
-    """Transactions without a tenant: they see no tenant's rows but through the functions below."""
+    """Transactions without a tenant. They see rows of tenants only through the definer functions."""
 
     database: Database
 
     async def authenticate(self, key_hash: bytes) -> AuthenticatedKey | None:
-        """The valid key with this SHA-256, if there is one."""
+        """Return the valid key with this SHA-256, or None."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_AUTHENTICATE, {"hash": key_hash})
         return AuthenticatedKey(**row) if row else None
 
     async def find_rejected_key(self, key_hash: bytes) -> RejectedKey | None:
-        """The key with this SHA-256, if there was one; for one that was refused."""
+        """Return the key with this SHA-256 that is no longer valid, or None."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_FIND_REJECTED_KEY, {"hash": key_hash})
         return RejectedKey(**row) if row else None
 
     async def remove_old_audit_events(self, *, retention: timedelta, limit: int) -> int:
-        """Remove events that are older, up to 10,000 of them; the last seven days stay. Returns how many went."""
+        """Delete audit events that are older than ``retention``, and return their number.
+
+        Args:
+            retention: Minimum age of the deleted events. The database always keeps the last seven days.
+            limit: Maximum number of deleted events; more than 10,000 count as 10,000.
+        """
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_REMOVE_OLD_EVENTS, {"retention": retention, "limit": limit})
         assert row is not None
         return int(row["removed"])
 
     async def list_tenants(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedTenant]:
-        """Newest first, beginning behind ``after``."""
+        """Return a page of tenants, the newest first.
+
+        Args:
+            after: Creation time and id of the last tenant of the previous page; None for the first page.
+            limit: Maximum number of tenants.
+        """
         sql = text("select * from list_tenants(cast(:at as timestamptz), cast(:id as uuid), :limit)")
         at, last_id = after or (None, None)
         async with self.database.transaction(None) as session:
@@ -105,21 +115,33 @@ class ControlPlaneDatabase:
     async def claim_work(
         self, worker: str, lease: timedelta, *, tenant_concurrency: int, only_idle: bool = False
     ) -> ClaimedJob | None:
-        """Claim the next job in turn, deliveries apart; ``only_idle``: of a tenant that has none running."""
+        """Claim the next due job of any tenant, except webhook deliveries.
+
+        The tenant with the fewest running jobs comes first, then the tenant that was served longest ago.
+
+        Args:
+            worker: Name of the worker.
+            lease: Time until the claim expires, unless the worker renews it.
+            tenant_concurrency: Maximum number of running jobs of a tenant without a separate limit.
+            only_idle: Whether only tenants without a running job are considered.
+
+        Returns:
+            The job, or None if no job can be claimed.
+        """
         values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency, "idle": only_idle}
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_CLAIM_WORK, values)
         return ClaimedJob(**row) if row else None
 
     async def claim_delivery(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
-        """Claim the next delivery to a webhook in turn."""
+        """Claim the next due webhook delivery of any tenant in turn. The arguments are those of ``claim_work``."""
         values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency}
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_CLAIM_DELIVERY, values)
         return ClaimedJob(**row) if row else None
 
     async def is_idle_tenant_waiting(self) -> bool:
-        """Return whether a tenant without a running job has one that is due."""
+        """Return whether a tenant without a running job has a job that is due."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_IDLE_TENANT_WAITS, {})
         return bool(row and row["waits"])
@@ -127,7 +149,13 @@ class ControlPlaneDatabase:
     async def record_heartbeat(
         self, worker: str, outages: Sequence[str] = (), confinement: WorkerConfinement | None = None
     ) -> None:
-        """Note a sign of life of a worker, the codes of the outages that it knows, and its parsers' confinement."""
+        """Store the heartbeat of a worker.
+
+        Args:
+            worker: Name of the worker.
+            outages: Error codes of the outages that the worker sees now.
+            confinement: Confinement of its parser processes, once it is measured.
+        """
         values = {
             "tenant": SYSTEM_TENANT,
             "name": worker,
@@ -139,61 +167,64 @@ class ControlPlaneDatabase:
             await session.fetch_rows(_RECORD_HEARTBEAT, values)
 
     async def delete_worker(self, worker: str) -> None:
-        """Forget a worker that has stopped, and workers without a sign of life for a day."""
+        """Delete the heartbeat of a stopped worker, and every heartbeat that is older than a day."""
         async with self.database.transaction(SYSTEM_TENANT) as session:
             await session.fetch_rows(_DELETE_HEARTBEATS, {"tenant": SYSTEM_TENANT, "name": worker})
 
     async def count_workers(self, *, within: timedelta) -> int:
-        """Return how many workers have given a sign of life lately."""
+        """Return the number of workers with a heartbeat within this time."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_COUNT_WORKERS, {"within": within})
         return int(row["workers"]) if row else 0
 
     async def get_queue_stats(self, tenant_id: UUID | None) -> QueueStats:
-        """Return the figures of one tenant's jobs; without a tenant those of all jobs, for the operator alone."""
+        """Return the statistics of one tenant's jobs. Without a tenant, count all jobs, for the operator only."""
         async with self.database.transaction(tenant_id) as session:
             row = await session.fetch_row(_QUEUE_STATS, {})
         assert row is not None
         return QueueStats(**row)
 
     async def list_outages(self, *, within: timedelta) -> list[str]:
-        """Return the codes of the outages that workers know which have given a sign of life lately."""
+        """Return the error codes of the outages that workers with a heartbeat within this time have reported."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_LIST_OUTAGES, {"within": within})
         return [row["code"] for row in rows]
 
     async def find_weakest_confinement(self, *, within: timedelta) -> WorkerConfinement | None:
-        """Return the weakest confinement that workers with a recent heartbeat have reported, or None."""
+        """Return the weakest confinement that workers with a heartbeat within this time have reported, or None."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_WEAKEST_CONFINEMENT, {"within": within})
         return WorkerConfinement(**row) if row else None
 
     async def resume_jobs(self, code: str) -> int:
-        """Let the jobs of all tenants run now that wait because of an error with this code; return how many."""
+        """Make all postponed jobs with this error code due now, and return their number."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_RESUME_JOBS, {"code": code})
         return int(row["jobs"]) if row else 0
 
     async def retry_failed_documents(self, *, limit: int) -> int:
-        """Queue documents again that failed by an outage, each a few times at growing distances; return how many."""
+        """Enqueue documents again that failed because of an outage, and return their number.
+
+        A document is retried a few times, at growing intervals.
+        """
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_RETRY_FAILED, {"limit": limit})
         return int(row["documents"]) if row else 0
 
     async def reap_jobs(self) -> list[ReapedJob]:
-        """Take back the jobs of lost workers."""
+        """Release the jobs whose lease has expired, and return them."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_REAP_JOBS, {})
         return [ReapedJob(**row) for row in rows]
 
     async def find_expired_documents(self, *, limit: int) -> list[ExpiredDocument]:
-        """Documents whose time has passed, up to 1,000 of them."""
+        """Return documents whose ``expires_at`` has passed; at most 1,000."""
         async with self.database.transaction(None) as session:
             rows = (await session.execute(text("select * from find_expired_documents(:limit)"), {"limit": limit})).all()
         return [ExpiredDocument(**row._mapping) for row in rows]
 
     async def find_changed_indexes(self, *, limit: int) -> list[ChangedIndex]:
-        """Search indexes that have changed since they were last looked after, up to 10,000 of them."""
+        """Return search indexes that have changed since their last maintenance; at most 10,000."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_CHANGED_INDEXES, {"limit": limit})
         return [ChangedIndex(**row) for row in rows]
@@ -201,10 +232,14 @@ class ControlPlaneDatabase:
     async def find_outdated_indexes(
         self, *, max_drift: float, max_changed_share: float, max_changed_chunks: int, limit: int
     ) -> list[OutdatedIndex]:
-        """Search indexes whose mean length is further than the share ``max_drift`` from that of their weights.
+        """Return search indexes whose term weights or routing profiles are outdated.
 
-        And those of which more than the share ``max_changed_share``, or ``max_changed_chunks`` chunks, are unknown to
-        what they are routed by. Up to 10,000.
+        Args:
+            max_drift: Largest allowed change of the mean chunk length since the term weights were computed, as a share.
+            max_changed_share: Largest allowed share of chunks that changed since the routing profile was made.
+            max_changed_chunks: Number of changed chunks from which on a routing profile is outdated, whatever its
+                share.
+            limit: Maximum number of search indexes; more than 10,000 count as 10,000.
         """
         values = {
             "max_drift": max_drift,
@@ -217,25 +252,33 @@ class ControlPlaneDatabase:
         return [OutdatedIndex(**row) for row in rows]
 
     async def find_stalled_backfills(self, *, limit: int) -> list[StalledBackfill]:
-        """Knowledge bases whose restamp has stopped half an hour ago or more, up to 10,000."""
+        """Return knowledge bases whose metadata backfill has no job, or whose job died at least half an hour ago.
+
+        At most 10,000 are returned.
+        """
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_STALLED_BACKFILLS, {"limit": limit})
         return [StalledBackfill(**row) for row in rows]
 
     async def find_expired_indexes(self, *, rollback_period: timedelta, limit: int) -> list[ChangedIndex]:
-        """Retired search indexes whose rollback period has ended, up to 10,000."""
+        """Return retired search indexes whose rollback period has ended; at most 10,000."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_EXPIRED_INDEXES, {"rollback_period": rollback_period, "limit": limit})
         return [ChangedIndex(**row) for row in rows]
 
     async def find_unfinished_deletions(self, *, min_age: timedelta, limit: int) -> list[UnfinishedDeletion]:
-        """Deletions that are not over ``min_age`` after they were asked for, the oldest first, up to 10,000."""
+        """Return deletions that are unfinished ``min_age`` after their request, the oldest first; at most 10,000."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_UNFINISHED_DELETIONS, {"age": min_age, "limit": limit})
         return [UnfinishedDeletion(**row) for row in rows]
 
     async def remove_old_deletions(self, *, retention: timedelta, limit: int) -> int:
-        """Remove receipts that are older than ``retention``, which is a week at least; how many, up to 10,000."""
+        """Delete receipts of finished deletions that are older than ``retention``, and return their number.
+
+        Args:
+            retention: Minimum age of the deleted receipts. The database always keeps the last seven days.
+            limit: Maximum number of deleted receipts; more than 10,000 count as 10,000.
+        """
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_REMOVE_OLD_DELETIONS, {"retention": retention, "limit": limit})
         assert row is not None
@@ -250,7 +293,19 @@ class ControlPlaneDatabase:
         tokens: int,
         interactive: bool,
     ) -> int:
-        """A turn to call a model provider: milliseconds after which to ask again, or 0 when it is taken."""
+        """Reserve one call to a model provider within its rate limits.
+
+        Args:
+            provider: Id of the provider's rate limit.
+            requests_per_minute: Limit of requests; None means no limit.
+            tokens_per_minute: Limit of tokens; None means no limit.
+            tokens: Estimated tokens of the call. A negative number gives unused tokens back.
+            interactive: Whether a user waits for the call. Such a call may use half a minute's limit in advance, so it
+                does not wait for background calls.
+
+        Returns:
+            0 if the call is reserved. Otherwise the milliseconds after which the caller should try again.
+        """
         values = {
             "provider": provider,
             "requests_per_minute": requests_per_minute or 0,
@@ -264,6 +319,6 @@ class ControlPlaneDatabase:
         return int(row["milliseconds"])
 
     async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
-        """Pause all calls to a provider for ``milliseconds``, ten minutes at most."""
+        """Pause all calls to a model provider; the database allows at most ten minutes."""
         async with self.database.autocommit() as session:
             await session.fetch_rows(_PAUSE_PROVIDER, {"provider": provider, "milliseconds": milliseconds})

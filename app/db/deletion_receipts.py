@@ -1,4 +1,4 @@
-"""Receipts of deletions: opened in the transaction that hides the deleted object."""
+"""Receipts of deletions. The transaction that hides a deleted object also opens its receipt."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,9 +12,9 @@ DeletionKind = Literal["document", "documents", "knowledge_base", "tenant"]
 
 @dataclass(frozen=True, slots=True)
 class DeletedCounts:
-    """The contents of a deleted object: documents, chunks that searches saw, bytes of originals.
+    """Numbers of deleted documents, of their chunks in the live search index, and of bytes of their originals.
 
-    ``retained_files`` counts its documents that were made of a file which is not deleted.
+    ``retained_files`` counts the deleted documents that were created from a stored file. The stored file remains.
     """
 
     documents: int = 0
@@ -35,9 +35,19 @@ async def open_receipt(
     add_to_existing: bool = False,
     user_key: UUID | None = None,
 ) -> None:
-    """Begin a receipt. One that is there stays as it is, or with ``add_to_existing`` is open again for a further batch.
+    """Create the receipt of a deletion, unless it exists.
 
-    ``user_key`` is the scope key of the user whose restricted key asked for the deletion.
+    Args:
+        session: Transaction that hides the deleted object.
+        tenant_id: Tenant that owns the receipt.
+        deletion_id: Id of the receipt.
+        kind: Kind of the deleted object.
+        object_id: Id of the deleted object; None for a batch of documents.
+        kb_id: Knowledge base of the deleted object.
+        counts: Numbers of the deleted contents.
+        add_to_existing: Whether ``counts`` are added to an existing receipt, which is then unfinished again. By default
+            an existing receipt does not change.
+        user_key: Scope key of the user whose restricted key requested the deletion; None for other keys.
     """
     values = {
         "tenant": tenant_id,
@@ -62,4 +72,4 @@ _OPEN = parse_statement(f"{_INSERT} do nothing")
 _ADD = parse_statement(f"""{_INSERT} do update
    set documents = deletion.documents + excluded.documents, chunks = deletion.chunks + excluded.chunks,
        bytes = deletion.bytes + excluded.bytes, retained_files = deletion.retained_files + excluded.retained_files,
-       finished_at = null  -- the originals of the batches before may be gone already""")  # noqa: S608
+       finished_at = null  -- the earlier batches may be finished""")  # noqa: S608

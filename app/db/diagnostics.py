@@ -1,4 +1,4 @@
-"""Diagnostics of a database that need only the plain role, for ``carrel doctor``."""
+"""Diagnostics of the database for ``carrel doctor``. They need only the plain role."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +26,7 @@ _DIAGNOSE = parse_statement(
 _DIAGNOSE_QUEUE = parse_statement("""
 select (select waiting from get_queue_stats()) as waiting,
        extract(epoch from clock_timestamp() - (select oldest_at from get_queue_stats()))::float8 as oldest_seconds""")
-# A worker that stops in order removes its row; a worker that is killed leaves it.
+# A worker that shuts down deletes its row. The row of a killed worker remains.
 _COUNT_WORKERS = parse_statement("""
 select count(*) filter (where heartbeat_at > clock_timestamp() - interval '1 min') as alive,
        count(*) filter (where heartbeat_at <= clock_timestamp() - interval '1 min'
@@ -37,10 +37,16 @@ _WEAKEST_CONFINEMENT = parse_statement("select level, detail from find_weakest_c
 
 @dataclass(frozen=True, slots=True)
 class DatabaseDiagnostics:
-    """Findings about the schema.
+    """Versions, role, clock and faults of a database.
 
-    ``open_tables`` have rows of tenants and no forced row-level security. No query uses an invalid index. By
-    ``open_functions`` any login, such as that of a SQL view, can use up shared resources.
+    Attributes:
+        server: Version of Postgres.
+        role: Role of the connection.
+        now: Clock of the server.
+        pgvector: Version of pgvector, if it is installed.
+        open_tables: Tables with ``tenant_id`` and without forced row-level security.
+        invalid_indexes: Indexes that no query can use.
+        open_functions: Functions that every login may call, and with which it could exhaust shared resources.
     """
 
     server: str
@@ -53,7 +59,12 @@ class DatabaseDiagnostics:
 
 
 async def diagnose_database(database: Database) -> DatabaseDiagnostics:
-    """Raises DatabaseUnavailable, DatabaseRefused."""
+    """Return the diagnostics of a database.
+
+    Raises:
+        DatabaseUnavailable: The database does not answer.
+        DatabaseRefused: The login or the database does not exist.
+    """
     async with database.autocommit() as session:
         (row,) = await session.fetch_rows(_DIAGNOSE, {})
     return DatabaseDiagnostics(**dict(row))
@@ -61,9 +72,14 @@ async def diagnose_database(database: Database) -> DatabaseDiagnostics:
 
 @dataclass(frozen=True, slots=True)
 class QueueDiagnostics:
-    """Workers that gave a sign of life within a minute, workers lost within the ten minutes before, waiting jobs.
+    """Numbers of workers and of waiting jobs.
 
-    ``confinement`` is the weakest one of parser processes that a live worker has measured.
+    Attributes:
+        alive: Workers with a heartbeat within the last minute.
+        lost: Workers whose last heartbeat is one to eleven minutes old.
+        waiting: Jobs that are due.
+        oldest_seconds: Waiting time of the oldest due job.
+        confinement: Weakest confinement of parser processes that a live worker has reported.
     """
 
     alive: int
@@ -74,7 +90,12 @@ class QueueDiagnostics:
 
 
 async def diagnose_queue(database: Database) -> QueueDiagnostics:
-    """Return figures of the workers and of the jobs of all tenants. Raises DatabaseUnavailable, DatabaseRefused."""
+    """Return the diagnostics of the workers and of the jobs of all tenants.
+
+    Raises:
+        DatabaseUnavailable: The database does not answer.
+        DatabaseRefused: The login or the database does not exist.
+    """
     async with database.autocommit() as session:
         (queue,) = await session.fetch_rows(_DIAGNOSE_QUEUE, {})
         weakest = await session.fetch_row(_WEAKEST_CONFINEMENT, {})

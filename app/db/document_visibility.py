@@ -1,6 +1,6 @@
-"""Which documents a key that is narrowed to a user may read, as a condition in SQL."""
+"""SQL condition for the documents that a key restricted to a user may read."""
 
-# For a row of ``document``: whether the user of a narrowed key may read it.
+# True for a row of ``document`` that the user ``:reader`` of a restricted key may read.
 READABLE_CONDITION = """
 (document.scope_level in ('shared', 'tenant') or document.user_id = :reader
  or exists (select from chat h where h.tenant_id = document.tenant_id and h.chat_id = document.chat_id

@@ -1,4 +1,4 @@
-"""The driver's own connection inside a transaction: how one begins, and the statements that run most often."""
+"""Statements that run on the asyncpg connection of a transaction, and the SQL that begins a transaction."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -9,25 +9,31 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from app.db.statements import Record, Statement, parse_statement
 
-STALE_CACHE_SQLSTATE = "U0001"  # as require_unchanged has it
-QUOTA_EXCEEDED_SQLSTATE = "U0002"  # raised by the triggers of quotas of rows
-# The last is what the driver says between the server's last word on a connection and the end of its stream.
+STALE_CACHE_SQLSTATE = "U0001"  # raised by the SQL function require_unchanged
+QUOTA_EXCEEDED_SQLSTATE = "U0002"  # raised by the triggers of row quotas
+# asyncpg raises InternalClientError if the server closes a connection between its last message and the end of the
+# stream.
 CONNECTION_LOST_ERRORS = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.InternalClientError)
 _EXPORT_SNAPSHOT = parse_statement("select pg_export_snapshot()")
 
 
 class StaleCacheError(Exception):
-    """A knowledge base has changed since it was cached."""
+    """A knowledge base has changed since it was cached; read it again."""
 
 
 class DriverReader:
-    """Statements of one transaction, by the driver alone."""
+    """Statements of one transaction, sent by asyncpg without SQLAlchemy."""
 
     def __init__(self, driver: asyncpg.Connection) -> None:
         self._driver = driver
 
     async def fetch_rows(self, statement: Statement, values: Mapping[str, Any]) -> list[Record]:
-        """Return the rows of a statement. Raises DBAPIError, IntegrityError."""
+        """Return all rows of a statement.
+
+        Raises:
+            DBAPIError: The statement failed.
+            IntegrityError: The statement violates a constraint.
+        """
         try:
             records: list[Record] = await self._driver.fetch(statement.sql, *statement.order_arguments(values))
         except (asyncpg.PostgresError, asyncpg.DataError) as exc:
@@ -35,14 +41,23 @@ class DriverReader:
         return records
 
     async def fetch_row(self, statement: Statement, values: Mapping[str, Any]) -> Record | None:
-        """The first row, if there is one. Raises DBAPIError, IntegrityError."""
+        """Return the first row of a statement, or None. Raises DBAPIError, IntegrityError."""
         records = await self.fetch_rows(statement, values)
         return records[0] if records else None
 
     async def fetch_batches(
         self, statement: Statement, values: Mapping[str, Any], *, batch_size: int
     ) -> AsyncIterator[Sequence[Record]]:
-        """Yield the answer in batches of ``batch_size`` rows: no more of it is in memory. Raises DBAPIError."""
+        """Yield the rows of a statement in batches, so that only one batch is in memory.
+
+        Args:
+            statement: The parsed SQL.
+            values: Values of its parameters by name.
+            batch_size: Maximum number of rows of a batch.
+
+        Raises:
+            DBAPIError: The statement failed.
+        """
         try:
             cursor = await self._driver.cursor(statement.sql, *statement.order_arguments(values))
             while rows := await cursor.fetch(batch_size):
@@ -51,12 +66,15 @@ class DriverReader:
             raise _to_sqlalchemy_error(statement, exc) from exc
 
     async def export_snapshot(self) -> str:
-        """For another transaction that is to see what this one with a snapshot sees. Raises DBAPIError."""
+        """Return the id of this transaction's snapshot, with which another transaction sees the same data.
+
+        Raises DBAPIError.
+        """
         return str((await self.fetch_rows(_EXPORT_SNAPSHOT, {}))[0][0])
 
 
 def _to_sqlalchemy_error(statement: Statement, error: Exception) -> DBAPIError:
-    """One kind of error, whichever way a statement went; without the values, which are a tenant's."""
+    """Return SQLAlchemy's error for an error of asyncpg, without the values, because they belong to a tenant."""
     error_type = IntegrityError if isinstance(error, asyncpg.IntegrityConstraintViolationError) else DBAPIError
     return error_type(statement.sql, None, error, hide_parameters=True)
 
@@ -70,7 +88,19 @@ def build_begin_sql(
     expected_states: Mapping[UUID, str] | None = None,
     read_only: bool = False,
 ) -> str:
-    """A transaction's first message, as ``Database.transaction`` has it; nothing of it is a caller's text."""
+    """Return the first message of a transaction: BEGIN, the tenant scope and the settings, in one round trip.
+
+    It contains only UUIDs, numbers and states, and no text of a caller.
+
+    Args:
+        tenant_id: Tenant of the scope; None sees no tenant's rows.
+        snapshot: True for repeatable read, or the id of an exported snapshot to use.
+        statement_timeout_seconds: Maximum time of each statement; None means the server's default.
+        allow_generic_plans: Whether Postgres may reuse plans that do not depend on the values.
+        expected_states: Expected state of each knowledge base by its id. The transaction fails if one differs. With the
+            id of a snapshot they are not compared: the transaction that exported the snapshot has compared them.
+        read_only: Whether the transaction refuses writes.
+    """
     isolation = (" isolation level repeatable read" if snapshot else "") + (" read only" if read_only else "")
     scope = f"set_config('app.tenant_id', '{tenant_id or ''}', true)"
     timeout_sql = (
@@ -81,7 +111,7 @@ def build_begin_sql(
     plans = ", set_config('plan_cache_mode', 'auto', true)" if allow_generic_plans else ""
     snapshot_sql = f"set transaction snapshot '{snapshot}'; " if isinstance(snapshot, str) else ""
     condition = ""
-    if expected_states and not isinstance(snapshot, str):  # which the other transaction has looked at
+    if expected_states and not isinstance(snapshot, str):  # the other transaction has compared them
         ids, states = (
             ", ".join(f"'{item}'" for item in column) for column in zip(*expected_states.items(), strict=True)
         )
@@ -92,10 +122,18 @@ def build_begin_sql(
 async def try_begin(
     driver: asyncpg.Connection, begin_sql: str | None, *, discard: Callable[[], Awaitable[None]]
 ) -> bool:
-    """False where the connection turns out to be dead, as all are after a restart of the server. Raises
-    StaleCacheError.
+    """Begin a transaction on a pooled connection.
 
-    ``discard`` keeps it from coming back to the pool.
+    Args:
+        driver: The connection.
+        begin_sql: The text of ``build_begin_sql``; None begins no transaction.
+        discard: Function that removes the connection from the pool.
+
+    Returns:
+        False if the connection is dead, like all connections after a restart of the server.
+
+    Raises:
+        StaleCacheError: A knowledge base is not in its expected state.
     """
     if driver.is_closed():
         return False
@@ -106,9 +144,9 @@ async def try_begin(
     except CONNECTION_LOST_ERRORS:
         return False
     except BaseException as exc:  # the transaction may have begun
-        if getattr(exc, "sqlstate", None) == STALE_CACHE_SQLSTATE:  # it has: that is rolled back as any other
+        if getattr(exc, "sqlstate", None) == STALE_CACHE_SQLSTATE:  # it has begun: the caller rolls back
             raise StaleCacheError from None
-        driver.terminate()  # a polite end would wait for an answer again
+        driver.terminate()  # an orderly close would wait for the server again
         await discard()
         raise
     return True

@@ -1,7 +1,7 @@
-"""The tables' owner at work: partial indexes that are made, tried, rebuilt and dropped while everything else goes on.
+"""Partial indexes of search indexes. The owner of the tables builds, tests, rebuilds and drops them during operation.
 
-Nothing but this and the migrations uses the owner's URL. CONCURRENTLY runs outside a transaction, so a statement that
-is cut short leaves an invalid index behind: ``is_clean`` finds it.
+Only this module, SQL views and the migrations connect with the owner's URL. CONCURRENTLY runs outside a transaction, so
+an interrupted statement leaves an invalid index. ``OwnerConnection.is_clean`` finds it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, KeysView, Sequence
@@ -18,34 +18,34 @@ from app.db.migrate import create_admin_engine
 from app.db.session import UNTRANSLATED_ERRORS
 from app.errors import UnavailableError
 
-# One build at a time in a database. No login but the owner's may lock this table.
+# Only one process builds indexes of a database at a time. Only the owner may lock this table.
 _LOCK_MAINTENANCE = "lock table index_build_lock in exclusive mode nowait"
 # pgvector's limit for an HNSW of halfvec.
 MAX_DIMENSIONS = 4000
-# Every query on a table looks at each of its partial indexes: 200 of them are still cheap. A search index brings three
-# to the partition of its dimension, and two to the lexical lane, which has no partitions.
+# Every query on a table examines each of its partial indexes. 200 partial indexes are still cheap. A search index adds
+# three of them to the partition of its dimension, and two to the lexical table, which has no partitions.
 MAX_INDEXES_PER_PARTITION = 60
 MAX_INDEXES = 100
-# The graph is built several times faster if it fits into memory: about 400 bytes a row in addition to the vector.
+# Building the HNSW graph is several times faster in memory. It needs about 400 bytes a row in addition to the vector.
 ROW_OVERHEAD_BYTES = 400
 MIN_BUILD_MB, MAX_BUILD_MB = 64, 1024
 ORPHAN_LOCK_TIMEOUT_SECONDS = 5
 RECALL_SAMPLE_SIZE, RECALL_TRIALS, RECALL_NEIGHBOURS = 5000, 20, 10
-# What a filter is looked up by: containments and equalities, and by terms (ADR 0013).
+# Filters use containment, equality and terms (ADR 0013).
 _FILTER_COLUMNS = "metadata jsonb_path_ops, filter_terms(metadata)"
 _INDEX_KINDS = "(hnsw|filter|scope|filterl|scopel)"
 _INDEX_NAME_PATTERN = rf"^{_INDEX_KINDS}_[0-9a-f]{{32}}"
 
 
 class MaintenanceFailed(UnavailableError):
-    """The tables' owner could not work on an index; try again."""
+    """The owner of the tables could not change an index; try again."""
 
     code = "index_maintenance_failed"
 
 
 @dataclass(frozen=True, slots=True)
 class VectorIndexSpec:
-    """A search index as its partial indexes know it."""
+    """A search index for which partial indexes are built."""
 
     tenant_id: UUID
     index_id: UUID
@@ -53,21 +53,25 @@ class VectorIndexSpec:
 
     @property
     def dense_condition(self) -> str:
-        """Its rows in the dense lane, as a condition; what is formatted are UUIDs and a number."""
+        """SQL condition of the index's rows in the dense table. It contains only UUIDs and a number."""
         return f"{self.lexical_condition} and dim = {self.dim}"
 
     @property
     def lexical_condition(self) -> str:
-        """Its rows in the lexical lane."""
+        """SQL condition of the index's rows in the lexical table."""
         return f"tenant_id = '{self.tenant_id}' and index_id = '{self.index_id}'"
 
     @property
     def index_names(self) -> KeysView[str]:
-        """The names of all indexes of the search index."""
+        """The names of all partial indexes of the search index."""
         return self.build_definitions("").keys()
 
     def build_definitions(self, partition: str) -> dict[str, str]:
-        """Return the definitions of its indexes by name, the vector index first."""
+        """Return the SQL definitions of the partial indexes by name, the vector index first.
+
+        Args:
+            partition: Table of the vectors of this dimension.
+        """
         suffix = self.index_id.hex
         return {
             f"hnsw_{suffix}": f"{partition} using hnsw ((embedding::halfvec({self.dim})) halfvec_cosine_ops)"
@@ -81,15 +85,19 @@ class VectorIndexSpec:
 
 @dataclass(frozen=True, slots=True)
 class OwnerDatabase:
-    """The database as the tables' owner; connected to for one piece of work at a time."""
+    """The database, with the login of the tables' owner. It has no pool: each block opens its connection."""
 
     url: str
 
     @asynccontextmanager
     async def connect(self, database: str | None = None) -> AsyncIterator["OwnerConnection"]:
-        """A connection for this block; a cancellation cancels what it runs. Raises MaintenanceFailed.
+        """Yield a connection for this block. A cancellation of the block cancels its running statement.
 
-        ``database`` is another one of the same cluster.
+        Args:
+            database: Another database of the same cluster; by default that of the URL.
+
+        Raises:
+            MaintenanceFailed: The database does not answer, or a statement failed.
         """
         engine = create_admin_engine(self.url, database=database)
         try:
@@ -113,18 +121,22 @@ async def _open_driver_connection(stack: AsyncExitStack, engine: AsyncEngine) ->
 
 @dataclass(slots=True)
 class OwnerConnection:
-    """The work of the tables' owner; ``open_another`` opens a connection that is closed together with this one."""
+    """Statements of the tables' owner on indexes.
+
+    ``open_another`` opens a further connection, which closes together with this one.
+    """
 
     driver: asyncpg.Connection
     open_another: Callable[[], Awaitable[asyncpg.Connection]]
     _has_lock: bool = False
 
     async def try_lock(self) -> bool:
-        """Return whether no other process builds or drops; the turn ends with the connection.
+        """Acquire the right to build and drop indexes, and return whether that was possible.
 
-        A second connection holds the lock: a transaction would not let this one build concurrently.
+        The lock ends with the connection. A second connection holds the lock, because CONCURRENTLY cannot run inside
+        the transaction that the lock needs.
         """
-        await self.driver.execute("select 1")  # a broken connection shows here, and not in the middle of the work
+        await self.driver.execute("select 1")  # a broken connection fails here, and not during a build
         if self._has_lock:
             return True
         holder = await self.open_another()
@@ -138,9 +150,14 @@ class OwnerConnection:
         return True
 
     async def build(self, index: VectorIndexSpec, *, chunks: int) -> bool:
-        """Build what is missing of its indexes, and say whether the vector index is among that.
+        """Build the missing partial indexes of a search index. Drop unfinished ones first, and replaced ones last.
 
-        What is unfinished goes first, what has been replaced last.
+        Args:
+            index: The search index.
+            chunks: Its number of chunks, from which the memory is computed.
+
+        Returns:
+            Whether the vector index was missing.
         """
         await self.drop(await self._fetch_names(_UNFINISHED_INDEXES, index.index_id.hex))
         finished_names = set(await self._fetch_names(_FINISHED_INDEXES, index.index_id.hex))
@@ -153,34 +170,39 @@ class OwnerConnection:
         return f"hnsw_{index.index_id.hex}" not in finished_names
 
     async def rebuild(self, index: VectorIndexSpec, *, chunks: int) -> None:
-        """Rebuild its indexes; each old index is used until the new one is complete."""
+        """Rebuild the partial indexes of a search index. Queries use each old one until the new one is complete.
+
+        Args:
+            index: The search index.
+            chunks: Its number of chunks, from which the memory is computed.
+        """
         await self.drop(await self._fetch_names(_UNFINISHED_INDEXES, index.index_id.hex))
         await self._configure_memory(index, chunks)
-        # The dearest last: where another cannot be built, all are begun again.
+        # The slowest last: if another one fails, all are rebuilt again.
         for name in sorted(index.index_names, key=lambda name: name.startswith("hnsw_")):
             await self.driver.execute(f"reindex index concurrently {name}")
 
     async def drop(self, names: Collection[str]) -> None:
-        """Remove indexes; searches that use one are waited for."""
+        """Drop indexes by name. Each drop waits for the searches that use the index."""
         for name in names:
             await self.driver.execute(f'drop index concurrently if exists "{name}"')
 
     async def drop_all(self, index_id: UUID) -> None:
-        """Remove everything that was made for it."""
+        """Drop all partial indexes of a search index."""
         await self.drop(await self._fetch_names(_ALL_INDEXES, index_id.hex))
 
     async def is_complete(self, index: VectorIndexSpec) -> bool:
-        """Whether all its indexes are there and valid."""
+        """Return whether all partial indexes of a search index exist and are valid."""
         finished_names = await self._fetch_names(_FINISHED_INDEXES, index.index_id.hex)
         return set(finished_names) >= index.index_names
 
     async def is_clean(self, index: VectorIndexSpec) -> bool:
-        """Whether it is whole, and nothing else is left of it."""
+        """Return whether the partial indexes of a search index are complete, and no other index with its id exists."""
         names = set(await self._fetch_names(_ALL_INDEXES, index.index_id.hex))
         return names == index.index_names and await self.is_complete(index)
 
     async def is_index_limit_reached(self, index: VectorIndexSpec) -> bool:
-        """Whether there is no room for one more."""
+        """Return whether the limit of vector indexes leaves no place for this one."""
         partition = await self._find_partition(index.dim)
         partition_count, total_count = await self.driver.fetchrow(
             _COUNT_VECTOR_INDEXES, partition, f"hnsw_{index.index_id.hex}"
@@ -188,7 +210,17 @@ class OwnerConnection:
         return bool(partition_count >= MAX_INDEXES_PER_PARTITION or total_count >= MAX_INDEXES)
 
     async def measure_recall(self, index: VectorIndexSpec) -> float:
-        """Which share of the nearest neighbours of a few stored vectors is found through the vector index."""
+        """Return the recall of the vector index: the share of exact nearest neighbours that it finds for stored
+        vectors.
+
+        The sample has up to 20 distinct vectors, with 10 neighbours each.
+
+        Args:
+            index: The search index.
+
+        Returns:
+            Recall from 0 to 1; 1 if there is no vector to test.
+        """
         table = await self._find_partition(index.dim)
         distance = f"embedding::halfvec({index.dim}) <=> $1::text::halfvec"
         nearest = (
@@ -196,8 +228,8 @@ class OwnerConnection:
         )
         shares = []
         async with self.driver.transaction():
-            # Chunk ids are hashes: the first of them are a random sample. Each vector is tried once: thousands of one,
-            # as of a notice below every page, find each other, and what keeps searches from finding anything else.
+            # Chunk ids are hashes, so the first ids are a random sample. Each vector is tried once. Thousands of equal
+            # vectors, for example of a footer on every page, find each other and would hide a low recall.
             probes = await self.driver.fetch(
                 "select embedding::text from (select distinct on (embedding) chunk_id, embedding from"  # noqa: S608
                 f" (select chunk_id, embedding from {table} where {index.dense_condition} order by chunk_id"
@@ -209,16 +241,20 @@ class OwnerConnection:
             for (probe,) in probes:
                 approximate = await self.driver.fetch(nearest.format(distance), probe)
                 exact = await self.driver.fetch(nearest.format(f"({distance}) + 0.0"), probe)
-                # By distance, for equal vectors are as good as each other.
+                # Neighbours are compared by distance, because equal vectors are equally good.
                 farthest = exact[-1]["d"] + 1e-6
                 shares.append(sum(row["d"] <= farthest for row in approximate) / len(exact))
         return sum(shares) / len(shares) if shares else 1.0
 
     async def drop_orphans(self) -> int:
-        """Remove indexes whose search index is gone, retired, or exact; how many: none where it is another's turn.
+        """Drop partial indexes whose search index is deleted, retired or searched exactly.
 
-        One may be gone back to while those before it are dropped, which takes minutes: what it still has stays. And
-        what somebody reads for long, as a backup does, is left to the next look: all other upkeep would wait with it.
+        A rollback may make a search index live again during the minutes of this work, so each partial index is checked
+        again before its drop. An index that a long query or a backup uses is left for the next call: a longer wait
+        would delay all other index maintenance.
+
+        Returns:
+            The number of dropped indexes; 0 if another process holds the lock.
         """
         orphans = await self._fetch_names(_ORPHANED_INDEXES, _INDEX_NAME_PATTERN)
         if not orphans or not await self.try_lock():
@@ -236,15 +272,25 @@ class OwnerConnection:
     async def find_due(
         self, *, threshold: int, max_dead_share: float, min_growth_share: float
     ) -> Sequence[tuple[UUID, UUID]]:
-        """Return tenant and id of search indexes that need a vector index, or another one, without having changed.
+        """Return search indexes whose vector index must be built, rebuilt or tried again although their chunks did not
+        change.
 
-        A search index needs one from ``threshold`` chunks of 384 dimensions on. It is rebuilt if more than
-        ``max_dead_share`` of its rows are dead, and tried again if it has grown by ``min_growth_share``.
+        Args:
+            threshold: Number of chunks with 384 dimensions from which a vector index is built. Fewer chunks suffice
+                with more dimensions.
+            max_dead_share: Share of deleted rows above which a vector index is rebuilt.
+            min_growth_share: Growth since the last build above which a vector index is tried again.
+
+        Returns:
+            Tenant id and search index id of each.
         """
         return [tuple(row) for row in await self.driver.fetch(_FIND_DUE, threshold, max_dead_share, min_growth_share)]
 
     async def flush_pending_lists(self) -> None:
-        """Sort new keys and terms into their indexes, so that searches need not read them one by one."""
+        """Move new keys and terms from the pending lists of GIN indexes into the indexes.
+
+        Searches would otherwise read the pending lists row by row.
+        """
         await self.driver.execute(_FLUSH_PENDING_LISTS)
 
     async def _fetch_names(self, sql: str, argument: str) -> list[str]:
@@ -257,7 +303,7 @@ class OwnerConnection:
     async def _configure_memory(self, index: VectorIndexSpec, chunks: int) -> None:
         graph_mb = chunks * (2 * index.dim + ROW_OVERHEAD_BYTES) // 2**20
         memory_mb = min(MAX_BUILD_MB, max(MIN_BUILD_MB, 2 * graph_mb))
-        # One process: helpers would need shared memory that containers rarely have, and take processors from searches.
+        # No parallel workers: they need shared memory that containers rarely have, and take processors from searches.
         await self.driver.execute(
             f"set maintenance_work_mem = '{memory_mb}MB'; set max_parallel_maintenance_workers = 0"
         )
@@ -267,7 +313,7 @@ _PUBLIC_INDEXES = """
 select c.relname from pg_class c join pg_index x on x.indexrelid = c.oid
  where c.relnamespace = 'public'::regnamespace"""
 _ALL_INDEXES = f"{_PUBLIC_INDEXES} and c.relname ~ ('^{_INDEX_KINDS}_' || $1)"
-# REINDEX CONCURRENTLY leaves names with a suffix.
+# An interrupted REINDEX CONCURRENTLY leaves indexes with this suffix.
 _UNFINISHED_INDEXES = f"{_ALL_INDEXES} and (not x.indisvalid or c.relname ~ '_cc(new|old)[0-9]*$')"
 _FINISHED_INDEXES = f"{_ALL_INDEXES} and x.indisvalid and c.relname !~ '_cc(new|old)[0-9]*$'"
 _ORPHANED_INDEXES = f"""{_PUBLIC_INDEXES} and c.relname ~ $1 and not exists (
@@ -283,7 +329,7 @@ select x.indrelid as place, c.relname as name from pg_class c join pg_index x on
 _COUNT_VECTOR_INDEXES = f"""
 select count(*) filter (where made.place = $1::text::regclass), count(*)
   from ({_VECTOR_INDEXES}) made where made.name <> $2"""  # noqa: S608  (constants)
-# Another threshold, a job that was given up, and room that somebody else left change none of its rows.
+# A changed threshold, a dead job and a freed place change no row of the search index, so the states are compared here.
 _FIND_DUE = f"""
 with made as ({_VECTOR_INDEXES})
 select i.tenant_id, i.id from search_index i cross join lateral (

@@ -1,4 +1,4 @@
-"""Migrations from code: where they are, how to run them, and what the plain role needs afterwards."""
+"""Database migrations: run Alembic from code, and give the plain role its rights."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ from app.db.sql_files import SQL_DIRECTORY, find_migrations_directory
 from app.errors import AppError
 
 APP_ROLE = "carrel_app"
-# Made by the owner's jobs per knowledge base, or by a migration per dimension: not part of the models.
+# Tables and indexes that the models do not have. Jobs create them per knowledge base, migrations per dimension.
 _UNMODELLED_PREFIXES = (
     "claim_lock",
     "index_build_lock",
@@ -34,31 +34,31 @@ _UNMODELLED_PREFIXES = (
     "scopel_",
 )
 
-# The numbers of the migrations that the baseline of 0.1.0 replaced. Later revisions are called 0002_what_changes.
+# Numbers of the migrations that the baseline of 0.1.0 replaced. Later revisions have names like 0002_what_changes.
 EARLIER_REVISIONS = frozenset(f"{number:04}" for number in range(1, 54))
 
-# As Alembic creates it.
+# Alembic creates the same table.
 _CREATE_VERSION_TABLE = """
 create table if not exists alembic_version (
   version_num varchar(32) not null constraint alembic_version_pkc primary key)"""
-# unique_violation, duplicate_object, duplicate_table: by the moment at which another process creates the same table.
+# unique_violation, duplicate_object, duplicate_table: another process creates the same table at the same moment.
 _DUPLICATE_OBJECT_SQLSTATES = ("23505", "42710", "42P07")
 
 
 class MigrationFailed(AppError):
-    """The database could not be migrated."""
+    """The database could not be migrated; read the error of Postgres."""
 
     code = "migration_failed"
 
 
 class EarlierSchema(MigrationFailed):
-    """A version before 0.1.0 has made the schema. No migration leads from there to this version."""
+    """A version before 0.1.0 made the schema; no migration leads to this version."""
 
     code = "earlier_schema"
 
 
 def to_sqlalchemy_url(url: str) -> URL:
-    """A plain ``postgresql://`` URL for the asyncpg driver, which has libpq's option ``sslmode`` under another name."""
+    """Return a ``postgresql://`` URL for asyncpg, where libpq's option ``sslmode`` is called ``ssl``."""
     converted = make_url(url).set(drivername="postgresql+asyncpg")
     if "sslmode" not in converted.query:
         return converted
@@ -66,13 +66,16 @@ def to_sqlalchemy_url(url: str) -> URL:
 
 
 def create_admin_engine(url: str, *, database: str | None = None) -> AsyncEngine:
-    """An engine for the tables' owner, of another database of the cluster if one is named; no connection is kept."""
+    """Return an engine with the URL of the tables' owner. It keeps no connection open.
+
+    ``database`` is another database of the same cluster.
+    """
     target = to_sqlalchemy_url(url)
     return create_async_engine(target if database is None else target.set(database=database), poolclass=NullPool)
 
 
 def configure_alembic(context: Any, connection: Connection) -> None:
-    """Set up Alembic's context, the same for running and for comparing."""
+    """Configure Alembic's context. Migrations and comparisons with the models use the same configuration."""
     context.configure(
         connection=connection,
         target_metadata=_load_metadata(),
@@ -86,25 +89,27 @@ def configure_alembic(context: Any, connection: Connection) -> None:
 
 
 def _load_metadata() -> MetaData:
-    """All of them: of a module that nothing has imported yet they would be missing."""
+    """Import all modules of models, and return their metadata. Tables of a module that was not imported would be
+    missing.
+    """
     for module in iter_modules(models.__path__, f"{models.__name__}."):
         import_module(module.name)
     return Base.metadata
 
 
 def run_script(script: str) -> None:
-    """Execute many statements of plain SQL inside the running migration (asyncpg prepares one statement at a time)."""
+    """Execute a script of several statements in the running migration; asyncpg prepares only single statements."""
     connection = op.get_bind().connection.dbapi_connection
     op.execute("select 1")  # opens the driver's transaction
     connection.run_async(lambda driver: driver.execute(script))  # type: ignore[union-attr]  # an asyncpg adapter
 
 
 def build_rls_script(*tables: str, shared: bool = False) -> str:
-    """Return a script that gives new tables of tenants their walls: forced row-level security, policies, grants.
+    """Return a script that protects new tables of tenants: forced row-level security, policies and grants.
 
     Args:
         tables: Tables with a column ``tenant_id``.
-        shared: Whether every tenant also reads the rows of the system tenant.
+        shared: Whether every tenant may also read the rows of the system tenant.
     """
     own_rows = "(tenant_id = (select current_tenant()))"
     system_rows = "(tenant_id = system_tenant() and (select current_tenant()) is not null)"
@@ -114,7 +119,7 @@ def build_rls_script(*tables: str, shared: bool = False) -> str:
         lines += [
             f"alter table {table} enable row level security, force row level security",
             f"revoke all on {table} from public",
-            # Without it FORCE would make the owner's own updates touch no row.
+            # FORCE applies policies to the owner too: without this policy its statements would see no rows.
             f"create policy owner on {table} to current_user using (true) with check (true)",
             f"create policy read on {table} for select to {APP_ROLE} using {readable}",
             f"create policy add on {table} for insert to {APP_ROLE} with check {own_rows}",
@@ -126,7 +131,7 @@ def build_rls_script(*tables: str, shared: bool = False) -> str:
 
 
 def create_alembic_config(connection: Connection | None = None) -> Config:
-    """Alembic's configuration without its file, which a wheel does not carry."""
+    """Return Alembic's configuration. It needs no ``alembic.ini``, which a wheel does not contain."""
     result = Config()
     result.set_main_option("script_location", str(find_migrations_directory()).replace("%", "%%"))
     result.set_main_option("path_separator", "os")
@@ -136,9 +141,9 @@ def create_alembic_config(connection: Connection | None = None) -> Config:
 
 @asynccontextmanager
 async def _lock_migrations(engine: AsyncEngine) -> AsyncIterator[None]:
-    """Wait until no other process migrates; the turn is a lock that takes the owner's rights, held by a connection.
+    """Wait until no other process migrates, and hold the lock for this block.
 
-    The mode conflicts with itself, but not with what Alembic does to the table.
+    The lock needs the owner's rights. Its mode conflicts with itself, but not with Alembic's own statements.
     """
     async with engine.connect() as connection:
         try:
@@ -156,7 +161,7 @@ async def _lock_migrations(engine: AsyncEngine) -> AsyncIterator[None]:
 async def _reject_earlier_schema(connection: AsyncConnection) -> None:
     """Raise EarlierSchema if a version before 0.1.0 has made the schema."""
     revision = await connection.scalar(text("select max(version_num) from alembic_version"))
-    await connection.rollback()  # Alembic begins a transaction for each migration only where none is open
+    await connection.rollback()  # Alembic begins a transaction for each migration only if no transaction is open
     if revision in EARLIER_REVISIONS:
         raise EarlierSchema(EARLIER_SCHEMA_MESSAGE)
 
@@ -179,9 +184,17 @@ async def _reject_unreleased_schema(connection: AsyncConnection) -> None:
 
 
 async def migrate_database(admin_url: str, runtime_url: str) -> None:
-    """Bring the schema to the newest revision and let the plain role use it; two at once take turns.
+    """Migrate the schema to the newest revision, and let the plain role use it. Two concurrent calls run one after the
+    other.
 
-    Raises MigrationFailed; EarlierSchema, with nothing changed, if a version before 0.1.0 has made the database.
+    Args:
+        admin_url: URL with the login of the tables' owner.
+        runtime_url: URL whose login becomes a member of the plain role.
+
+    Raises:
+        MigrationFailed: A migration failed, or the database does not answer.
+        EarlierSchema: A version before 0.1.0, or an unreleased version, made the database. A schema from before 0.1.0
+            is not changed.
     """
     login = to_sqlalchemy_url(runtime_url).username
     engine = create_admin_engine(admin_url)
@@ -193,7 +206,7 @@ async def migrate_database(admin_url: str, runtime_url: str) -> None:
             await _reject_unreleased_schema(connection)
             quoted = engine.dialect.identifier_preparer.quote_identifier(login or "")
             await connection.execute(text(f"grant {APP_ROLE} to {quoted}"))
-            # Again each time: a dump or a copy of a database does not keep its own grants.
+            # A dump or a copy of a database loses such grants, so each call repeats this one.
             name = engine.dialect.identifier_preparer.quote_identifier(engine.url.database or "")
             await connection.execute(text(f"revoke temporary on database {name} from public"))
             await connection.commit()

@@ -1,4 +1,4 @@
-"""LISTEN on a separate connection, for as long as the task runs."""
+"""LISTEN on a separate connection that reconnects after a failure."""
 
 import asyncio
 import hashlib
@@ -12,11 +12,14 @@ from app.db.session import Database
 
 RECONNECT_INTERVAL_SECONDS = 1.0
 NotificationNamer = Callable[[str], str]
-"""Gives the name that a notification has for a tenant, or for a document (``tenant/document``)."""
+"""Returns the payload that names a tenant, or a document (``tenant/document``)."""
 
 
 def build_notification_name(secret: str, name: str) -> str:
-    """Return what the database's function of the same name returns: a digest that says nothing without the secret."""
+    """Return the payload for a name: a digest that reveals nothing without the secret.
+
+    The SQL function ``notification_name`` returns the same digest.
+    """
     return hashlib.sha256(f"{secret}{name}".encode()).hexdigest()
 
 
@@ -28,13 +31,18 @@ async def listen(
     *,
     on_disconnect: Callable[[], None] = lambda: None,
 ) -> None:
-    """Call ``on_message`` with each payload, and ``on_reconnect`` whenever some may have been missed. Runs until
-    cancelled.
+    """Listen to a channel until the task is cancelled. Reconnect after each failure.
 
-    ``on_reconnect`` gets the naming of the payloads that follow.
+    While there is no connection, no payload arrives, and a broken connection may be noticed late. A listener must
+    therefore also poll.
 
-    From ``on_reconnect`` to ``on_disconnect`` there is a connection. Without a connection no payload arrives, and a
-    dead connection may show late: a listener must also poll from time to time.
+    Args:
+        database: The database to connect to.
+        channel: Name of the channel.
+        on_message: Function that is called with each payload.
+        on_reconnect: Function that is called after each connect, because payloads may have been missed. Its argument
+            computes the payloads of tenants and documents.
+        on_disconnect: Function that is called after each loss of the connection.
     """
     while True:
         with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):

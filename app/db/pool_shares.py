@@ -1,4 +1,4 @@
-"""Shares of the connection pool: each tenant is lent a part of it at most, and waiting tenants are served in turn."""
+"""Shares of the connection pool. A tenant uses at most its share, and waiting tenants take turns."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -9,10 +9,10 @@ from uuid import UUID
 
 from app.db.models.base import SYSTEM_TENANT
 
-# Connections that no tenant is lent: sign-in, claims of jobs and health checks never wait for a tenant's work.
+# Connections that no tenant may use: authentication, claims of jobs and health checks never wait for tenants.
 RESERVED_CONNECTIONS = 2
 MIN_SHARE = 2
-# One tenant is lent a third of the pool: the more of its transactions run, the longer others wait for a processor.
+# One tenant may use a third of the pool. With more transactions of one tenant, others would wait for a processor.
 SHARE_DIVISOR = 3
 
 
@@ -22,12 +22,12 @@ def _do_nothing() -> None:
 
 @dataclass(slots=True)
 class PoolShares:
-    """Admission of tenants to the pool. A place is taken before a connection, and given back after it.
+    """Limits on the connections that tenants use. A caller acquires a slot before a connection, and releases it after.
 
     Args:
-        capacity: connections that all tenants together are lent.
-        share: connections that one tenant is lent at most.
-        timeout_seconds: how long one transaction waits for its place.
+        capacity: Maximum number of connections that all tenants use together.
+        share: Maximum number of connections that one tenant uses.
+        timeout_seconds: Maximum time that a transaction waits for a slot.
     """
 
     capacity: int
@@ -39,7 +39,12 @@ class PoolShares:
 
     @classmethod
     def from_pool_size(cls, connections: int, *, timeout_seconds: float) -> Self:
-        """Divide a pool with this maximum number of connections."""
+        """Create the shares of a pool with this maximum number of connections.
+
+        Args:
+            connections: Maximum number of connections of the pool.
+            timeout_seconds: Maximum time that a transaction waits for a slot.
+        """
         return cls(
             max(MIN_SHARE, connections - RESERVED_CONNECTIONS),
             max(MIN_SHARE, connections // SHARE_DIVISOR),
@@ -47,9 +52,16 @@ class PoolShares:
         )
 
     async def acquire(self, tenant_id: UUID | None) -> Callable[[], None]:
-        """Wait for a place and return the function that gives it back; the service itself needs none.
+        """Wait for a slot of a tenant.
 
-        Raises TimeoutError.
+        Args:
+            tenant_id: The tenant. None and the system tenant never wait.
+
+        Returns:
+            The function that releases the slot.
+
+        Raises:
+            TimeoutError: No slot became free in time.
         """
         if tenant_id is None or tenant_id == SYSTEM_TENANT:
             return _do_nothing
@@ -66,7 +78,7 @@ class PoolShares:
             async with asyncio.timeout(self.timeout_seconds):
                 await waiter
         except BaseException:
-            if waiter.done() and not waiter.cancelled():  # the place was lent in the same moment
+            if waiter.done() and not waiter.cancelled():  # the slot was granted at the same moment
                 self._release(tenant_id)
             elif waiter in (waiters := self._waiting.get(tenant_id, deque())):
                 waiters.remove(waiter)
@@ -85,7 +97,7 @@ class PoolShares:
         self._grant_waiting()
 
     def _grant_waiting(self) -> None:
-        """Lend free places to waiting tenants, one each before any gets a second."""
+        """Grant free slots to waiting tenants in turn, one slot per turn."""
         while self._total < self.capacity:
             tenant_id = next((candidate for candidate in self._waiting if self._in_use[candidate] < self.share), None)
             if tenant_id is None:
@@ -105,7 +117,7 @@ class PoolShares:
 
 @dataclass(slots=True)
 class _PoolSlot:
-    """A place in the pool, which is given back once."""
+    """A slot of a tenant. Releasing it twice has no effect."""
 
     shares: PoolShares
     tenant_id: UUID | None

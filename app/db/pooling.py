@@ -1,4 +1,4 @@
-"""Connections of the pool: they are returned in the background when their caller has stopped waiting."""
+"""Connections from the pool. They are returned in the background if their caller was cancelled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import PoolProxiedConnection
 from sqlalchemy.util import greenlet_spawn
 
-# The rollback of a connection whose caller has stopped waiting.
+# Maximum time of a commit or rollback before the connection is terminated.
 ROLLBACK_TIMEOUT_SECONDS = 5.0
 ReturningTasks = set[asyncio.Task[None]]
 ReleaseSlot = Callable[[], None]
@@ -21,9 +21,12 @@ ReleaseSlot = Callable[[], None]
 async def acquire_connection(
     engine: AsyncEngine, returning_tasks: ReturningTasks, release_slot: ReleaseSlot
 ) -> AsyncIterator[AsyncConnection]:
-    """Yield a connection of the pool. A caller that is cancelled does not wait for the rollback.
+    """Yield a connection of the pool. A cancelled caller does not wait for the rollback.
 
-    ``returning_tasks`` holds the tasks that return connections; ``release_slot`` is called when the connection is back.
+    Args:
+        engine: Engine of the pool.
+        returning_tasks: Set that holds the tasks that return connections.
+        release_slot: Function that is called when the connection is back in the pool.
     """
     waits = True
     try:
@@ -46,7 +49,13 @@ async def acquire_connection(
 async def acquire_driver_connection(
     engine: AsyncEngine, returning_tasks: ReturningTasks, release_slot: ReleaseSlot
 ) -> AsyncIterator[PoolProxiedConnection]:
-    """Yield a connection for reading without a session. The caller does not wait for the commit."""
+    """Yield a connection for reading without a session. The caller does not wait for the commit.
+
+    Args:
+        engine: Engine of the pool.
+        returning_tasks: Set that holds the tasks that return connections.
+        release_slot: Function that is called when the connection is back in the pool.
+    """
     waits, commits = True, False
     try:
         pooled = await _get_pooled_connection(engine)
@@ -66,7 +75,7 @@ async def acquire_driver_connection(
 
 
 async def _get_pooled_connection(engine: AsyncEngine) -> PoolProxiedConnection:
-    """Return a connection of the pool, with errors as those of a session. Raises DBAPIError."""
+    """Return a connection of the pool. Errors are DBAPIError, as with a session."""
     try:
         return await engine.raw_connection()
     except engine.dialect.loaded_dbapi.Error as exc:
@@ -85,7 +94,7 @@ def _start_returning(
 
 
 async def _return_connection(pooled: PoolProxiedConnection, *, commits: bool) -> None:
-    """Return a connection; the pool rolls back what is not committed."""
+    """Commit if requested, and return the connection; the pool rolls back uncommitted work."""
     try:
         if commits:
             await finish_or_terminate(pooled.driver_connection, "commit")
@@ -94,11 +103,18 @@ async def _return_connection(pooled: PoolProxiedConnection, *, commits: bool) ->
 
 
 async def finish_or_terminate(driver: asyncpg.Connection | None, command: str) -> None:
-    """Or terminated: what is dead in the pool is left out, and a place that never comes back would be worse."""
+    """Execute COMMIT or ROLLBACK, or terminate the connection if that fails or takes too long.
+
+    A terminated connection is replaced by the pool. A connection that never returns would block its slot for ever.
+
+    Args:
+        driver: The connection, if it still exists.
+        command: ``commit`` or ``rollback``.
+    """
     if driver is None:
         return
     try:
         async with asyncio.timeout(ROLLBACK_TIMEOUT_SECONDS):
             await driver.execute(command)
-    except Exception:  # a time-out, an outage, the late echo of a cancellation
+    except Exception:  # a timeout, an outage, or a late error of a cancelled statement
         driver.terminate()

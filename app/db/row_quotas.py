@@ -1,4 +1,4 @@
-"""Quotas of rows, as the database refuses what is over them."""
+"""Row quotas: the error of a row that a trigger of the database refuses."""
 
 from typing import Self
 
@@ -6,7 +6,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.errors import TooManyRequestsError
 
-# Rows of a tenant disappear only when somebody deletes them: an earlier retry is useless.
+# The number of rows falls only when somebody deletes some. An earlier retry is useless.
 RETRY_AFTER_SECONDS = 60.0
 _REMEDIES = {
     "stored_responses": "Send requests without Idempotency-Key, wait until older responses expire after 24 hours",
@@ -18,13 +18,17 @@ _REMEDIES = {
 
 
 class RowQuotaExceeded(TooManyRequestsError):
-    """A quota of this tenant is used up."""
+    """A quota of this tenant is used up. Delete rows, or ask the operator for a larger quota."""
 
     code = "quota_exceeded"
 
     @classmethod
     def from_database(cls, error: DBAPIError) -> Self:
-        """Read the name and the value of the quota from the error that a trigger raised."""
+        """Create the error from the name and the value of the quota in the error of a trigger.
+
+        Args:
+            error: Error of the statement. Its message is the name of the quota and its value.
+        """
         cause = getattr(error.orig, "__cause__", None) or error.orig
         quota, limit = str(cause).split()[:2]
         remedy = _REMEDIES.get(quota, "Delete some")

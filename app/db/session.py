@@ -1,4 +1,4 @@
-"""The engine and the only way to a session: a transaction whose first statement sets the tenant."""
+"""Database connections and transactions. The first statement of each transaction sets the tenant scope."""
 
 import asyncio
 import json
@@ -32,14 +32,14 @@ from app.db.pooling import (
 from app.db.row_quotas import RowQuotaExceeded
 from app.errors import AppError, UnavailableError
 
-# A kept plan would be made before a table has statistics, and checks of foreign keys then read a whole tenant; reading
-# transactions may ask for it (ADR 0007). JIT costs more than any of our queries.
+# A reused plan could be made before a table has statistics; checks of foreign keys then read all rows of a tenant.
+# Transactions that only read may allow generic plans (ADR 0007). JIT compilation costs more than our queries.
 SERVER_SETTINGS = {
     "plan_cache_mode": "force_custom_plan",
     "jit": "off",
     "application_name": "carrel",
-    # A process that has frozen, or whose machine is gone, keeps what it has locked no longer than this: a transaction
-    # waits for nothing but the database.
+    # A frozen process, or a lost machine, keeps its locks for at most this time. A transaction waits only for the
+    # database.
     "idle_in_transaction_session_timeout": "60s",
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
@@ -47,28 +47,28 @@ SERVER_SETTINGS = {
 }
 # The maximum number of dead connections that a transaction takes from the pool before it gives up.
 MAX_DEAD_CONNECTIONS = 200
-# How long a transaction waits for a connection, and before that for its tenant's turn.
+# Maximum time that a transaction waits for its tenant's share of the pool, and then for a connection.
 POOL_TIMEOUT_SECONDS = 10
 POOL_EXHAUSTED_MESSAGE = (
-    "This tenant uses all database connections that one tenant can use; send fewer requests at once."
+    "This tenant uses all database connections that one tenant may use; send fewer requests at once."
 )
-# SQLSTATE classes: connection, resources, shutting down or starting up; one that only reads, as after a failover or
-# with a full disk; password, no such database.
+# SQLSTATE classes of outages: connection lost, resources exhausted, server shutting down or starting up. READ_ONLY
+# means a failover or a full disk. REFUSED means a wrong password or no such database.
 OUTAGE_SQLSTATES = ("08", "53", "57P0")
 READ_ONLY_SQLSTATE = "25006"
 REFUSED_SQLSTATES = ("28", "3D")
-# What the driver says when a new connection breaks while its codecs are set up: SQLAlchemy translates nothing there.
+# Errors of asyncpg when a new connection breaks during the setup of its codecs. SQLAlchemy does not translate them.
 UNTRANSLATED_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresError)
 
 
 class DatabaseUnavailable(UnavailableError):
-    """The database is not answering; try again."""
+    """The database does not answer; try again."""
 
     code = "database_unavailable"
 
 
 class DatabaseRefused(AppError):
-    """The database is not fit to serve from."""
+    """The database is not safe to serve from; check its login and schema."""
 
     code = "database_refused"
 
@@ -78,9 +78,9 @@ def _to_json(value: Any) -> str:
 
 
 class Session(AsyncSession, DriverReader):
-    """A session of SQLAlchemy, and the driver's connection for the statements that run most often.
+    """A SQLAlchemy session that can also send statements through asyncpg, in the same transaction.
 
-    Both are in the same transaction. Those statements do not see what the ORM has not flushed yet.
+    Statements sent through asyncpg do not see changes that the session has not flushed.
     """
 
     def __init__(self, connection: AsyncConnection, driver: asyncpg.Connection) -> None:
@@ -90,7 +90,10 @@ class Session(AsyncSession, DriverReader):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A pool of connections as the plain role; only this module commits. ``returning_tasks`` hand connections back."""
+    """A pool of connections with the plain role. Only this module commits.
+
+    ``returning_tasks`` are the running tasks that return connections to the pool.
+    """
 
     engine: AsyncEngine
     pool_shares: PoolShares
@@ -98,15 +101,20 @@ class Database:
 
     @classmethod
     def connect(cls, url: str, *, pool_size: int) -> Self:
-        """Prepare a pool; connections are made when they are needed."""
+        """Create a pool without connecting. Connections open on demand.
+
+        Args:
+            url: URL with the login of the plain role.
+            pool_size: Number of connections that stay open. Twice as many may be open at once.
+        """
         engine = create_async_engine(
             to_sqlalchemy_url(url),
-            # BEGIN and COMMIT are sent below: so the scope travels with BEGIN, in one round trip.
+            # This module sends BEGIN and COMMIT, so that the tenant scope is set in the same round trip as BEGIN.
             isolation_level="AUTOCOMMIT",
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=POOL_TIMEOUT_SECONDS,
-            pool_use_lifo=True,  # each keeps catalogue and functions in its own memory: the warmest first
+            pool_use_lifo=True,  # each connection caches the catalogue: prefer the last used one
             json_serializer=_to_json,
             hide_parameters=True,
             connect_args={"server_settings": SERVER_SETTINGS, "timeout": 5, "command_timeout": 120},
@@ -134,17 +142,28 @@ class Database:
         allow_generic_plans: bool = False,
         expected_states: Mapping[UUID, str] | None = None,
     ) -> AsyncIterator[Session]:
-        """One transaction scoped to the tenant; without one it sees no tenant's rows.
+        """Begin a transaction scoped to a tenant, and commit at the end of the block. An error rolls back.
 
-        With ``snapshot`` all its statements see the same moment: that of the other transaction whose
-        ``export_snapshot`` it is, while that one lasts. The database gives up each that takes longer than
-        ``statement_timeout_seconds``. ``allow_generic_plans`` is for reading by keys alone: such a statement costs more
-        to plan than to run. ``expected_states`` are knowledge bases and the states that the transaction is to find them
-        in: it begins with a look at them, in the same round trip. Raises StaleCacheError, DatabaseUnavailable, and
-        DatabaseRefused for a login or a database that is not there.
+        Args:
+            tenant_id: Tenant of the scope; None sees no tenant's rows.
+            snapshot: True lets all statements see one moment. The id of an exported snapshot lets them see the same
+                moment as the exporting transaction, which must still be open.
+            statement_timeout_seconds: Maximum time of each statement; None means the server's default.
+            allow_generic_plans: Whether Postgres may reuse plans. Useful for reads by key, which cost more to plan than
+                to run.
+            expected_states: Expected state of each knowledge base by its id, compared in the first round trip.
+
+        Yields:
+            The session.
+
+        Raises:
+            StaleCacheError: A knowledge base is not in its expected state.
+            DatabaseUnavailable: The database does not answer.
+            DatabaseRefused: The login or the database does not exist.
+            RowQuotaExceeded: A new row exceeds a quota of the tenant.
         """
         with _translate_errors():
-            # What is not committed is rolled back as the connection returns to the pool, also after a cancellation.
+            # Uncommitted work is rolled back when the connection returns to the pool, also after a cancellation.
             begin_sql = build_begin_sql(
                 tenant_id,
                 snapshot=snapshot,
@@ -172,9 +191,9 @@ class Database:
         statement_timeout_seconds: float | None = None,
         expected_states: Mapping[UUID, str] | None = None,
     ) -> AsyncIterator[DriverReader]:
-        """A transaction for a few statements of the driver's that only read, by keys; its end is not waited for.
+        """Begin a transaction for a few reads by key, sent through asyncpg. The caller does not wait for its end.
 
-        Otherwise, and raises, as ``transaction``.
+        Arguments and errors are those of ``Database.transaction``.
         """
         begin_sql = build_begin_sql(
             tenant_id,
@@ -198,9 +217,10 @@ class Database:
 
     @asynccontextmanager
     async def autocommit(self) -> AsyncIterator[Session]:
-        """For one statement that needs no tenant: without a transaction around it, one round trip instead of three.
+        """Yield a session for one statement without a tenant: one round trip instead of three.
 
-        The setting of an earlier transaction ended with it, so no tenant's rows are seen. Raises as ``transaction``.
+        The scope of an earlier transaction ended with that transaction, so no tenant's rows are visible. Errors are
+        those of ``Database.transaction``.
         """
         with _translate_errors():
             async with self._acquire_connection(None, None) as (connection, driver):
@@ -214,9 +234,9 @@ class Database:
     async def _acquire_connection(
         self, begin_sql: str | None, tenant_id: UUID | None
     ) -> AsyncIterator[tuple[AsyncConnection, asyncpg.Connection]]:
-        """A connection that has answered ``begin_sql``; those that have died in the pool are left out.
+        """Yield a connection on which ``begin_sql`` has run. Dead connections of the pool are discarded.
 
-        One that takes no writes does not come back to it.
+        A connection that refuses writes is discarded too.
         """
         for _ in range(MAX_DEAD_CONNECTIONS):
             async with acquire_connection(
@@ -227,9 +247,7 @@ class Database:
                     try:
                         yield connection, driver
                     except DBAPIError as exc:
-                        if _is_read_only_error(
-                            exc
-                        ):  # after a failover it leads to what was the primary, and would for ever
+                        if _is_read_only_error(exc):  # the connection leads to a former primary, and would for ever
                             driver.terminate()
                             await connection.invalidate()
                         raise
@@ -238,7 +256,7 @@ class Database:
         raise DatabaseUnavailable
 
     async def _wait_for_share(self, tenant_id: UUID | None) -> ReleaseSlot:
-        """Wait for the tenant's turn at the pool. Raises DatabaseUnavailable."""
+        """Wait for a slot of the tenant in the pool. Raises DatabaseUnavailable."""
         try:
             return await self.pool_shares.acquire(tenant_id)
         except TimeoutError as exc:
@@ -246,15 +264,19 @@ class Database:
 
     @property
     def has_idle_capacity(self) -> bool:
-        """Whether so few connections are lent that one caller may have two of them, and none will wait for it."""
+        """Whether at most half of the pool is in use, so that one caller may use two connections without delaying
+        others.
+        """
         pool = self.engine.sync_engine.pool
         assert isinstance(pool, QueuePool)
         return pool.checkedout() <= pool.size() // 2
 
     async def check(self) -> None:
-        """Refuse a role that no wall stops, an old server, and a schema that is not there or not whole.
+        """Check the version of Postgres and pgvector, the rights of the role, and the schema.
 
-        Raises DatabaseRefused, DatabaseUnavailable.
+        Raises:
+            DatabaseRefused: The service cannot use the database; the message names the reason.
+            DatabaseUnavailable: The database does not answer.
         """
         async with self.transaction(None) as session:
             row = (await session.execute(text(requirements.REQUIREMENTS_QUERY))).one()
@@ -288,9 +310,9 @@ def _is_read_only_error(error: DBAPIError) -> bool:
 
 @contextmanager
 def _translate_errors(*, read_only: bool = False) -> Iterator[None]:
-    """The driver's errors as DatabaseUnavailable and DatabaseRefused; those of a statement stay what they are.
+    """Raise DatabaseUnavailable, DatabaseRefused or RowQuotaExceeded for errors of connections and quotas.
 
-    A row over a quota is RowQuotaExceeded. With ``read_only`` the error of a write stays what it is: that is no outage.
+    Other errors of statements pass unchanged. With ``read_only``, the error of a write is no outage and passes too.
     """
     try:
         yield
@@ -301,7 +323,7 @@ def _translate_errors(*, read_only: bool = False) -> Iterator[None]:
         if state == QUOTA_EXCEEDED_SQLSTATE:
             raise RowQuotaExceeded.from_database(exc) from exc
         if _is_read_only_error(exc) and not read_only:
-            raise DatabaseUnavailable("The database only reads at present; try again.") from exc
+            raise DatabaseUnavailable("The database accepts no writes at present; try again.") from exc
         if exc.connection_invalidated or state.startswith(OUTAGE_SQLSTATES):
             raise DatabaseUnavailable from exc
         if state.startswith(REFUSED_SQLSTATES):
@@ -311,7 +333,10 @@ def _translate_errors(*, read_only: bool = False) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class TenantDatabase:
-    """The database as one tenant sees it; every transaction is to find what is in ``expected_states`` in that state."""
+    """The database in the scope of one tenant.
+
+    Every transaction compares the knowledge bases in ``expected_states`` with their expected states.
+    """
 
     database: Database
     tenant_id: UUID
@@ -324,7 +349,17 @@ class TenantDatabase:
         statement_timeout_seconds: float | None = None,
         allow_generic_plans: bool = False,
     ) -> AbstractAsyncContextManager[Session]:
-        """Commit at the end, roll back on an error. Raises DatabaseUnavailable, StaleCacheError."""
+        """Begin a transaction of this tenant: commit at the end of the block, roll back on an error.
+
+        Args:
+            snapshot: True, or the id of an exported snapshot, as in ``Database.transaction``.
+            statement_timeout_seconds: Maximum time of each statement; None means the server's default.
+            allow_generic_plans: Whether Postgres may reuse plans that do not depend on the values.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+            StaleCacheError: A knowledge base is not in its expected state.
+        """
         return self.database.transaction(
             self.tenant_id,
             snapshot=snapshot,

@@ -1,25 +1,26 @@
 """SQL text that migrations run: functions and triggers of ``app/db/sql``, and files of the migrations.
 
-A file of ``app/db/sql`` holds the newest text. A migration runs the text as it was when the migration was released: a
-later migration that changes or removes the file keeps a copy of the former text below ``migrations/``, in
-``former/<its revision>/`` and the same path.
+A file of ``app/db/sql`` holds the newest text. A released migration always runs the text of its release. A later
+migration that changes or removes a file keeps a copy of the former text. The copy has the same path below
+``migrations/former/`` and the later migration's revision.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 SQL_DIRECTORY = Path(__file__).resolve().parent / "sql"
-# The folders below `functions` and the role that owns what is in them; the tables' owner is the one who migrates.
+# The folders below `functions` are called like the roles that own their functions. `owner` is the owner of the tables,
+# who runs the migrations.
 OWNER = "owner"
 ROLES = ("carrel_search", "carrel_control")
 
-# Without the check, functions can name tables and functions that come later. pgvector's library has to be loaded
-# before `set hnsw.*` is allowed.
+# Without this check, a function can name tables and functions that are created later. Postgres allows `set hnsw.*` only
+# after pgvector's library is loaded.
 _BEGIN_FUNCTIONS = """
 set local check_function_bodies = off;
 do $$ begin perform vector_dims('[1]'::halfvec); end $$;
 """
-# To create a trigger, the tables' owner needs EXECUTE for a moment on functions that other roles own.
+# To create a trigger, the tables' owner briefly needs EXECUTE on functions that other roles own.
 _TRIGGER_FUNCTIONS = """
 do $$ declare f regprocedure; tables_owner name := current_user; begin
   set local role carrel_control;
@@ -32,7 +33,7 @@ end $$;
 
 
 def find_migrations_directory() -> Path:
-    """Return the folder of the migrations: inside the package in a wheel, at the top level of a source checkout."""
+    """Return the folder of the migrations: inside the package in a wheel, at the top level in a source checkout."""
     package = Path(__file__).resolve().parent.parent
     packaged = package / "_migrations"
     return packaged if packaged.is_dir() else package.parent / "migrations"
@@ -44,12 +45,12 @@ def read_migration_sql(path: str) -> str:
 
 
 def read_sql(path: str, revision: str, migrations: Path | None = None) -> str:
-    """Return the text of a file of ``app/db/sql`` as a migration runs it.
+    """Return the text of a file of ``app/db/sql`` for a migration.
 
     Args:
         path: The file below ``app/db/sql``, for example ``triggers/document_added.sql``.
-        revision: The migration; revisions are in the order of their names.
-        migrations: The folder of the migrations, by default that of this version.
+        revision: The migration. Revisions sort by name.
+        migrations: The folder of the migrations; by default that of this version.
     """
     former = (migrations or find_migrations_directory()) / "former"
     later = sorted(folder for folder in former.iterdir() if folder.name > revision) if former.is_dir() else []

@@ -1,7 +1,8 @@
-"""Create, update and remove SQL views: a view, its schema and its login. The tables' owner runs the statements.
+"""Creation, update and removal of SQL views. Each has a view, a schema and a login. The tables' owner runs the
+statements.
 
-A statement is formatted with UUIDs, numbers and words whose form a constraint of the table sql_view checks. All of them
-are quoted.
+Statements are formatted with UUIDs, numbers and names. A constraint of the table sql_view checks the form of the names,
+and all of them are quoted.
 """
 
 from contextlib import suppress
@@ -16,13 +17,13 @@ from app.logging import get_logger
 logger = get_logger(__name__)
 
 CONNECTION_LIMIT = 10
-# A session can lift all its limits. A session with a longer statement or transaction is ended.
+# A session of a login can change its own settings. Sessions with a longer statement or transaction are therefore ended.
 MAX_STATEMENT_SECONDS, MAX_TRANSACTION_SECONDS = 60, 120
-# A transaction locks each object that it drops, and the server has room for a few thousand locks.
+# A transaction locks each object that it drops, and the server can hold only a few thousand locks.
 UNLINK_BATCH_SIZE = 500
 MAX_TERMINATE_ROUNDS = 5
-# The defaults of the login's sessions. A filtered search goes on in the vector index until it has enough rows, or has
-# scanned `hnsw.max_scan_tuples`.
+# Default settings of the login's sessions. A filtered search continues in the vector index until it has enough rows, or
+# has scanned `hnsw.max_scan_tuples` rows.
 SESSION_SETTINGS = {
     "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "60s",
@@ -38,24 +39,24 @@ VIEW_OWNER = "carrel_sql_view"
 
 @dataclass(frozen=True, slots=True)
 class SqlViewNames:
-    """The names of a SQL view's objects. They carry no information, because every login can read all names."""
+    """Names of the objects of a SQL view. Every login can list all names, so they reveal nothing about the tenant."""
 
     id: UUID
 
     @property
     def schema(self) -> str:
-        """That holds the view alone."""
+        """The schema that holds only the view."""
         return f"sql_view_{self.id.hex}"
 
     @property
     def login(self) -> str:
-        """The role that can read the view. The policies find the row of sql_view by its name."""
+        """The role that can read the view. The policies find the row of sql_view by this name."""
         return f"carrel_sql_view_{self.id.hex}"
 
 
 @dataclass(frozen=True, slots=True)
 class SqlViewManager:
-    """Statements of the tables' owner for SQL views."""
+    """Statements of the tables' owner on SQL views."""
 
     connection: OwnerConnection
     database: OwnerDatabase
@@ -65,9 +66,16 @@ class SqlViewManager:
         return self.connection.driver
 
     async def apply(self, tenant_id: UUID, sql_view_id: UUID) -> bool:
-        """Make what is missing, follow the live search index, or take away what was revoked; True where that was so.
+        """Create the view if it is missing, point it to the live search index, or remove it if it was revoked.
 
-        Doing it again changes nothing.
+        A second call changes nothing.
+
+        Args:
+            tenant_id: Tenant of the SQL view.
+            sql_view_id: The SQL view.
+
+        Returns:
+            Whether the SQL view was removed.
         """
         names = SqlViewNames(sql_view_id)
         if await self._driver.fetchval(_IS_REVOKED, tenant_id, sql_view_id):
@@ -92,20 +100,25 @@ class SqlViewManager:
         return False
 
     async def find_due(self) -> list[tuple[UUID, UUID, UUID]]:
-        """Tenant, knowledge base and id of those that want something."""
+        """Return tenant id, knowledge base id and id of the SQL views that ``apply`` must change."""
         return [tuple(row) for row in await self._driver.fetch(_FIND_DUE)]
 
     async def drop_orphans(self) -> int:
-        """Take away what has no row any more, as after a tenant was removed by hand; returns how many."""
+        """Remove SQL views without a row, for example after an operator deleted a tenant in SQL, and return their
+        number.
+        """
         orphans = [UUID(row[0]) for row in await self._driver.fetch(_FIND_ORPHANS)]
         return sum([await self.remove(orphan) for orphan in orphans])
 
     async def remove(self, sql_view_id: UUID) -> bool:
-        """Remove view, schema and role of a SQL view that has no row any more.
+        """Remove view, schema and role of a SQL view that has no row.
+
+        Args:
+            sql_view_id: The SQL view.
 
         Returns:
-            False if the role could not be dropped: something that the role owns cannot be reached. It cannot log in,
-            and a later call tries again.
+            False if the role could not be dropped, because it owns something that is not reachable. The role cannot log
+                in, and a later call tries again.
         """
         names = SqlViewNames(sql_view_id)
         try:
@@ -125,12 +138,17 @@ class SqlViewManager:
         max_statement_seconds: float = MAX_STATEMENT_SECONDS,
         max_transaction_seconds: float = MAX_TRANSACTION_SECONDS,
     ) -> int:
-        """End the sessions of SQL views' logins that exceed a limit, and return their number.
+        """End sessions of SQL view logins that exceed a time limit or hold an advisory lock, which no reader needs.
 
-        Limits are the time of a statement, the time of a transaction, and advisory locks, of which a reader needs none.
+        Args:
+            max_statement_seconds: Maximum time of a statement.
+            max_transaction_seconds: Maximum time of a transaction.
+
+        Returns:
+            The number of ended sessions.
         """
         for (login,) in await self._driver.fetch(_FIND_UNINHERITED_LOGINS):
-            with suppress(asyncpg.PostgresError):  # another owner's, in another database of the cluster
+            with suppress(asyncpg.PostgresError):  # a login of another owner, in another database of the cluster
                 await self._grant_login_to_owner(login)
         return len(
             await self._driver.fetch(_TERMINATE_OVERDUE_SESSIONS, max_statement_seconds, max_transaction_seconds)
@@ -142,11 +160,11 @@ class SqlViewManager:
             f"create role {login} login connection limit {CONNECTION_LIMIT} password {_quote_literal(verifier)}"
         )
         await self._grant_login_to_owner(names.login)
-        # Loads the library: before that, its settings are refused to a role that is no superuser.
+        # Load pgvector's library. Before that, only a superuser may change its settings.
         await self._driver.execute("select vector_dims('[1]'::halfvec)")
         for name, value in SESSION_SETTINGS.items():
             await self._driver.execute(f"alter role {login} set {name} = {_quote_literal(value)}")
-        # Only a superuser grants this one, and no session can lift it.
+        # Only a superuser can grant this setting, and no session can change it.
         if await self._driver.fetchval("select has_parameter_privilege(current_user, 'temp_file_limit', 'set')"):
             await self._driver.execute(f"alter role {login} set temp_file_limit = '{TEMP_FILE_LIMIT}'")
         await self._driver.execute(f"alter role {login} set search_path = {schema}, public")
@@ -156,7 +174,7 @@ class SqlViewManager:
         await self._driver.execute(f"grant connect on database {database} to {login}")
 
     async def _replace_view(self, names: SqlViewNames, row: asyncpg.Record, live: asyncpg.Record) -> None:
-        """Another view in the place of the one that is there: dimensions may have changed."""
+        """Drop the view and create it again, because its dimensions may have changed."""
         name = f"{_quote_identifier(names.schema)}.{_quote_identifier(row['collection'])}"
         values = {
             "view": name,
@@ -179,14 +197,14 @@ class SqlViewManager:
             return
         await self._driver.execute(f"alter role {_quote_identifier(names.login)} nologin")
         await self._grant_login_to_owner(names.login)
-        for _ in range(MAX_TERMINATE_ROUNDS):  # one that was being opened shows up late
+        for _ in range(MAX_TERMINATE_ROUNDS):  # a session that is being opened appears late
             if not await self._driver.fetch(_TERMINATE_SESSIONS, names.login):
                 return
 
     async def _remove_login_objects(self, names: SqlViewNames) -> None:
-        """Remove everything that the login has left behind, in each database of the cluster: else its role would stay.
+        """Remove the login's objects in all databases of the cluster, because Postgres drops no role that owns objects.
 
-        Raises MaintenanceFailed for a database that the owner may not connect to.
+        Raises MaintenanceFailed for a database that the owner cannot connect to.
         """
         if not await self._has_role(names):
             return
@@ -201,7 +219,7 @@ class SqlViewManager:
     async def _drop_schema_and_role(self, names: SqlViewNames) -> None:
         await self._driver.execute(f"drop schema if exists {_quote_identifier(names.schema)} cascade")
         if await self._has_role(names):
-            # With all that was granted to it here.
+            # This also revokes everything that was granted to the role in this database.
             await self._driver.execute(f"drop owned by {_quote_identifier(names.login)}")
             await self._driver.execute(f"drop role {_quote_identifier(names.login)}")
 
@@ -213,7 +231,10 @@ class SqlViewManager:
 
 
 async def _remove_objects_in_database(driver: asyncpg.Connection, login: str) -> None:
-    """Remove the login's prepared transactions and large objects of one database, of which there may be very many."""
+    """Remove the login's prepared transactions and large objects in one database.
+
+    There may be very many large objects, so each batch is a transaction.
+    """
     for (name,) in await driver.fetch(_FIND_PREPARED_TRANSACTIONS, login):
         await driver.execute(f"set role {_quote_identifier(login)}")
         try:
@@ -232,8 +253,8 @@ def _quote_literal(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-# The ids are constants, or the planner would not find the index of these rows. The cast puts the dimension into
-# pg_attribute and matches the index's expression.
+# The ids are constants, because the planner otherwise ignores the partial index. The cast sets the dimension of the
+# column and matches the expression of the index.
 _CREATE_VIEW = """
 create view {view} as
 select e.chunk_id as id, e.embedding::halfvec({dim}) as vec,
@@ -269,7 +290,7 @@ select pg_terminate_backend(a.pid) from pg_stat_activity a
    and (a.state = 'active' and a.query_start < clock_timestamp() - make_interval(secs => $1)
         or a.xact_start < clock_timestamp() - make_interval(secs => $2)
         or exists (select from pg_locks l where l.pid = a.pid and l.locktype = 'advisory'))"""
-# Of shared objects (database 0) a login owns none.
+# A login owns no shared objects (database 0).
 _FIND_DATABASES = """
 select distinct d.datname from pg_shdepend s join pg_database d on d.oid = s.dbid
  where s.refclassid = 'pg_authid'::regclass and s.refobjid = $1::text::regrole and d.datallowconn"""

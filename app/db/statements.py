@@ -1,4 +1,4 @@
-"""SQL with named parameters for the driver, which knows them by number; read once, when the module is loaded."""
+"""SQL with named parameters for asyncpg, which numbers them. Modules parse their statements when they are imported."""
 
 import re
 from collections.abc import Mapping
@@ -14,18 +14,21 @@ _NAME = re.compile(r"(?<!:):([a-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL as the driver takes it, and the names of its parameters in their order."""
+    """SQL with numbered parameters, and the names of the parameters in their order."""
 
     sql: str
     parameter_names: tuple[str, ...]
 
     def order_arguments(self, values: Mapping[str, Any]) -> list[Any]:
-        """The values in the order of the parameters."""
+        """Return the values in the order of the parameters."""
         return [values[name] for name in self.parameter_names]
 
 
 def parse_statement(sql: str) -> Statement:
-    """Parse SQL with parameters of the form ``:name``. The server infers their types; cast where it cannot."""
+    """Return SQL with parameters of the form ``:name`` as a statement.
+
+    The server infers the types of parameters; the SQL needs a cast if the server cannot.
+    """
     positions: dict[str, int] = {}
     numbered_sql = _NAME.sub(lambda match: f"${positions.setdefault(match[1], len(positions) + 1)}", sql)
     return Statement(numbered_sql, tuple(positions))

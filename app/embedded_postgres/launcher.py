@@ -1,13 +1,12 @@
-"""Runs in a child process, as a file of its own: drops to a user, ties itself to the parent, becomes the program.
+"""Program of a child process: change the user, bind its life to the parent process, and execute another program.
 
-Usage: ``launcher.py PARENT UID GID PROGRAM ARGUMENT…`` or ``launcher.py PARENT UID GID --reach PATH…``; UID ``-`` means
-no other user. The second form prints the first path that the user cannot enter (directory) or read (file), and exits
-with 1.
+Usage: ``launcher.py PARENT UID GID PROGRAM ARGUMENT…`` or ``launcher.py PARENT UID GID --reach PATH…``. With UID ``-``
+the user does not change. The second form prints the first path that the user cannot enter (directory) or read (file),
+and exits with 1.
 
-The order is the point: the kernel forgets the parent-death signal when the user changes, so it is asked for afterwards.
-Doing it here, and not between fork and exec of the service, keeps threads of the service out of it and needs no tool
-such as ``setpriv``. Nothing is imported but the standard library, all of it before the user changes: afterwards the
-interpreter's own files may be out of reach.
+The user changes first, because the kernel then clears the parent-death signal. A separate program does this, because
+code between fork and exec would run among the threads of the service. It needs no tool such as ``setpriv``. Only the
+standard library is imported, before the user changes: afterwards the interpreter's files may be unreadable.
 """
 
 import ctypes
@@ -16,7 +15,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-# The service's environment holds its secrets; Postgres gets none of it.
+# The environment of the service contains secrets, so Postgres inherits none of it.
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
 
 

@@ -1,4 +1,4 @@
-"""Gives a cluster's files from one user to another."""
+"""Transfer of a cluster's files from one user to another."""
 
 import os
 import shutil
@@ -9,9 +9,17 @@ from app.embedded_postgres.account import Account
 
 
 def transfer_ownership(directory: Path, old_owner: Account, new_owner: Account) -> None:
-    """Give all of a directory to another user, the directory itself last: what was cut off is done again.
+    """Give a directory and everything in it to another user. Links are not followed.
 
-    No Postgres may run in it. Links are not followed. Raises OSError.
+    The directory itself comes last, so an interrupted transfer is repeated.
+
+    Args:
+        directory: The directory. No Postgres may use it.
+        old_owner: The present owner.
+        new_owner: The future owner.
+
+    Raises:
+        OSError: A file cannot be changed.
     """
     if old_owner.uid == new_owner.uid:
         return
@@ -22,7 +30,13 @@ def transfer_ownership(directory: Path, old_owner: Account, new_owner: Account) 
 
 
 def can_transfer_ownership(directory: Path, old_owner: Account, new_owner: Account) -> bool:
-    """Return whether all below a directory belongs to one of the two, and no link leads out of it. Raises OSError."""
+    """Return whether everything in a directory belongs to one of two users, and no link exists. Raises OSError.
+
+    Args:
+        directory: The directory.
+        old_owner: The present owner.
+        new_owner: The future owner.
+    """
     owners = {old_owner.uid, new_owner.uid}
     for _, directories, files, descriptor in os.fwalk(directory, follow_symlinks=False):
         for name in (*directories, *files):
@@ -33,9 +47,17 @@ def can_transfer_ownership(directory: Path, old_owner: Account, new_owner: Accou
 
 
 def transfer_cluster(pgdata: Path, sockets: Path, account: Account) -> Account:
-    """Give a cluster that exists to the user that it should have, and return the user that it has now.
+    """Give an existing cluster to the user that should own it, and return its owner.
 
-    It stays where it is only if somebody has put links or files of others into it. Raises OSError.
+    The owner does not change if the cluster contains links or files of other users.
+
+    Args:
+        pgdata: Postgres' data directory.
+        sockets: Directory of the Unix socket. It is deleted if it belongs to the old owner.
+        account: The present owner.
+
+    Raises:
+        OSError: A file cannot be changed.
     """
     new_owner = account.choose_successor()
     if new_owner.uid == account.uid or not pgdata.exists():
@@ -43,6 +65,6 @@ def transfer_cluster(pgdata: Path, sockets: Path, account: Account) -> Account:
     if not can_transfer_ownership(pgdata, account, new_owner):
         return account
     if sockets.is_dir() and sockets.lstat().st_uid == account.uid:
-        shutil.rmtree(sockets)  # made anew, of the other user's
+        shutil.rmtree(sockets)  # created again for the new owner
     transfer_ownership(pgdata, account, new_owner)
     return new_owner

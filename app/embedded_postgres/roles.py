@@ -1,4 +1,4 @@
-"""The service's database in the cluster: two login roles, one that owns the tables and one that owns nothing."""
+"""The service's database and its two logins: one owns the tables, the other owns nothing."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ _CREATE_ROLES_AND_DATABASE = r"""
 \getenv database CARREL_NAME
 \getenv owner_secret CARREL_OWNER_SECRET
 \getenv runtime_secret CARREL_RUNTIME_SECRET
--- Two at once would trip over each other's catalogue rows. A login of a SQL view must not come near this lock.
+-- Concurrent runs would fail on the same catalogue rows. A login of a SQL view must not be able to take this lock.
 revoke connect on database postgres from public;
 select pg_advisory_lock(4927613308);
 select format('create role %I', name)
@@ -29,7 +29,7 @@ select format('create database %I owner carrel_owner', :'database')
     where not exists (select from pg_database where datname = :'database') \gexec
 """
 _CREATE_EXTENSION = "create extension if not exists vector;"
-# Rights that every login has until a superuser takes them away. Neither a SQL view's login nor the service needs them.
+# Rights that every login has until a superuser revokes them. Neither a SQL view's login nor the service needs them.
 # docs/how-to/read-with-sql.md has the same statements for other servers.
 _CLOSE_TO_LOGINS = r"""
 revoke connect on database postgres, template1 from public;
@@ -44,7 +44,7 @@ select format('revoke execute on function %s from public', oid::regprocedure) fr
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrls:
-    """One database, two roles: ``owner`` of the tables (migrations, index maintenance), ``app`` for all else."""
+    """URLs of one database. ``owner`` is for migrations and index maintenance, ``app`` for everything else."""
 
     owner: str
     app: str
@@ -52,7 +52,7 @@ class DatabaseUrls:
 
 @dataclass(frozen=True, slots=True)
 class Superuser:
-    """Runs scripts through psql: blocking, and no event loop is needed or disturbed."""
+    """The superuser's login. It runs scripts with psql and blocks, so no event loop is needed."""
 
     psql: Path
     host: str
@@ -61,9 +61,15 @@ class Superuser:
     password: str
 
     def ensure_database(self, name: str, owner_password: str, runtime_password: str) -> None:
-        """Make the roles, the database ``name`` and its extension where they are missing. Raises PostgresFailed.
+        """Create the missing ones of the roles, the database and its extension, and revoke rights of other logins.
 
-        Also keep what every login of a server may do to the service's own roles.
+        Args:
+            name: Name of the database.
+            owner_password: Password of the tables' owner.
+            runtime_password: Password of the plain role.
+
+        Raises:
+            PostgresFailed: A script failed.
         """
         variables = {
             "CARREL_NAME": name,

@@ -1,4 +1,4 @@
-"""The server process: started on a loopback port, watched until ready, shut down in order."""
+"""The Postgres server process: start on a loopback port, wait until it is ready, shut down in order."""
 
 import os
 import signal
@@ -18,16 +18,16 @@ HOST = "127.0.0.1"
 
 
 def choose_shared_buffers() -> str:
-    """A sixteenth of the memory, from 128 MB to 1 GB; it is taken as it is used.
+    """Return the size of the shared buffers: a sixteenth of the memory, from 128 MB to 1 GB.
 
-    Pages that have no room there come from the system's cache, one by one: 100,000 chunks with the 450 MB they want
-    are searched in two thirds of the time.
+    The system assigns the memory as it is used. Pages outside the buffers come from the system's cache, one by one.
+    Buffers of 450 MB hold 100,000 chunks, which makes searches of them a third faster.
     """
     return f"{min(max((get_available_memory() >> 20) // 16, 128), 1024)}MB"
 
 
 def get_available_memory(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
-    """Bytes: the machine's, or what a container may take of it."""
+    """Return the memory of the machine in bytes, or the limit of the container if that is lower."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         return min(machine, int(limit_file.read_text()))
@@ -49,7 +49,7 @@ SETTINGS: Mapping[str, str] = {
     "idle_in_transaction_session_timeout": "10min",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    # Errors of statements go to the client, who knows what may be told; their text quotes documents.
+    # The client gets the errors of statements. The log does not, because their text quotes documents.
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
@@ -65,27 +65,31 @@ _SHARED_MEMORY_BYTES = 2**30
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """A running server."""
+    """A running Postgres server."""
 
     process: subprocess.Popen[bytes]
     port: int
 
     def stop(self) -> None:
-        """End every session, write everything out and wait for the end; by force after a minute."""
+        """End all sessions, write everything to the disk and wait for the end. After a minute, end it by force."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(_STOP_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            # Immediate shutdown loses nothing that was committed: the next start recovers from the log.
+            # An immediate shutdown loses no committed data: the next start recovers from the log.
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait()
 
 
 def choose_shared_memory_type(directory: Path) -> str:
-    """How backends share memory: ``posix`` where its ``directory`` has room for building an index, else ``mmap``.
+    """Return the setting for shared memory: ``posix`` if a directory has 1 GB free, otherwise ``mmap``.
 
-    Containers often have 64 MB there, and parallel workers then fail; files in the cluster are slower but never short.
+    Containers often have only 64 MB there, and parallel workers of an index build would fail. ``mmap`` uses files in
+    the cluster: slower, but without that limit.
+
+    Args:
+        directory: Directory of POSIX shared memory.
     """
     try:
         stats = os.statvfs(directory)
@@ -95,7 +99,7 @@ def choose_shared_memory_type(directory: Path) -> str:
 
 
 def find_free_ports() -> Iterator[int]:
-    """A few loopback ports that nobody listens on at this moment."""
+    """Yield a few loopback ports that no program uses at this moment."""
     for _ in range(_PORT_ATTEMPTS):
         with socket.socket() as probe:
             probe.bind((HOST, 0))
@@ -104,9 +108,17 @@ def find_free_ports() -> Iterator[int]:
 
 
 def start_server(cluster: ClusterLocation, ports: Iterable[int], settings: Mapping[str, str]) -> PostgresServer:
-    """Start Postgres on the first of ``ports`` that is free when it binds it; return when it accepts connections.
+    """Start Postgres on the first free port, and wait until it accepts connections.
 
-    Raises PortInUse when all are taken, PostgresFailed with the log's path, OSError.
+    Args:
+        cluster: Location of the cluster.
+        ports: Ports to try, in this order.
+        settings: Settings of Postgres by name.
+
+    Raises:
+        PortInUse: Other programs use all the ports.
+        PostgresFailed: Postgres ended, or is not ready after five minutes.
+        OSError: Postgres could not be started.
     """
     used_ports: list[int] = []
     for port in ports:
@@ -117,20 +129,20 @@ def start_server(cluster: ClusterLocation, ports: Iterable[int], settings: Mappi
         except BaseException:
             server.stop()
             raise
-        # The log would say so too, but in words: ask the port instead.
+        # The log names the reason too, but only as prose: test the port instead.
         if not _is_port_used(port):
             raise PostgresFailed(
-                f"Postgres ended with status {server.process.returncode} at start; see {cluster.log_path}"
+                f"Postgres ended with status {server.process.returncode} at start; read {cluster.log_path}"
             )
         used_ports.append(port)
-    raise PortInUse(f"another program listens on port {', '.join(map(str, used_ports))} of {HOST}")
+    raise PortInUse(f"another program uses port {', '.join(map(str, used_ports))} of {HOST}: stop it, then try again")
 
 
 def _spawn(cluster: ClusterLocation, port: int, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    # Quoted, or a comma in the path would make it a list.
+    # Quoted, because Postgres would split the path at a comma.
     directory = '"' + str(cluster.socket_directory).replace('"', '""') + '"'
     options = {
-        "dynamic_shared_memory_type": choose_shared_memory_type(Path("/dev/shm")),  # noqa: S108 - asked for room, never written to
+        "dynamic_shared_memory_type": choose_shared_memory_type(Path("/dev/shm")),  # noqa: S108 - only its free space is read
         **settings,
         "listen_addresses": HOST,
         "port": str(port),
@@ -149,7 +161,7 @@ def _spawn(cluster: ClusterLocation, port: int, settings: Mapping[str, str]) -> 
             stderr=log,
             cwd="/",
             pass_fds=(cluster.server_lock,),
-            # Ctrl-C in the terminal is for the service, which then stops Postgres last.
+            # Ctrl-C in the terminal stops the service, which then stops Postgres last.
             start_new_session=True,
         )
     finally:
@@ -157,13 +169,13 @@ def _spawn(cluster: ClusterLocation, port: int, settings: Mapping[str, str]) -> 
 
 
 def _wait_until_ready(server: PostgresServer, cluster: ClusterLocation) -> bool:
-    """Wait for the server to accept connections; False if it ends instead. Raises PostgresFailed if it does neither."""
+    """Wait until the server accepts connections; return False if it ends. Raises PostgresFailed after five minutes."""
     deadline = time.monotonic() + _START_TIMEOUT_SECONDS
     while server.process.poll() is None:
         if _is_ready(server.process.pid, cluster.pgdata):
             return True
         if time.monotonic() > deadline:
-            raise PostgresFailed(f"Postgres is not ready after {_START_TIMEOUT_SECONDS:.0f} s; see {cluster.log_path}")
+            raise PostgresFailed(f"Postgres is not ready after {_START_TIMEOUT_SECONDS:.0f} s; read {cluster.log_path}")
         time.sleep(0.01)
     return False
 
@@ -177,7 +189,7 @@ def _is_ready(pid: int, pgdata: Path) -> bool:
 
 def _is_port_used(port: int) -> bool:
     with socket.socket() as probe:
-        # As Postgres does: an old connection that lingers is no listener.
+        # Postgres sets the same option: a closed connection that lingers does not use the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -1,4 +1,4 @@
-"""The supervisor of the Postgres that ``serve`` brings along: it starts, stops and describes the one server."""
+"""Supervisor of the embedded Postgres: it starts, restarts and stops the server, and creates the service's database."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -17,10 +17,13 @@ from app.embedded_postgres.server import HOST, SETTINGS, UNSAFE_SETTINGS, Postgr
 
 
 class EmbeddedPostgres:
-    """A Postgres 18 with pgvector whose files belong to one data directory and whose life belongs to this process.
+    """A Postgres 18 with pgvector for one data directory. It shuts down when this process dies, for whatever reason.
 
-    ``fsync=False`` is for tests: fast, and a power cut destroys the cluster. ``settings`` go over the supervisor's own.
-    When this process dies, however it dies, Postgres shuts down.
+    Args:
+        data_dir: The data directory.
+        fsync: False makes tests faster, but a power failure destroys the cluster.
+        port: Loopback port; by default a free one.
+        settings: Settings of Postgres that replace the defaults.
     """
 
     def __init__(
@@ -42,19 +45,27 @@ class EmbeddedPostgres:
         self._password = ""
 
     def start(self) -> None:
-        """Make the cluster if there is none, start the server and wait until it accepts connections; blocks.
+        """Create the cluster if none exists, start the server, and wait until it accepts connections. The call blocks.
 
-        Call it from the main thread: the kernel ends Postgres with the thread that started it, not with the process.
-        Raises EmbeddedPostgresMissing, DataDirectoryInUse, ClusterUnusable, PortInUse, PostgresFailed, and
-        EmbeddedPostgresError where the directory cannot be used at all.
+        Call it from the main thread: the kernel ends Postgres when the thread that started it ends.
+
+        Raises:
+            EmbeddedPostgresMissing: The package with the programs is not installed.
+            DataDirectoryInUse: Another process uses the data directory.
+            ClusterUnusable: The files of the cluster cannot be used.
+            PortInUse: Another program uses the port.
+            PostgresFailed: A Postgres program failed.
+            EmbeddedPostgresError: The data directory cannot be used, or this is not the main thread.
         """
         if not self.is_running:
             self._start_on_ports(find_free_ports() if self._requested_port is None else [self._requested_port])
 
     def restart(self) -> bool:
-        """Start the server again where it has died, on the port that everybody knows; False where it lives; blocks.
+        """Start the server again on its former port if it has died, and return whether that was needed. The call
+        blocks.
 
-        Nothing that was committed is lost: Postgres recovers from its log. Call it, and it raises, as ``start``.
+        No committed data is lost, because Postgres recovers from its log. Call it from the main thread. Errors are
+        those of ``start``.
         """
         if self.is_running or self._port is None:
             return False
@@ -63,7 +74,7 @@ class EmbeddedPostgres:
 
     def _start_on_ports(self, ports: Iterable[int]) -> None:
         if threading.current_thread() is not threading.main_thread():
-            raise EmbeddedPostgresError("the embedded Postgres must be started from the main thread")
+            raise EmbeddedPostgresError("the embedded Postgres was not started from the main thread")
         self.stop()
         try:
             self._start_server(ports)
@@ -83,7 +94,7 @@ class EmbeddedPostgres:
         self._port = self._server.port
 
     def stop(self) -> None:
-        """Shut the server down, wait for its end and let go of the data directory."""
+        """Stop the server, wait for its end, and unlock the data directory."""
         server, self._server = self._server, None
         try:
             if server is not None:
@@ -102,45 +113,68 @@ class EmbeddedPostgres:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server process lives."""
+        """Whether the server process runs."""
         return self._server is not None and self._server.process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The server's process id. Raises EmbeddedPostgresError when it was not started."""
+        """Process id of the server. Raises EmbeddedPostgresError if it was not started."""
         return self._require_server().process.pid
 
     @property
     def port(self) -> int:
-        """The loopback port it listens on. Raises EmbeddedPostgresError when it was not started."""
+        """Loopback port of the server. Raises EmbeddedPostgresError if it was not started."""
         return self._require_server().port
 
     @property
     def directory(self) -> Path:
-        """Where the cluster, its log and its passwords are. Raises EmbeddedPostgresError before the first start."""
+        """Directory of the cluster, its log and its passwords. Raises EmbeddedPostgresError before the first start."""
         return self._require_cluster().directory
 
     @property
     def is_relocated(self) -> bool:
-        """Whether that is outside the data directory, which Postgres' user cannot reach. Raises as ``directory``."""
+        """Whether the cluster is outside the data directory, because the user of Postgres cannot reach that directory.
+
+        Raises EmbeddedPostgresError before the first start.
+        """
         return self._require_cluster().is_relocated
 
     @property
     def log_path(self) -> Path:
-        """The server's log. Raises as ``directory``."""
+        """The server's log. Raises EmbeddedPostgresError before the first start."""
         return self._require_cluster().log_path
 
     def build_url(self, database: str, user: str | None = None, password: str | None = None) -> str:
-        """A ``postgresql://`` URL; without a user the superuser's. Raises EmbeddedPostgresError when not started."""
+        """Return a ``postgresql://`` URL of a database.
+
+        Args:
+            database: Name of the database.
+            user: The login; by default the superuser.
+            password: Password of the login. The superuser's password is known.
+
+        Raises:
+            EmbeddedPostgresError: The server was not started.
+        """
         if user is None:
             user, password = SUPERUSER, self._password
         secret = "" if password is None else f":{quote(password, safe='')}"
         return f"postgresql://{quote(user, safe='')}{secret}@{HOST}:{self.port}/{quote(database, safe='')}"
 
     def ensure_database(self, name: str = "carrel") -> DatabaseUrls:
-        """Make the service's roles and the database ``name`` with pgvector where they are missing; blocking.
+        """Create the service's roles and database, if they are missing. The call blocks.
 
-        The roles' passwords are kept beside the superuser's. Raises PostgresFailed, EmbeddedPostgresError, OSError.
+        Files next to the superuser's password hold the passwords of the roles.
+
+        Args:
+            name: Name of the database.
+
+        Returns:
+            The URLs of both roles.
+
+        Raises:
+            PostgresFailed: A script failed.
+            EmbeddedPostgresError: The server was not started.
+            OSError: A password file cannot be read or written.
         """
         cluster = self._require_cluster()
         owner, runtime = (
@@ -154,10 +188,10 @@ class EmbeddedPostgres:
 
     def _require_server(self) -> PostgresServer:
         if self._server is None:
-            raise EmbeddedPostgresError("the embedded Postgres is not running")
+            raise EmbeddedPostgresError("the embedded Postgres is not running: start it first")
         return self._server
 
     def _require_cluster(self) -> ClusterLocation:
         if self._cluster is None:
-            raise EmbeddedPostgresError("the embedded Postgres was not started yet")
+            raise EmbeddedPostgresError("the embedded Postgres is not started: start it first")
         return self._cluster

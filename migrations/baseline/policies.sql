@@ -1,5 +1,5 @@
--- Row-level security and grants beyond the usual policies of a tenant's table, which 0001_baseline.py lists.
--- A policy named `owner` lets the tables' owner through: FORCE applies to the owner too.
+-- Row-level security and grants in addition to the usual policies of a tenant's table, which 0001_baseline.py lists. A
+-- policy named `owner` lets the tables' owner through: FORCE applies to the owner too.
 
 -- The tenant's own row
 alter table tenant enable row level security, force row level security;
@@ -12,7 +12,7 @@ create policy change on tenant for update to carrel_app
 create policy remove on tenant for delete to carrel_app using (id = (select current_tenant()));
 grant select, insert, update, delete on tenant to carrel_app;
 
--- Partitions: reached through the parent table only
+-- Partitions: accessible only through the parent table
 do $$ declare t regclass; begin
   for t in select inhrelid::regclass from pg_inherits where inhparent = 'chunk_embedding'::regclass loop
     execute format('alter table %s enable row level security, force row level security', t);
@@ -31,15 +31,15 @@ create policy read on audit_event for select to carrel_app using (
 create policy add on audit_event for insert to carrel_app with check (tenant_id = (select current_tenant()));
 grant select, insert on audit_event to carrel_app;
 
--- Tables that are locked as a whole, and the secret of notifications: of no tenant
+-- Tables without tenant: those that are locked as a whole, and the secret of notifications
 alter table claim_lock enable row level security, force row level security;
 alter table index_build_lock enable row level security, force row level security;
 revoke all on claim_lock, index_build_lock, notification_secret from public;
 grant update on claim_lock to carrel_control;
 grant select on notification_secret to carrel_app, carrel_control;
 
--- carrel_search: the search functions check the tenant themselves
--- USING (true): a condition would keep && and @>, which are not leakproof, off the GIN indexes.
+-- carrel_search: the search functions check the tenant themselves. USING (true): a condition would prevent && and @>,
+-- which are not leakproof, from using the GIN indexes.
 create policy search on chunk_embedding for select to carrel_search using (true);
 create policy search on chunk_lexical for select to carrel_search using (true);
 create policy search on term_document_frequency for select to carrel_search using (true);
@@ -50,7 +50,7 @@ create policy search on search_index for select to carrel_search using (
   or tenant_id = system_tenant() and (select current_tenant()) is not null);
 grant select on chunk_embedding, chunk_lexical, term_document_frequency, index_totals, private_frequency, search_index to carrel_search;
 
--- carrel_control: the queue, the operator, maintenance and webhooks look at all tenants
+-- carrel_control: its functions for jobs, the operator, maintenance and webhooks read all tenants
 create policy control on tenant to carrel_control using (true) with check (true);
 create policy control on api_key to carrel_control using (true) with check (true);
 grant select on tenant, api_key to carrel_control;
@@ -92,8 +92,9 @@ create policy control on deletion for select to carrel_control using (true);
 create policy expire on deletion for delete to carrel_control using (true);
 grant select (tenant_id, id, requested_at, finished_at), delete on deletion to carrel_control;
 
--- carrel_sql_view: a SQL view's login (session_user) sees the documents of its own row of sql_view, or nothing
--- The policies isolate, not the conditions of the views. A view with a security barrier could not use the vector index.
+-- carrel_sql_view: the login of a SQL view (session_user) sees the documents of its row in sql_view, or nothing. The
+-- policies isolate tenants, not the conditions of the views. A view with a security barrier could not use the vector
+-- index.
 create policy sql_view on tenant for select to carrel_sql_view using (deleted_at is null and sql_views);
 create policy sql_view on sql_view for select to carrel_sql_view
   using (id = substring(session_user::text from '^carrel_sql_view_([0-9a-f]{32})$')::uuid and removed_at is null
@@ -106,13 +107,13 @@ create policy sql_view on document for select to carrel_sql_view
          and scope_level = 'tenant' and not dynamic and (expires_at is null or expires_at > now()));
 create policy sql_view on chunk for select to carrel_sql_view
   using (tenant_id = (select p.tenant_id from sql_view p) and index_id = (select p.index_id from sql_view p)
-         -- `offset 0` makes this a look-up by key. A planner that hashes it reads every document first.
+         -- `offset 0` looks up the document by key. A planner that hashes instead reads every document first.
          and exists (select from document d where d.tenant_id = chunk.tenant_id and d.id = chunk.document_id offset 0));
 create policy sql_view on chunk_embedding for select to carrel_sql_view
   using (tenant_id = (select p.tenant_id from sql_view p) and index_id = (select p.index_id from sql_view p)
          and scope_key = '7685c63c-898a-5fdf-9657-6dbb2c1d163f'  -- the tenant's level, as in app/documents/scopes.py
-         -- The planner expects every second row to pass a CASE, but one row in a hundred to pass @>. For so few it would
-         -- read all rows and not use the vector index.
+         -- The planner expects half of the rows to pass a CASE, but only one in a hundred to pass @>. With that
+         -- estimate it would read all rows and not use the vector index.
          and case when metadata @> (select k.metadata_filter from knowledge_base k)
                     or metadata @> (select k.pending_metadata_filter from knowledge_base k) then true else false end);
 grant select (id, deleted_at, sql_views) on tenant to carrel_sql_view;

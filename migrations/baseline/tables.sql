@@ -3,7 +3,7 @@
 
 -- Tenants and API keys
 
--- A customer. With deleted_at set, its API keys are refused while its rows and objects are removed.
+-- A tenant. With deleted_at set, its API keys are refused while its rows and objects are removed.
 create table tenant (
   id uuid not null,
   name text not null,
@@ -15,8 +15,8 @@ create table tenant (
 );
 insert into tenant (id, name) values ('00000000-0000-0000-0000-000000000001', 'system');
 
--- A credential. Only the SHA-256 of the key is stored; hint is the key's beginning, for people. key_lineage_id is the first
--- key of a chain of rotations, replaced_by the next one.
+-- An API key. Only the SHA-256 of the key is stored; hint is the key's beginning, for display. key_lineage_id is the
+-- first key of a chain of rotations, replaced_by the next one.
 create table api_key (
   tenant_id uuid not null,
   id uuid not null,
@@ -38,7 +38,7 @@ create table api_key (
 );
 create index api_key_key_hash_idx on api_key (key_hash);
 
--- The minute in which a key was last used. Not in api_key, because every process is notified of a change there.
+-- The minute of an API key's last use. It is not in api_key, because every process is notified of a change there.
 create table api_key_use (
   tenant_id uuid not null,
   key_id uuid not null,
@@ -50,7 +50,8 @@ create table api_key_use (
 
 -- Knowledge bases and their search indexes
 
--- A named set of documents with one way to chunk, embed and search them, or with a remote HTTP source.
+-- A named set of documents with common settings for chunking, embedding and search. One of kind http has an HTTP source
+-- instead.
 create table knowledge_base (
   tenant_id uuid not null,
   id uuid not null,
@@ -77,7 +78,7 @@ create table knowledge_base (
 );
 
 -- One generation of a knowledge base's chunks. identity names the model and the settings of its vectors and terms.
--- skip_reason says why there is no vector index.
+-- skip_reason is the reason for a missing vector index.
 create table search_index (
   tenant_id uuid not null,
   kb_id uuid not null,
@@ -119,8 +120,8 @@ create index search_index_retired_idx on search_index (tenant_id, retired_at)
 
 -- Documents
 
--- An uploaded document. version is the newest version; searches see live_version. metadata_revision is the filter_revision of
--- the knowledge base's metadata_filter that the document's metadata has.
+-- An uploaded document. version is the newest version; searches see live_version. The document's metadata has the
+-- enforced metadata of the knowledge base's revision metadata_revision.
 create table document (
   tenant_id uuid not null,
   kb_id uuid not null,
@@ -194,7 +195,7 @@ create table document_text (
     references document (tenant_id, id) on delete cascade
 );
 
--- The positions of a PDF page's lines: ranges of the text, and x0, y0, x1, y1 in tenths of a point.
+-- Lines of a page of a PDF: ranges of the text, and boxes (x0, y0, x1, y1) in tenths of a point.
 create table document_page (
   tenant_id uuid not null,
   document_id uuid not null,
@@ -226,7 +227,7 @@ create table document_image (
     references document (tenant_id, id) on delete cascade
 );
 
--- A model's description of an image, by the hash of the image's bytes, so that it is paid for once.
+-- A model's caption of an image, found by the hash of the image's bytes, so that it is paid once.
 create table image_caption (
   tenant_id uuid not null,
   identity uuid not null,
@@ -261,7 +262,7 @@ create table node (
     references document (tenant_id, id) on delete cascade
 );
 
--- A vector by the hash of its text, stored until the document's version is complete.
+-- A vector, found by the hash of its text. It is stored until the document's version is complete.
 create table embedding_checkpoint (
   tenant_id uuid not null,
   identity uuid not null,
@@ -275,7 +276,7 @@ create table embedding_checkpoint (
 );
 create index embedding_checkpoint_document_idx on embedding_checkpoint (tenant_id, document_id);
 
--- Texts and images that were embedded on one day (UTC) and their tokens, by model.
+-- Number of texts and images that were embedded on one day (UTC) and of their tokens, by model.
 create table embedding_usage (
   tenant_id uuid not null,
   day date not null,
@@ -288,7 +289,7 @@ create table embedding_usage (
 
 -- Jobs, workers and model providers
 
--- A unit of background work, enqueued in the transaction of the row that it is about.
+-- A unit of background work, enqueued in the transaction that changes its subject.
 create table job (
   tenant_id uuid not null,
   id uuid not null,
@@ -326,8 +327,8 @@ create index job_ready_idx on job (tenant_id, priority desc, run_at, id)
 create index job_running_idx on job (tenant_id, lease_until)
   where state = 'running';
 
--- When a tenant's last job was claimed: the tenant that waits longest comes first. max_running replaces the usual limit of
--- running jobs.
+-- Time of a tenant's last claimed job: the tenant that waits longest comes first. max_running replaces the default
+-- limit of running jobs.
 create table tenant_queue (
   tenant_id uuid not null,
   max_running smallint,
@@ -349,7 +350,7 @@ create unlogged table worker_heartbeat (
   constraint worker_heartbeat_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
--- Requests and tokens that are left of a model provider's rate limits. Rows belong to the system tenant.
+-- Remaining requests and tokens of a model provider's rate limits. Rows belong to the system tenant.
 create unlogged table provider_rate_limit (
   tenant_id uuid not null,
   provider uuid not null,
@@ -369,7 +370,7 @@ create table index_build_lock ();
 
 -- Chunks and search data
 
--- A chunk's text and its position in the document. A search reads it for its final results only.
+-- A chunk's text and its position in the document. A search reads only the rows of its final results.
 create table chunk (
   tenant_id uuid not null,
   kb_id uuid not null,
@@ -398,9 +399,9 @@ create table chunk (
 );
 create index chunk_document_idx on chunk (tenant_id, kb_id, document_id);
 
--- A chunk's vector, partitioned by dimension. A search filters by scope_key and metadata.
--- No second btree begins with (tenant_id, index_id): the planner would take the two columns for independent, expect one
--- row, and scan the whole index for a look-up by chunk. The extended statistics correct the estimate after ANALYZE.
+-- A chunk's vector, partitioned by dimension. A search filters by scope_key and metadata. No second btree may begin
+-- with (tenant_id, index_id). The planner would treat the two columns as independent, expect one row, and scan the
+-- whole index for a look-up by chunk. The extended statistics correct the estimate after ANALYZE.
 create table chunk_embedding (
   tenant_id uuid not null,
   index_id uuid not null,
@@ -441,8 +442,8 @@ create table chunk_lexical (
 create index chunk_lexical_keys on chunk_lexical using gin (keys) with (fastupdate='on');
 create statistics chunk_lexical_index (ndistinct, dependencies) on tenant_id, index_id from chunk_lexical;
 
--- Number of chunks (df) that have a key, and an upper bound of the key's weights. Rows are changes, and maintenance merges
--- them; the same is true of the next two tables.
+-- Number of chunks (df) that have a key, and an upper bound of the key's weights. Rows are changes, and maintenance
+-- merges them. The same is true of the next two tables.
 create table term_document_frequency (
   tenant_id uuid not null,
   index_id uuid not null,
@@ -504,7 +505,7 @@ alter table routing_vector alter embedding set storage main;
 
 -- Agents, prompts and chats
 
--- An agent's knowledge bases and limits. Its platform names the agent; id is Carrel's id.
+-- An agent's knowledge bases and limits. The agent's platform chooses agent_id; id is Carrel's id.
 create table agent_binding (
   tenant_id uuid not null,
   agent_id text not null,
@@ -542,7 +543,7 @@ create unique index prompt_version_agent_idx on prompt_version (tenant_id, agent
 create unique index prompt_version_kb_idx on prompt_version (tenant_id, kb_id, prompt, number)
   where kb_id is not null;
 
--- The user who owns a chat: the one whose key put the first document into it.
+-- Owner of a chat: the user whose restricted key uploaded its first document.
 create table chat (
   tenant_id uuid not null,
   chat_id text not null,
@@ -554,7 +555,7 @@ create table chat (
 
 -- Idempotent requests
 
--- The stored response of a write, for retries. Without status, the first request is still running.
+-- The response to a write request, stored for retries. While the first request runs, status is null.
 create table idempotency_key (
   tenant_id uuid not null,
   api_key_id uuid not null,
@@ -695,8 +696,9 @@ create index webhook_delivery_tenant_id_webhook_id_created_at_id_idx on webhook_
 
 -- SQL views
 
--- A SQL view of a knowledge base with its own login. index_id is the search index that it shows; blocked_reason says why there
--- is no view yet. No cascade from knowledge_base: the row stays until the view, its schema and its role are dropped.
+-- A SQL view of a knowledge base with its login. index_id is the search index that it shows. blocked_reason is the
+-- reason for a missing view. No cascade from knowledge_base: the row remains until the view, its schema and its role
+-- are dropped.
 create table sql_view (
   tenant_id uuid not null,
   id uuid not null,
@@ -749,7 +751,7 @@ create table key_usage (
     references api_key (tenant_id, id) on delete cascade
 ) with (fillfactor = 50);
 
--- Usage of a key on one day (UTC). A key_id of zeros stands for no key.
+-- Usage of an API key on one day (UTC). A key_id of zeros means requests without an API key.
 create table usage_day (
   tenant_id uuid not null,
   day date not null,
@@ -765,14 +767,14 @@ create table usage_day (
   constraint usage_day_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
--- The row that is locked while the day's usage of a tenant's keys is added up.
+-- A row that is locked while the day's usage of all API keys of a tenant is summed.
 create table quota_lock (
   tenant_id uuid not null,
   constraint quota_lock_pkey primary key (tenant_id),
   constraint quota_lock_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 ) with (fillfactor = 50);
 
--- Token bucket of a tenant's or a key's searches. granted is the number that was granted last.
+-- Token bucket of the searches of a tenant or an API key. granted is the number of the last withdrawal.
 create unlogged table rate_bucket (
   tenant_id uuid not null,
   bucket uuid not null,
@@ -795,7 +797,7 @@ create table row_allowance (
 
 -- Audit log and receipts
 
--- One action: actor, object, time and address. It outlives its object and the tenant.
+-- One action: actor, object, time and address. The row remains when the object or the tenant is deleted.
 create table audit_event (
   tenant_id uuid not null,
   created_at timestamptz not null default now(),
@@ -818,8 +820,9 @@ create index audit_event_created_at_idx on audit_event using brin (created_at);
 create index audit_event_tenants_idx on audit_event (created_at, id)
   where object_type = 'tenant';
 
--- The receipt of a deletion and its progress. It outlives the deleted object and holds no content. retained_files counts
--- documents of files that stay, sql_views names SQL views whose roles are not dropped yet.
+-- The receipt of a deletion and its progress. It remains when its object is deleted, and holds no content.
+-- retained_files counts documents whose stored file remains. sql_views are the SQL views whose roles are not dropped
+-- yet.
 create table deletion (
   tenant_id uuid not null,
   id uuid not null,

@@ -1,10 +1,10 @@
-"""The schema of version 0.1.0.
+"""Schema of version 0.1.0.
 
 Revision ID: 0001_baseline
 Revises:
 
-Run as the tables' owner, a NOSUPERUSER CREATEROLE login that owns the database, where `create extension vector` is
-already done. Databases of earlier versions cannot be taken over: see app/db/migrate.py.
+The tables' owner runs it: a NOSUPERUSER CREATEROLE login that owns the database. The extension `vector` must exist.
+app/db/migrate.py refuses databases of earlier versions.
 """
 
 from app.db.migrate import build_rls_script, run_script
@@ -118,7 +118,7 @@ TRIGGERS = (
     "webhook_quota",
 )
 
-# Rows of the system tenant in these tables are the shared level, which every tenant reads.
+# In these tables, every tenant may read the rows of the system tenant: they are the shared level.
 SHARED_TABLES = (
     "knowledge_base",
     "search_index",

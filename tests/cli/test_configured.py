@@ -54,7 +54,7 @@ def first_tenant(service: Command) -> httpx2.Client:
         (
             "serve",
             {"CARREL_DATABASE_URL": "postgresql://app:hidden@127.0.0.1:9/carrel"},
-            "The database is not answering",
+            "The database does not answer",
         ),
         ("serve", {"CARREL_DATA_DIR": "/proc/carrel"}, "/proc/carrel"),
     ],

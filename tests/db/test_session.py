@@ -270,7 +270,7 @@ async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_no
     superuser = postgres_server.build_url("postgres")
     await asyncio.to_thread(run_sql, superuser, f"{setting} on")
     async with connected(urls.app) as db:
-        with pytest.raises(DatabaseUnavailable, match="only reads at present"):
+        with pytest.raises(DatabaseUnavailable, match="accepts no writes at present"):
             await write(db)
         await db.check()
         await asyncio.to_thread(run_sql, superuser, f"{setting} off")

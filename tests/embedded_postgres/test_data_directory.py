@@ -55,7 +55,7 @@ async def test_below_a_closed_directory_the_cluster_goes_elsewhere_and_is_found_
 def test_a_cluster_that_went_out_of_reach_is_named_and_not_replaced(stopped_cluster: Path) -> None:
     parent = stopped_cluster.parent
     parent.chmod(0o700)
-    with pytest.raises(ClusterUnusable, match="cannot get to"):
+    with pytest.raises(ClusterUnusable, match="cannot reach"):
         EmbeddedPostgres(stopped_cluster).start()
     parent.chmod(0o755)
     assert not away_from(stopped_cluster).exists()

@@ -162,7 +162,7 @@ def test_a_thread_may_not_start_it(stopped_cluster: Path) -> None:
     thread = threading.Thread(target=start)
     thread.start()
     thread.join()
-    assert refused == ["the embedded Postgres must be started from the main thread"]
+    assert refused == ["the embedded Postgres was not started from the main thread"]
 
 
 def test_a_port_of_ones_own_choice_is_used_or_named(server: EmbeddedPostgres, directory: Path) -> None:

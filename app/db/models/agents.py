@@ -1,4 +1,4 @@
-"""Bindings of agents. Row-level security is forced on every table."""
+"""Table of agent bindings. Row-level security is forced."""
 
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,10 @@ from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
 class AgentBindingRow(UpdatedAtMixin, TenantOwnedMixin, Base):
-    """The knowledge bases and the limits of an agent, which is named by its platform; ``id`` is our own name for it."""
+    """Knowledge bases and limits of an agent.
+
+    The agent's platform chooses ``agent_id``; ``id`` is Carrel's id of the binding.
+    """
 
     __tablename__ = "agent_binding"
 

@@ -1,4 +1,4 @@
-"""Audit events: rows that are added and read, and never changed. Row-level security is forced on every table."""
+"""Table of audit events. Row-level security is forced. Rows are inserted and read, never updated."""
 
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from app.db.models.base import Base, TenantOwnedMixin
 
 
 class AuditEventRow(TenantOwnedMixin, Base):
-    """Who did what, when, and from where; it outlives what it was done to, and the tenant."""
+    """Actor, action, object, time and origin of an operation. Rows remain when the object or the tenant is deleted."""
 
     __tablename__ = "audit_event"
     __table_args__ = (

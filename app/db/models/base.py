@@ -1,4 +1,4 @@
-"""The base of every table: naming convention, column types, tenant and time columns."""
+"""Base class of all tables: naming convention, column types, tenant column and time columns."""
 
 from datetime import datetime
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ SYSTEM_TENANT = UUID("00000000-0000-0000-0000-000000000001")
 
 
 class Base(DeclarativeBase):
-    """All tables; constraint names follow one convention so that migrations can name them."""
+    """Base of all tables. Constraint names follow one convention, so that migrations can name them."""
 
     metadata = MetaData(
         naming_convention={
@@ -32,18 +32,20 @@ class Base(DeclarativeBase):
 
 
 class TenantOwnedMixin:
-    """``tenant_id`` leads every primary key, unique constraint and foreign key: a table can be distributed by it."""
+    """Column ``tenant_id``. It is first in every primary key, unique constraint and foreign key: a table can be sharded
+    by it.
+    """
 
     tenant_id: Mapped[UUID] = mapped_column(primary_key=True)
 
 
 class CreatedAtMixin:
-    """When the row was made."""
+    """Time of the row's creation."""
 
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class UpdatedAtMixin(CreatedAtMixin):
-    """When the row was made and last changed."""
+    """Times of the row's creation and last change."""
 
     updated_at: Mapped[datetime] = mapped_column(server_default=func.now(), onupdate=func.now())

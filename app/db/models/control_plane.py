@@ -1,4 +1,4 @@
-"""Control plane: tenants, their keys, whose their chats are, and the job queue."""
+"""Tables of the control plane: tenants, API keys, owners of chats, jobs and workers."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,9 +26,9 @@ from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
 class TenantRow(CreatedAtMixin, Base):
-    """A customer; ``deleted_at`` shuts its keys out while its rows and objects are removed.
+    """A tenant. ``deleted_at`` disables its API keys while its rows and objects are being removed.
 
-    ``sql_views`` says whether the operator lets its admins publish knowledge bases as SQL views.
+    ``sql_views`` is whether the tenant's admins may publish knowledge bases as SQL views.
     """
 
     __tablename__ = "tenant"
@@ -41,9 +41,9 @@ class TenantRow(CreatedAtMixin, Base):
 
 
 class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A credential. Only the SHA-256 of the key is stored; ``hint`` is its beginning, for people.
+    """An API key. Only the SHA-256 of the key is stored. ``hint`` is its beginning, for display.
 
-    ``replaced_by`` is the key that a rotation created in its place. ``key_lineage_id`` is the first key of such a
+    ``replaced_by`` is the key that a rotation created to replace it. ``key_lineage_id`` is the first key of such a
     sequence: usage of all its keys is counted under that key. It is None for a key that was never rotated.
     """
 
@@ -69,7 +69,10 @@ class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class ApiKeyUse(TenantOwnedMixin, Base):
-    """The last use of a key, to the minute; not a column of the key, whose changes are sent to every process."""
+    """The last use of an API key, rounded to the minute.
+
+    It is no column of the API key, because every change of an API key is sent to all processes.
+    """
 
     __tablename__ = "api_key_use"
     __table_args__ = (
@@ -82,7 +85,7 @@ class ApiKeyUse(TenantOwnedMixin, Base):
 
 
 class Chat(CreatedAtMixin, TenantOwnedMixin, Base):
-    """Whose a chat is: of the user whose key has put the first document into it; others have no row."""
+    """Owner of a chat: the user whose restricted key uploaded its first document. Other chats have no row."""
 
     __tablename__ = "chat"
 
@@ -92,9 +95,9 @@ class Chat(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class Job(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A unit of background work, enqueued in the transaction of the row that it is about.
+    """A unit of background work, enqueued in the transaction that changes its subject.
 
-    A job with ``every`` is periodic: when it is done, it waits for its next time. ``quota_key_id`` is the key whose
+    A job with ``every`` is periodic: when it is done, it waits for its next time. ``quota_key_id`` is the API key whose
     quota limits the number of running jobs.
     """
 
@@ -151,7 +154,7 @@ class Job(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class TenantQueue(Base):
-    """A tenant's turn at the queue; ``max_running`` is its own limit instead of the usual one."""
+    """Time of a tenant's last claimed job. ``max_running`` replaces the default limit of running jobs."""
 
     __tablename__ = "tenant_queue"
 
@@ -161,7 +164,7 @@ class TenantQueue(Base):
 
 
 class WorkerHeartbeat(TenantOwnedMixin, Base):
-    """A worker's last sign of life, written by its event loop; rows of the system tenant."""
+    """Last heartbeat of a worker, written by its event loop. The rows belong to the system tenant."""
 
     __tablename__ = "worker_heartbeat"
     __table_args__ = ({"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": "50"}},)
@@ -175,12 +178,12 @@ class WorkerHeartbeat(TenantOwnedMixin, Base):
     confinement_detail: Mapped[str | None]
 
 
-# One row, and no key: what notifications are named with.
+# The secret of the names in notifications. The table has one row and no primary key.
 notification_secret = Table("notification_secret", Base.metadata, Column("secret", Text, nullable=False))
 
 
 class ProviderRateLimit(TenantOwnedMixin, Base):
-    """The remaining rate limit of a model provider, and the end of its pause; rows of the system tenant."""
+    """Remaining rate limit of a model provider, and the end of its pause. The rows belong to the system tenant."""
 
     __tablename__ = "provider_rate_limit"
     __table_args__ = ({"prefixes": ["UNLOGGED"]},)

@@ -1,4 +1,4 @@
-"""Rows of the control functions: across tenants, read only, one class a function."""
+"""Result rows of the control functions, which read across tenants. Each function has one class."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedKey:
-    """A key that is valid now, and for how long at most; and whose it is."""
+    """A valid API key with its tenant. ``seconds_left`` is the time until it expires."""
 
     tenant_id: UUID
     tenant_name: str
@@ -25,7 +25,7 @@ class AuthenticatedKey:
 
 @dataclass(frozen=True, slots=True)
 class RejectedKey:
-    """A key that is not valid any more, and whose it is."""
+    """An API key that is no longer valid, with its tenant."""
 
     tenant_id: UUID
     key_id: UUID
@@ -34,7 +34,7 @@ class RejectedKey:
 
 @dataclass(frozen=True, slots=True)
 class ListedTenant:
-    """A row of the operator's list."""
+    """A tenant in the operator's list."""
 
     id: UUID
     name: str
@@ -44,7 +44,7 @@ class ListedTenant:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedJob:
-    """A job that this worker holds until its lease ends; one with ``every`` is periodic."""
+    """A job that a worker holds until its lease expires. A job with ``every`` is periodic."""
 
     tenant_id: UUID
     id: UUID
@@ -58,7 +58,7 @@ class ClaimedJob:
 
 @dataclass(frozen=True, slots=True)
 class ReapedJob:
-    """A job taken back from a worker that was lost."""
+    """A job whose worker was lost. ``dead`` is whether no attempts are left."""
 
     tenant_id: UUID
     id: UUID
@@ -69,7 +69,7 @@ class ReapedJob:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredDocument:
-    """A document whose time has passed, and where it is."""
+    """A document whose ``expires_at`` has passed, with its tenant and knowledge base."""
 
     tenant_id: UUID
     kb_id: UUID
@@ -78,7 +78,7 @@ class ExpiredDocument:
 
 @dataclass(frozen=True, slots=True)
 class ChangedIndex:
-    """A search index: one whose chunks have changed, or one that is to go."""
+    """A search index whose chunks have changed, or whose rollback period has ended."""
 
     tenant_id: UUID
     index_id: UUID
@@ -86,7 +86,7 @@ class ChangedIndex:
 
 @dataclass(frozen=True, slots=True)
 class OutdatedIndex:
-    """A search index whose weights, or what it is routed by, are too far from what is in it."""
+    """A search index whose term weights (``drifted``) or routing profile (``unrouted``) are outdated."""
 
     tenant_id: UUID
     index_id: UUID
@@ -104,7 +104,7 @@ class StalledBackfill:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedDeletion:
-    """A deletion that is not over although it was asked for some time ago."""
+    """A deletion that is unfinished some time after its request."""
 
     tenant_id: UUID
     deletion_id: UUID
@@ -112,7 +112,7 @@ class UnfinishedDeletion:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfinement:
-    """How far a worker confines its parser processes: ``full``, ``partial`` or ``none``, and a line about it."""
+    """Confinement of a worker's parser processes: ``full``, ``partial`` or ``none``, and a line of detail."""
 
     level: str
     detail: str
@@ -120,9 +120,9 @@ class WorkerConfinement:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """Figures of the jobs of one tenant or of all tenants; all counts but that of running jobs stop at 1,000.
+    """Statistics of the jobs of one tenant or of all tenants. All counts except ``running`` stop at 1,000.
 
-    ``waiting`` jobs can run now, ``postponed`` ones at a later time. ``failed`` jobs were given up within 24 hours.
+    ``waiting`` jobs are due, ``postponed`` jobs are due later. ``failed`` jobs were given up within 24 hours.
     """
 
     waiting: int

@@ -1,4 +1,4 @@
-"""Tables of the OpenAI-compatible API of files and vector stores. Row-level security is forced on every table."""
+"""Tables of the OpenAI-compatible API of files and vector stores. Row-level security is forced."""
 
 from datetime import datetime
 from typing import Any
@@ -10,15 +10,15 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
-# Inside StoredFile the name `bytes` is a column.
+# Inside StoredFile, the name `bytes` is a column.
 Digest = bytes
 
 
 class StoredFile(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A file that was uploaded for itself; ``key`` is where its bytes are.
+    """A file that was uploaded without a knowledge base. ``key`` is the key of its object in the object store.
 
-    ``key_id`` is the first of the line of keys by one of which it came, and ``quota_key_id`` the key that it counts
-    for, as a document's.
+    ``key_lineage_id`` is the lineage of the API key that uploaded it. ``quota_key_id`` is the API key whose quota
+    counts it.
     """
 
     __tablename__ = "stored_file"
@@ -37,7 +37,7 @@ class StoredFile(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class VectorStoreLabels(TenantOwnedMixin, Base):
-    """A caller's labels on a knowledge base."""
+    """Labels of a knowledge base, set by a caller of the OpenAI-compatible API."""
 
     __tablename__ = "vector_store_labels"
     __table_args__ = (
@@ -51,10 +51,10 @@ class VectorStoreLabels(TenantOwnedMixin, Base):
 
 
 class FileBatch(CreatedAtMixin, TenantOwnedMixin, Base):
-    """Files that are attached together, by the job ``job_id`` until that is done.
+    """Stored files that are attached together. The job ``job_id`` attaches them; when it is done, the column is null.
 
-    ``cancelled`` counts those that were taken out before they were ready. ``key_id`` is the first of the line of keys
-    by one of which they were attached, as a kept file's.
+    ``cancelled`` counts documents that were removed before they were ready. ``key_lineage_id`` is the lineage of the
+    API key that created the batch.
     """
 
     __tablename__ = "file_batch"
@@ -75,9 +75,9 @@ class FileBatch(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class BatchFile(TenantOwnedMixin, Base):
-    """A file of a batch: the document that it was made, or why it was refused; with neither, it waits for the job.
+    """A file of a batch, with its document or the error that prevented it. With neither, it waits for the job.
 
-    ``attributes`` are what the document is to get.
+    ``attributes`` are the attributes that the document gets.
     """
 
     __tablename__ = "file_batch_file"

@@ -1,4 +1,4 @@
-"""The pictures of documents. Row-level security is forced on every table."""
+"""Tables of the images of documents and their captions. Row-level security is forced."""
 
 from uuid import UUID
 
@@ -7,12 +7,12 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
-# Inside DocumentImage the name `bytes` is a column.
+# Inside DocumentImage, the name `bytes` is a column.
 Digest = bytes
 
 
 class DocumentImage(TenantOwnedMixin, Base):
-    """A picture of the live version, and where it is kept: one row, one object."""
+    """An image of a document's live version, and the key of its object in the object store."""
 
     __tablename__ = "document_image"
     __table_args__ = (
@@ -31,7 +31,10 @@ class DocumentImage(TenantOwnedMixin, Base):
 
 
 class ImageCaption(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A model's caption of an image, by the hash of its bytes, so that it is paid once. Deleted with its document."""
+    """A model's caption of an image, found by the hash of the image's bytes, so that it is paid once.
+
+    It is deleted with its document.
+    """
 
     __tablename__ = "image_caption"
     __table_args__ = (

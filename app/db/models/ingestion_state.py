@@ -1,4 +1,4 @@
-"""State of ingestion in one tenant: checkpoints, idempotency keys, receipts of deletions."""
+"""Tables of embedding checkpoints, usage of embedding models, idempotency keys and deletion receipts."""
 
 from datetime import date, datetime
 from typing import Any
@@ -24,7 +24,10 @@ from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
 class EmbeddingCheckpoint(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A vector that was paid for, by the hash of its text, until its document's version is whole."""
+    """A computed vector, found by the hash of its text. It is kept until the document's version is complete.
+
+    A retry of the ingestion does not compute, or pay for, the same vector again.
+    """
 
     __tablename__ = "embedding_checkpoint"
     __table_args__ = (
@@ -39,7 +42,7 @@ class EmbeddingCheckpoint(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class EmbeddingUsage(TenantOwnedMixin, Base):
-    """The cost ledger: what a model was asked to embed on a day (UTC)."""
+    """Number of inputs and tokens that a tenant sent to an embedding model on one day (UTC)."""
 
     __tablename__ = "embedding_usage"
 
@@ -51,7 +54,7 @@ class EmbeddingUsage(TenantOwnedMixin, Base):
 
 
 class IdempotencyKey(CreatedAtMixin, TenantOwnedMixin, Base):
-    """The answer that a write got, for its retries; without ``status`` the first request is still under way."""
+    """The response to a write request, kept for retries. While the first request runs, ``status`` is null."""
 
     __tablename__ = "idempotency_key"
     __table_args__ = (Index("idempotency_key_created_idx", "tenant_id", "created_at"),)
@@ -68,7 +71,10 @@ class IdempotencyKey(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class IdempotencySubject(TenantOwnedMixin, Base):
-    """The subject of a stored response: the id of a document, a knowledge base or a tenant; deleted with it."""
+    """The subject of a stored response: the id of a document, a knowledge base or a tenant.
+
+    The response is deleted with its subject.
+    """
 
     __tablename__ = "idempotency_subject"
     __table_args__ = (
@@ -87,12 +93,12 @@ class IdempotencySubject(TenantOwnedMixin, Base):
 
 
 class DeletionRow(TenantOwnedMixin, Base):
-    """A deletion and how far it is; it outlives what was deleted, the tenant too, and says nothing of its content.
+    """Receipt of a deletion. It remains when its object, or the tenant, is deleted, and holds no content.
 
-    That of a tenant is the system tenant's. ``remaining`` is what was left when all was removed, by table.
-    ``retained_files`` counts documents that were made of a file that is kept for itself, and was not deleted with them.
-    ``sql_views`` are those whose database roles could not be dropped with the rest.
-    ``user_key`` is the scope key of the user whose restricted key asked for the deletion; None for every other key.
+    The receipt of a tenant's deletion belongs to the system tenant. ``remaining`` counts, by table, the rows that
+    remained after the removal. ``retained_files`` counts deleted documents whose stored file remains. ``sql_views`` are
+    the SQL views whose database roles could not be dropped. ``user_key`` is the scope key of the user whose restricted
+    key requested the deletion; it is None for other keys.
     """
 
     __tablename__ = "deletion"

@@ -1,4 +1,4 @@
-"""Versions of prompts. Row-level security is forced on every table."""
+"""Table of prompt versions. Row-level security is forced."""
 
 from uuid import UUID
 
@@ -9,7 +9,7 @@ from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
 class PromptVersionRow(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A text that a knowledge base, or an agent, has or had for a prompt; it goes with its owner."""
+    """A present or former prompt text of a knowledge base or an agent. It is deleted with its owner."""
 
     __tablename__ = "prompt_version"
     __table_args__ = (

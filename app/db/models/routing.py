@@ -1,4 +1,4 @@
-"""Profiles of knowledge bases: vectors that routing compares. Row-level security is forced on every table."""
+"""Tables of routing profiles: vectors that choose knowledge bases for a query. Row-level security is forced."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,10 @@ from app.db.models.base import Base, TenantOwnedMixin
 
 
 class RoutingProfile(TenantOwnedMixin, Base):
-    """The source and the model of a search index's profile; ``changed_chunks`` counts the changes since it was made."""
+    """Routing profile of a search index.
+
+    ``chunks`` is the number of chunks that it was made from; ``changed_chunks`` counts the changes since then.
+    """
 
     __tablename__ = "routing_profile"
     __table_args__ = (
@@ -30,7 +33,7 @@ class RoutingProfile(TenantOwnedMixin, Base):
 
 
 class RoutingVector(TenantOwnedMixin, Base):
-    """A centroid of a search index's chunks, or the vector of what people have said it is about (``described``)."""
+    """A vector of a routing profile: a centroid of chunks, or the vector of a description (``described``)."""
 
     __tablename__ = "routing_vector"
     __table_args__ = (

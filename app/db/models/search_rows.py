@@ -1,4 +1,4 @@
-"""The lanes that search reads, and what their words are weighed with. Row-level security is forced on every table."""
+"""Tables that the retrievers read, and statistics for term weights. Row-level security is forced."""
 
 from typing import Any
 from uuid import UUID
@@ -25,7 +25,7 @@ _EMPTY = text("'{}'")
 
 
 class ChunkEmbedding(TenantOwnedMixin, Base):
-    """Dense lane: one row a chunk, partitioned by dimension, without text."""
+    """Rows of the dense retriever: the vector of each chunk, partitioned by dimension, without text."""
 
     __tablename__ = "chunk_embedding"
     __table_args__ = (
@@ -45,7 +45,7 @@ class ChunkEmbedding(TenantOwnedMixin, Base):
 
 
 class ChunkLexical(TenantOwnedMixin, Base):
-    """BM25 lane: saturated term weights and the keys of its inverted index."""
+    """Rows of the lexical retriever (BM25): saturated term weights of a chunk, and its keys for the inverted index."""
 
     __tablename__ = "chunk_lexical"
     __table_args__ = (
@@ -64,7 +64,8 @@ class ChunkLexical(TenantOwnedMixin, Base):
     keys: Mapped[list[int]] = mapped_column(ARRAY(Integer))
 
 
-# Append-only deltas, merged by a job: no hot row, hence no primary key and no mapped class.
+# Transactions only append changes, and a job merges them. No row is updated by many transactions, so there is no
+# primary key and no mapped class.
 term_document_frequency = Table(
     "term_document_frequency",
     Base.metadata,
@@ -72,7 +73,7 @@ term_document_frequency = Table(
     Column("index_id", PG_UUID(as_uuid=True), nullable=False),
     Column("key", Integer, nullable=False),
     Column("df", Integer, nullable=False),
-    # No weight of the key in the rows that this one counts is greater.
+    # Upper bound of the weights of this key in the counted chunks.
     Column("max_weight", REAL, nullable=False, server_default=text("1")),
     Index("term_document_frequency_key", "tenant_id", "index_id", "key", postgresql_include=["df", "max_weight"]),
 )
@@ -87,9 +88,9 @@ index_totals = Table(
     Index("index_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not merged")),
     Index("index_totals_idx", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
 )
-# Of the chunks that not every key sees: in how many the key is, by level, and at ``ALL_PRIVATE`` of all those levels
-# together; without a key, how many chunks there are. Deltas as well: what a key narrowed to a user sees is the index's
-# own frequency, less all private ones, and those of the levels that it sees.
+# Number of chunks with a key that not every API key may see, by scope key. The scope key `ALL_PRIVATE` counts all of
+# them. A null key counts the chunks themselves. Rows are only appended, as above. The document frequency for a
+# restricted key is that of the index, minus all private chunks, plus those of its visible scopes.
 private_frequency = Table(
     "private_frequency",
     Base.metadata,

@@ -1,4 +1,4 @@
-"""SQL views of knowledge bases. Row-level security is forced on every table."""
+"""Table of SQL views of knowledge bases. Row-level security is forced."""
 
 from datetime import datetime
 from uuid import UUID
@@ -10,9 +10,9 @@ from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
 class SqlView(UpdatedAtMixin, TenantOwnedMixin, Base):
-    """A view of a knowledge base with its login; ``index_id`` is the search index that it shows.
+    """A SQL view of a knowledge base with its login. ``index_id`` is the search index that the view shows.
 
-    One that is revoked stays until the view, its schema and the login are gone, and so does its knowledge base.
+    ``removed_at`` revokes it. The row, and the knowledge base, remain until view, schema and login are dropped.
     """
 
     __tablename__ = "sql_view"

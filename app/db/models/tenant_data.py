@@ -1,4 +1,4 @@
-"""Tenant data: knowledge bases, documents and chunks. Row-level security is forced on every table."""
+"""Tables of knowledge bases, search indexes, documents, nodes and chunks. Row-level security is forced."""
 
 from datetime import datetime
 from typing import Any
@@ -22,12 +22,15 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin, UpdatedAtMixin
 
 _EMPTY = text("'{}'")
-# Inside Document the name `bytes` is a column.
+# Inside DocumentRow, the name `bytes` is a column.
 Digest = bytes
 
 
 class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
-    """A named set of documents with one way to chunk, embed and search them; of kind http another's search instead."""
+    """A named set of documents with common settings for chunking, embedding and search.
+
+    A knowledge base of kind ``http`` has no documents: it searches an HTTP source.
+    """
 
     __tablename__ = "knowledge_base"
     __table_args__ = (
@@ -54,9 +57,10 @@ class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
 
 class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
-    """One generation of a knowledge base's chunks and lanes. ``identity`` says what made it: a mismatch refuses.
+    """One generation of a knowledge base's chunks and search rows.
 
-    One is live; another may be under construction, and the previous one stays for a while.
+    ``identity`` names the model and the analyzer that made it: queries of another identity are refused. One generation
+    is live. Another one may be building, and the previous one is retained for a rollback.
     """
 
     __tablename__ = "search_index"
@@ -99,10 +103,11 @@ class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
-    """An uploaded document. ``version`` is the newest, ``live_version`` what searches see and chunk_count counts.
+    """An uploaded document. ``version`` is the newest version.
 
-    ``quota_key_id`` is the key that it counts for, where the newest was uploaded by one with a quota of what is stored;
-    ``metadata_revision`` the number of the knowledge base's filter that its metadata is stamped with.
+    Searches see ``live_version``, and ``chunk_count`` counts its chunks. ``quota_key_id`` is the API key whose storage
+    quota counts the newest version. ``metadata_revision`` is the revision of the knowledge base's enforced metadata
+    that the document has.
     """
 
     __tablename__ = "document"
@@ -162,7 +167,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
 
 class DocumentObject(TenantOwnedMixin, Base):
-    """The object that holds the original of a version: one row, one object."""
+    """The object of the object store that holds the original of a version. Each object has one row."""
 
     __tablename__ = "document_object"
     __table_args__ = (
@@ -175,7 +180,7 @@ class DocumentObject(TenantOwnedMixin, Base):
 
 
 class DocumentText(TenantOwnedMixin, Base):
-    """The stored text of the live version: what the offsets of nodes and chunks refer to."""
+    """The text of the live version. Offsets of nodes and chunks refer to it."""
 
     __tablename__ = "document_text"
     __table_args__ = (
@@ -188,7 +193,7 @@ class DocumentText(TenantOwnedMixin, Base):
 
 
 class Node(TenantOwnedMixin, Base):
-    """An element of the document tree; ``ordinal`` counts in reading order, the root being 0."""
+    """An element of the document tree. ``ordinal`` counts in reading order, and the root has 0."""
 
     __tablename__ = "node"
     __table_args__ = (
@@ -211,7 +216,7 @@ class Node(TenantOwnedMixin, Base):
 
 
 class DocumentPage(TenantOwnedMixin, Base):
-    """The lines of a PDF's page: ranges of the stored text, and x0, y0, x1, y1 in tenths of a point."""
+    """Lines of a page of a PDF: offsets in the text, and boxes (x0, y0, x1, y1) in tenths of a point."""
 
     __tablename__ = "document_page"
     __table_args__ = (
@@ -228,7 +233,10 @@ class DocumentPage(TenantOwnedMixin, Base):
 
 
 class ChunkRow(TenantOwnedMixin, Base):
-    """Text and place of a chunk: read for the final top_k only. ``ordinal`` is the API's chunk_index."""
+    """Text and position of a chunk. Searches read only the rows of the final ``top_k`` hits.
+
+    ``ordinal`` is ``chunk_index`` in the API.
+    """
 
     __tablename__ = "chunk"
     __table_args__ = (

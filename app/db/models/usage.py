@@ -1,4 +1,4 @@
-"""Usage of tenants: storage, requests of each key by day, and the state of rate limits."""
+"""Tables of usage: storage, requests of each API key by day, and state of rate limits. Row-level security is forced."""
 
 from datetime import date, datetime
 from uuid import UUID
@@ -12,7 +12,7 @@ _NONE = text("0")
 
 
 class TenantUsage(TenantOwnedMixin, Base):
-    """The current storage of a tenant with quotas, counted by triggers; a tenant without quotas has no row."""
+    """Current storage of a tenant with quotas, counted by triggers. A tenant without quotas has no row."""
 
     __tablename__ = "tenant_usage"
     __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
@@ -24,7 +24,7 @@ class TenantUsage(TenantOwnedMixin, Base):
 
 
 class QuotaLock(TenantOwnedMixin, Base):
-    """The row that is locked while what the keys of a tenant have used today is added up."""
+    """A row that is locked while the day's usage of all API keys of a tenant is summed."""
 
     __tablename__ = "quota_lock"
     __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
@@ -33,7 +33,10 @@ class QuotaLock(TenantOwnedMixin, Base):
 
 
 class KeyUsage(TenantOwnedMixin, Base):
-    """The current storage of a key and of the keys that rotation made of it; a key without quotas has no row."""
+    """Current storage of an API key with quotas, including the keys that rotations made of it.
+
+    An API key without quotas has no row.
+    """
 
     __tablename__ = "key_usage"
     __table_args__ = (
@@ -48,7 +51,7 @@ class KeyUsage(TenantOwnedMixin, Base):
 
 
 class UsageDay(TenantOwnedMixin, Base):
-    """The requests of a key on a day (UTC); a ``key_id`` of zeros means no key."""
+    """Usage of an API key on one day (UTC). A ``key_id`` of zeros means requests without an API key."""
 
     __tablename__ = "usage_day"
     __table_args__ = ({"postgresql_with": {"fillfactor": "50"}},)
@@ -66,7 +69,7 @@ class UsageDay(TenantOwnedMixin, Base):
 
 
 class RateBucket(TenantOwnedMixin, Base):
-    """Searches that a tenant, or a key of it, has left; ``granted`` is what was taken last."""
+    """Remaining searches of a tenant or an API key (token bucket). ``granted`` is the number of the last withdrawal."""
 
     __tablename__ = "rate_bucket"
     __table_args__ = ({"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": "50"}},)
@@ -79,9 +82,9 @@ class RateBucket(TenantOwnedMixin, Base):
 
 
 class RowAllowance(TenantOwnedMixin, Base):
-    """How many more rows a tenant can add before they are counted again, by quota.
+    """Number of rows that a tenant can add before its rows are counted again, by quota.
 
-    ``maximum`` is the quota that ``remaining`` was computed from.
+    ``maximum`` is the quota from which ``remaining`` was computed.
     """
 
     __tablename__ = "row_allowance"

@@ -1,4 +1,4 @@
-"""Webhooks, and what is sent to them. Row-level security is forced on every table."""
+"""Tables of webhooks and their deliveries. Row-level security is forced."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 
 
 class WebhookRow(UpdatedAtMixin, TenantOwnedMixin, Base):
-    """An address that receives events; ``former_secret`` signs in addition to ``secret`` until it expires."""
+    """An address that receives events. Until ``former_until``, deliveries are also signed with ``former_secret``."""
 
     __tablename__ = "webhook"
 
@@ -31,7 +31,7 @@ class WebhookRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
 
 class WebhookDelivery(TenantOwnedMixin, Base):
-    """An event for one webhook; triggers write it in the transaction of the event, a job sends it."""
+    """An event for one webhook. A trigger writes it in the transaction of the event, and a job sends it."""
 
     __tablename__ = "webhook_delivery"
     __table_args__ = (

@@ -1,7 +1,7 @@
--- Take one request and p_tokens tokens from a provider's rate limit, and return 0; if too little is left, return the
--- milliseconds to wait. Both buckets hold up to a sixth of one minute's limit. Bulk work needs a full request and may
--- then overdraw. Interactive work may overdraw by half a minute, so a query never waits for bulk work.
--- A limit of 0 means no limit: greatest() and least() ignore its null. A negative p_tokens gives tokens back.
+-- Take one request and p_tokens tokens from a provider's rate limit, and return 0. If too little is left, return the
+-- milliseconds to wait. Both buckets hold up to a sixth of one minute's limit. Background calls need a full request and
+-- may then overdraw. Interactive calls may overdraw by half a minute, so a query never waits for background calls. A
+-- limit of 0 means no limit: greatest() and least() ignore its null. A negative p_tokens gives tokens back.
 create or replace function acquire_rate_slot(p_provider uuid, p_requests_per_minute int, p_tokens_per_minute int,
                                              p_tokens int, p_interactive boolean)
 returns int

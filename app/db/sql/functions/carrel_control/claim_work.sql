@@ -1,7 +1,8 @@
 -- Claim one job for a worker. The tenant with the fewest running jobs comes first, then the tenant that was served
--- longest ago. Priority orders the jobs of one tenant only. Periodic jobs run one at a time, outside the limit of the
--- system tenant. With p_idle, only a tenant without a running job is served. Webhook deliveries are claimed separately.
--- Tenants and limited keys are found by a loose index scan. The table lock makes turns and limits exact.
+-- longest ago. Priority orders only the jobs of one tenant. Periodic jobs run one at a time, and the limit of the
+-- system tenant does not count them. With p_idle, only a tenant without a running job is served. Webhook deliveries are
+-- claimed separately. A loose index scan finds tenants and limited API keys. The table lock makes turns and limits
+-- exact.
 create or replace function claim_work(p_worker text, p_lease interval, p_tenant_concurrency int, p_idle boolean)
 returns table(tenant_id uuid, id uuid, kind text, document_id uuid, payload jsonb, attempts int, max_attempts int,
               every interval)

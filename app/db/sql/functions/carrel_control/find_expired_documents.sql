@@ -1,5 +1,5 @@
--- Return documents whose expiry time has passed, without those of deleted tenants and knowledge bases.
--- It looks at one tenant after the other, so that Postgres uses the index on (tenant_id, expires_at).
+-- Return documents whose expires_at has passed, without those of deleted tenants and knowledge bases. The query visits
+-- one tenant after the other, so that Postgres uses the index on (tenant_id, expires_at).
 create or replace function find_expired_documents(p_limit int)
 returns table(tenant_id uuid, kb_id uuid, document_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$

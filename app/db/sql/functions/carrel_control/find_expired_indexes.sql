@@ -1,5 +1,5 @@
--- Return retired search indexes that a rollback no longer needs: p_rollback_period is over, or a later index was retired.
--- Those of deleted knowledge bases are removed by a job.
+-- Return retired search indexes that a rollback no longer needs: p_rollback_period is over, or a later search index was
+-- retired. A job removes the search indexes of deleted knowledge bases.
 create or replace function find_expired_indexes(p_rollback_period interval, p_limit int)
 returns table(tenant_id uuid, index_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$

@@ -1,8 +1,8 @@
--- Return search indexes that need maintenance. drifted: the weights were computed with a mean length that differs from the
--- current one by more than the share p_max_drift. unrouted: more than the share p_max_changed_share of the chunks, or at
--- least p_max_changed_chunks, are missing from the routing vectors.
--- An index with a waiting or running job is left out, and for ten minutes an index whose job died.
--- Without nested loops, because without statistics every index would be compared with every job.
+-- Return search indexes that need maintenance. drifted: the mean chunk length now differs from that of the term weights
+-- by more than the share p_max_drift. unrouted: more than the share p_max_changed_share of the chunks, or at least
+-- p_max_changed_chunks, changed since the routing vectors were made. A search index with a waiting or running job is
+-- left out, and for ten minutes one whose job died. Nested loops are disabled: without statistics, they would compare
+-- every search index with every job.
 create or replace function find_outdated_indexes(p_max_drift float8, p_max_changed_share float8, p_max_changed_chunks bigint,
                                                  p_limit int)
 returns table(tenant_id uuid, index_id uuid, drifted boolean, unrouted boolean)

@@ -1,5 +1,6 @@
--- Return knowledge bases with a pending metadata filter and no job that applies it, other than one that died at least half an
--- hour ago. Without nested loops, because without statistics every knowledge base would be compared with every job.
+-- Return knowledge bases with a pending metadata filter that no job applies. A job that died at least half an hour ago
+-- does not count. Nested loops are disabled: without statistics, they would compare every knowledge base with every
+-- job.
 create or replace function find_stalled_backfills(p_limit int) returns table(tenant_id uuid, kb_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp set enable_nestloop = off as $f$
   select k.tenant_id, k.id from knowledge_base k

@@ -1,4 +1,4 @@
--- Return deletions that have not finished p_age after they were requested.
+-- Return deletions that are unfinished p_age after they were requested, the oldest first.
 create or replace function find_unfinished_deletions(p_age interval, p_limit int) returns table(tenant_id uuid, deletion_id uuid)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
   select d.tenant_id, d.id from deletion d

@@ -1,6 +1,6 @@
--- Return figures of the jobs of the transaction's tenant, or of all tenants if the transaction has none. The recursions
--- jump from one tenant, key and priority to the next in the partial indexes, so the number of jobs does not matter.
--- Counts stop at 1,000, because the rows of a busy table must be looked up one by one.
+-- Return statistics of the jobs of the transaction's tenant, or of all tenants if the transaction has none. The
+-- recursions jump from one tenant, key and priority to the next in the partial indexes. Their time does not grow with
+-- the number of jobs. Counts stop at 1,000, because the rows of a busy table must be looked up one by one.
 create or replace function get_queue_stats(out waiting int, out oldest_at timestamptz, out postponed int,
                                            out running int, out failed int)
 language plpgsql stable security definer set search_path = pg_catalog, public, pg_temp

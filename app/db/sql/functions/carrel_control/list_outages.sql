@@ -1,4 +1,5 @@
--- Return the codes of the outages that live workers know of. A worker is live if its last heartbeat is within p_within.
+-- Return the error codes of the outages that live workers report. A worker is live if its last heartbeat is within
+-- p_within.
 create or replace function list_outages(p_within interval) returns setof text
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$
   select distinct code from worker_heartbeat w, unnest(w.outages) code

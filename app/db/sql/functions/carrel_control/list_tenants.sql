@@ -1,4 +1,4 @@
--- Return one page of all tenants, oldest first.
+-- Return one page of all tenants except the system tenant, newest first.
 create or replace function list_tenants(p_after timestamptz, p_after_id uuid, p_limit int)
 returns table(id uuid, name text, created_at timestamptz, deleted_at timestamptz)
 language sql stable security definer set search_path = pg_catalog, public, pg_temp as $f$

@@ -1,5 +1,5 @@
--- Enqueue quota.near if the embedding tokens of a tenant's day pass 80 % of its quota. Each key has a row of its own;
--- the lock on quota_lock lets two transactions that add at once see each other's rows.
+-- Enqueue quota.near if the embedding tokens of a tenant's day pass 80 % of its quota. Each API key has a separate row.
+-- Two transactions can add at the same time: the lock on quota_lock lets the second see the row of the first.
 create or replace function notify_daily_quota_webhooks() returns trigger
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare quota_limit numeric; used numeric; added numeric := new.embedding_tokens + new.query_tokens;

@@ -1,5 +1,5 @@
--- Enqueue knowledge_base.created, .updated or .deleted. A change of chunking or language counts when the next search index
--- replaces the live one: that is knowledge_base.reindexed.
+-- Enqueue knowledge_base.created, .updated or .deleted. A change of chunking or language takes effect when a new search
+-- index replaces the live one. The event of that moment is knowledge_base.reindexed.
 create or replace function notify_knowledge_base_webhooks() returns trigger
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare

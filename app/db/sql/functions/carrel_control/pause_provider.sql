@@ -1,4 +1,4 @@
--- Pause all calls to a model provider, for ten minutes at most: then one call asks again.
+-- Pause all calls to a model provider, for ten minutes at most. After the pause, a call tries the provider again.
 create or replace function pause_provider(p_provider uuid, p_milliseconds int) returns void
 language sql strict security definer set search_path = pg_catalog, public, pg_temp as $f$
   insert into provider_rate_limit as p (tenant_id, provider, paused_until)

@@ -1,6 +1,6 @@
--- Return jobs whose worker stopped renewing its lease to the queue. A job without attempts left dies, and its document
--- fails. A periodic job never dies: it waits longer each time, up to ten minutes.
--- Documents are locked before jobs, as deletions and reindexing do; a locked document is left for the next call.
+-- Put jobs whose worker stopped renewing its lease back into the queue. A job without attempts left dies, and its
+-- document fails. A periodic job never dies: it waits longer each time, up to ten minutes. Documents are locked before
+-- jobs, in the same order as in deletions and reindexing. A locked document is left for the next call.
 create or replace function reap_jobs()
 returns table(tenant_id uuid, id uuid, kind text, document_id uuid, dead boolean)
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $f$

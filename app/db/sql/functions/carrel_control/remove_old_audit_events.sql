@@ -1,4 +1,4 @@
--- Remove audit events older than p_retention and return their number. The last seven days stay whatever p_retention is.
+-- Remove audit events older than p_retention and return their number. The last seven days always remain.
 create or replace function remove_old_audit_events(p_retention interval, p_limit int)
 returns int
 language sql security definer set search_path = pg_catalog, public, pg_temp as $f$

@@ -1,5 +1,5 @@
--- Remove finished deletion receipts older than p_retention, also of removed tenants, and return their number.
--- The last seven days stay whatever p_retention is.
+-- Remove finished deletion receipts older than p_retention, also those of deleted tenants, and return their number. The
+-- last seven days always remain.
 create or replace function remove_old_deletions(p_retention interval, p_limit int) returns int
 language sql security definer set search_path = pg_catalog, public, pg_temp as $f$
   with old as (

@@ -1,4 +1,4 @@
--- Let all jobs run now that wait because of the error p_code, of all tenants, and return their number.
+-- Make the jobs of all tenants that were postponed with the error p_code due now, and return their number.
 create or replace function resume_jobs(p_code text) returns int
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $f$
 declare resumed int;

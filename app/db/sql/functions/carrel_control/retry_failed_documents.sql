@@ -1,5 +1,5 @@
--- Retry documents that failed because a service was out of reach: after ten minutes, one hour and six hours. After that
--- they stay failed. Returns their number. Documents are locked before jobs.
+-- Retry documents that failed because a service was unavailable: after ten minutes, one hour and six hours. After that
+-- they stay failed. Return their number. Documents are locked before jobs.
 create or replace function retry_failed_documents(p_limit int) returns int
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $f$
 declare retried int;

@@ -1,6 +1,6 @@
--- Return the p_k chunks that are nearest to the query, through the HNSW index or by an exact scan.
--- There are p_k rows whenever p_k chunks pass scopes and filter. With p_lookup_terms, the index of filter terms finds the rows
--- of an exact scan. p_total, p_share, p_reach and p_lookup_terms are the result of search_sample.
+-- Return the p_k chunks that are nearest to the query, through the HNSW index or by an exact scan. The result has p_k
+-- rows whenever p_k chunks pass scopes and filter. With p_lookup_terms, the index of filter terms finds the rows of an
+-- exact scan. p_total, p_share, p_reach and p_lookup_terms are the result of search_sample.
 create or replace function dense_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_scopes uuid[], p_contains jsonb, p_path jsonpath,
                                         p_k int, p_total bigint, p_share float8, p_reach float8, p_lookup_terms int4[])
 returns table(chunk_id uuid, score real) language plpgsql stable rows 100
@@ -18,10 +18,11 @@ begin
       if cardinality(ids) >= p_k then return query select u.id, u.s from unnest(ids, scores) u(id, s); return; end if;
     end if;                                                      -- too few rows: use the exact scan
   end if;
-  -- cosine_distance() instead of the operator <=>: the planner cannot use an HNSW index for it. With `is true` a condition is no index condition,
-  -- which would compute the terms of every row again.
+  -- cosine_distance() replaces the operator <=>, because the planner cannot use an HNSW index for the function. `is
+  -- true` keeps a condition out of index scans, which would compute the terms of every row again.
   if p_lookup_terms is not null and p_reach * p_total > 2000 and p_share * 2 > p_reach then
-    -- Many rows have one of the terms, and most of them pass: check only the nearest of them. If p_k of these pass, they are the nearest p_k of all.
+    -- Many rows have one of the terms, and most of them pass: check only the nearest rows. If p_k of these pass, they
+    -- are the nearest p_k of all.
     execute 'select array_agg(x.chunk_id order by x.d, x.chunk_id), array_agg((1 - x.d)::real order by x.d, x.chunk_id)
         from (select e.chunk_id, cosine_distance(e.embedding, $1) as d from chunk_embedding e
               where e.tenant_id = $2 and e.index_id = $3 and e.dim = $7 and filter_terms(e.metadata) && $8 and (e.scope_key = any($4)) is true

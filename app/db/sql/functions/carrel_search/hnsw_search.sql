@@ -1,5 +1,5 @@
--- Return the p_k nearest chunks through the HNSW index of the search index, and pass on how far it has to look.
--- A filter that excludes many rows needs a wider search (recall@10 is 0.974 at 150 and 0.985 at 400).
+-- Return the p_k nearest chunks through the HNSW index of the search index. A filter that excludes many rows needs a
+-- wider search (recall@10 is 0.974 at ef_search = 150 and 0.985 at 400).
 create or replace function hnsw_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int, p_share float8)
 returns table(chunk_id uuid, score real) language plpgsql stable security definer rows 100
 set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto

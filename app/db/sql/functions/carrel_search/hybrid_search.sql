@@ -1,9 +1,9 @@
 -- Search with the dense and the lexical retriever in one call and one snapshot: up to p_dense and p_lexical chunks.
--- similarity is the chunk's cosine with the query. A null query or p_dense = 0 leaves out the dense retriever; an empty p_terms
--- leaves out the lexical one. Without p_min_similarity, the first p_max_cosines lexical rows have a similarity (null: all rows).
--- With p_min_similarity, lexical rows are at least that similar to the query or to one of p_other_queries.
--- With p_user_restricted, a score counts only chunks that the caller's restricted key can read.
--- With this work_mem, bitmaps are exact: a lossy bitmap would compute the terms of every row of a page again.
+-- similarity is the chunk's cosine with the query. A null query or p_dense = 0 leaves out the dense retriever; an empty
+-- p_terms leaves out the lexical one. Without p_min_similarity, the first p_max_cosines lexical rows have a similarity
+-- (null: all rows). With p_min_similarity, lexical rows are at least that similar to the query or to one of
+-- p_other_queries. With p_user_restricted, a score counts only chunks that the caller's restricted key can read. This
+-- work_mem keeps bitmaps exact: a lossy bitmap would compute the terms of every row of a page again.
 create or replace function hybrid_search(p_tenant uuid, p_index uuid, p_query halfvec, p_dim int, p_terms int4[], p_keys int4[], p_scopes uuid[],
                                          p_contains jsonb, p_path jsonpath, p_dense int, p_lexical int, p_lookups jsonb default null,
                                          p_max_cosines int default null, p_min_similarity float8 default null, p_other_queries halfvec[] default null,
@@ -38,7 +38,7 @@ begin
       return query select 'lexical', l.id, l.s, l.r::int, null::real from unnest(ids, scores) with ordinality l(id, s, r);
       return;
     end if;
-    -- A scalar subquery makes look-ups by key. A join could become a scan.
+    -- A scalar subquery looks up each row by key. A join could become a scan.
     return query execute 'select ''lexical'', l.id, l.score, l.rank::int, case when l.rank <= $7 then (select (1 - (e.embedding <=> $5))::real
         from chunk_embedding e where e.tenant_id = $3 and e.index_id = $4 and e.dim = $6 and e.chunk_id = l.id) end from unnest($1, $2) with ordinality l(id, score, rank)'
       using ids, scores, p_tenant, p_index, p_query, p_dim, coalesce(p_max_cosines, p_lexical);

@@ -1,7 +1,7 @@
--- Return the p_k chunks with the highest BM25 scores, exactly. p_terms are the ids of the query's terms, p_keys their keys in
--- the inverted index. With p_visible_chunks, term weights count only the chunks of p_scopes and of the open levels, which are
--- p_visible_chunks; otherwise they count all chunks of the search index.
--- p_total, p_share, p_reach and p_lookup_terms are the result of search_sample.
+-- Return the p_k chunks with the highest BM25 scores, exactly. p_terms are the ids of the query's terms, p_keys their
+-- keys in the inverted index. p_visible_chunks is the number of chunks in p_scopes and in the open levels. With it,
+-- term weights count only those chunks; without it, all chunks of the search index. p_total, p_share, p_reach and
+-- p_lookup_terms are the result of search_sample.
 create or replace function lexical_search(p_tenant uuid, p_index uuid, p_terms int4[], p_keys int4[], p_scopes uuid[], p_contains jsonb, p_path jsonpath,
                                           p_k int, p_total bigint, p_share float8, p_reach float8, p_lookup_terms int4[],
                                           p_visible_chunks bigint default null)
@@ -20,8 +20,9 @@ begin
   n := coalesce(cardinality(w), 0);
   if n = 0 then return; end if;
   if p_reach * p_total <= 5000 or cardinality(p_terms) > 100 then
-    -- Few rows: score them all (0.7 us each; `keys && ...` as a filter costs four times that). Many terms: nearly every row has several of them,
-    -- and the number of pairs grows with the square. The conditions use =, so that the planner can use the index of the filter or of the scopes.
+    -- Few rows: score all of them (0.7 us each; `keys && ...` as a filter takes four times that). Many terms: nearly
+    -- every row has several of them, and the number of pairs grows with the square. The conditions use =, so that the
+    -- planner can use the index of the filter or of the scopes.
     if p_lookup_terms is not null then
       return query execute 'select x.chunk_id, (-x.d)::real from (select l.chunk_id, (l.terms <#> $1) + 0.0 as d from chunk_lexical l
           where l.tenant_id = $2 and l.index_id = $3 and filter_terms(l.metadata) && $8
@@ -36,8 +37,8 @@ begin
       using q, p_tenant, p_index, p_scopes, p_contains, p_path, p_k;
     return;
   end if;
-  -- `is not distinct from` and `is true` keep the planner from combining the GIN index's bitmap with a bitmap of all or most rows of the search
-  -- index. If the filter's index finds a quarter of the rows at most, combining with that bitmap makes the rows few.
+  -- `is not distinct from` and `is true` keep the planner from combining the GIN index's bitmap with a bitmap of nearly
+  -- all rows of the search index. If the filter's index finds at most a quarter of the rows, the combination is useful.
   conditions := case when p_lookup_terms is not null and p_reach <= 0.25
     then ' and l.tenant_id = $2 and l.index_id = $3 and filter_terms(l.metadata) && $11 and ($5 is null or (l.metadata @> $5) is true)'
     when p_lookup_terms is null and p_contains is not null and p_reach <= 0.25
@@ -45,13 +46,15 @@ begin
     else ' and l.tenant_id is not distinct from $2 and l.index_id is not distinct from $3 and ($5 is null or (l.metadata @> $5) is true)' end;
   suf := array_fill(0::float8, array[n + 1]);
   for i in reverse n..1 loop suf[i] := suf[i + 1] + w[i]; end loop;
-  -- Take the pairs of terms with the highest possible scores, until they find p_k rows if terms are independent of each other. pair is the possible
-  -- score of the last pair. It is null if all pairs find too few rows, and under a filter that half of the rows do not pass.
+  -- Take the pairs of terms with the highest possible scores, until they find p_k rows if terms are independent of each
+  -- other. pair is the possible score of the last pair. It is null if all pairs find too few rows, or if at least half
+  -- of the rows fail the filter.
   select max(p.max_score) into pair from (select x.max_score + y.max_score as max_score, sum(x.f::float8 * y.f / p_total * p_share) over (order by x.max_score + y.max_score desc) as found
     from unnest(w, df) with ordinality x(max_score, f, i) join unnest(w, df) with ordinality y(max_score, f, i) on y.i > x.i) p where p.found >= 1.2 * p_k and p_share > 0.5;
-  -- Repeat until no further row can reach theta, the p_k-th best score so far. A term adds at most its idf times its greatest weight. The first
-  -- round reads rows with one of those pairs, or with the terms of the highest possible scores, enough for a useful theta. The next round reads rows
-  -- with a term that can reach theta alone; the last round reads rows where several of the other terms can reach it together.
+  -- Repeat until no further row can reach theta, the p_k-th best score so far. A term adds at most its idf times its
+  -- greatest weight. The first round reads rows with one of those pairs. Without pairs, it reads rows with the terms of
+  -- the highest possible scores, enough for a useful theta. The next round reads rows with a term that can reach theta
+  -- alone. The last round reads rows where several of the other terms can reach theta together.
   while suf[e + 1] > theta loop
     branches := '';
     if pair is not null or w[e + 1] <= theta then

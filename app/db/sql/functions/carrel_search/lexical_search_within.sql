@@ -1,6 +1,6 @@
--- Return the p_k chunks with the highest BM25 scores among those whose cosine with the query or with one of p_other_queries is
--- at least p_min_similarity. A chunk without an embedding passes. similarity is the cosine with the query.
--- p_terms, p_keys and p_visible_chunks are those of lexical_search.
+-- Return the p_k chunks with the highest BM25 scores and a cosine of at least p_min_similarity. The cosine is the
+-- highest with the query and p_other_queries. A chunk without an embedding passes. similarity is the cosine with the
+-- query. p_terms, p_keys and p_visible_chunks are those of lexical_search.
 create or replace function lexical_search_within(p_tenant uuid, p_index uuid, p_query halfvec, p_other_queries halfvec[], p_dim int,
                                                  p_min_similarity float8, p_terms int4[], p_keys int4[], p_scopes uuid[], p_contains jsonb,
                                                  p_path jsonpath, p_k int, p_total bigint, p_visible_chunks bigint)
@@ -16,7 +16,8 @@ begin
   if q is null then return; end if;
   nearest := case when cardinality(p_other_queries) > 0 then '(select max(1 - cosine_distance(e.embedding, o)) from unnest($12) o)'
                   else '1 - cosine_distance(e.embedding, $2)' end;
-  -- `offset 0` makes these look-ups by key: without statistics of the search index, the planner would compare every row with every other.
+  -- `offset 0` looks up each row by key: without statistics of the search index, the planner would compare all pairs of
+  -- rows.
   return query execute 'select x.chunk_id, (-x.d)::real, (1 - cosine_distance(x.embedding, $2))::real from (
       select l.chunk_id, (l.terms <#> $1) + 0.0 as d, e.embedding
         from chunk_lexical l

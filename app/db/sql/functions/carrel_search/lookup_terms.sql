@@ -1,6 +1,6 @@
--- Return the terms that find {"path": [...], "equal": ...} or {"path": [...], "low": ..., "high": ...}; one bound may be
--- missing. A range has the fewest intervals that cover it, at most 30 of each size. Every row that passes has one of the
--- terms. A few other rows have one too, near the bounds or by a hash collision.
+-- Return the terms that find {"path": [...], "equal": ...} or {"path": [...], "low": ..., "high": ...}. One bound may
+-- be missing. A range becomes the smallest number of intervals that cover it, at most 30 of each size. Every row that
+-- passes has one of the terms. A few other rows have one too, near the bounds or because of a hash collision.
 create or replace function lookup_terms(p_lookup jsonb) returns int4[] language plpgsql immutable parallel safe
 set search_path = pg_catalog, public, pg_temp as $f$
 declare path text := (select string_agg(k, chr(31) order by i) from jsonb_array_elements_text(p_lookup -> 'path') with ordinality x(k, i));

@@ -1,12 +1,12 @@
--- Return a row for each term of a query that chunks of the search index have: the number of chunks, the idf, and the greatest
--- score that the term can add. With p_visible_chunks, the idf counts only the chunks of p_scopes and of the open levels, which
--- are p_visible_chunks; otherwise it counts all chunks (p_total) of the search index.
+-- Return a row for each query term that the search index has: number of chunks, idf, and the greatest score that the
+-- term can add. p_visible_chunks is the number of chunks in p_scopes and in the open levels. With it, the idf counts
+-- only those chunks. Without it, the idf counts all chunks (p_total) of the search index.
 create or replace function query_term_weights(p_tenant uuid, p_index uuid, p_terms int4[], p_keys int4[], p_scopes uuid[], p_total bigint,
                                               p_visible_chunks bigint)
 returns table(term int4, key int4, df int, idf float8, max_score float8) language plpgsql stable rows 10
 set search_path = pg_catalog, public, pg_temp as $f$
 begin
-  -- A look-up for each term: with a join, a planner without statistics reads all frequencies of the search index first.
+  -- Look up each term: without statistics, the planner would read all frequencies of the search index for a join.
   return query select t.term, t.key, f.df, i.idf, i.idf * f.max_weight
     from (select distinct u.term, u.key from unnest(p_terms, p_keys) u(term, key)) t
     cross join lateral (select sum(d.df)::int df, max(d.max_weight)::float8 max_weight from term_document_frequency d

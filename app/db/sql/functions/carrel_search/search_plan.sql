@@ -1,4 +1,5 @@
--- Return how a search with this filter would run: chunks in the index, share that passes, and the method of each retriever.
+-- Return the plan of a search with this filter: chunks of the search index, share that passes, and the method of each
+-- retriever.
 create or replace function search_plan(p_tenant uuid, p_index uuid, p_scopes uuid[], p_contains jsonb, p_path jsonpath, p_k int,
                             p_lookups jsonb default null, p_terms int default 0)
 returns table(chunks bigint, share float8, dense text, lexical text) language plpgsql stable security definer rows 1
@@ -9,7 +10,8 @@ begin
   select i.vector_index into method from search_index i where i.tenant_id = p_tenant and i.id = p_index;
   return query select s.total, s.share,
     case when method = 'hnsw' and prefers_hnsw(s.total, s.share, s.reach, p_k) then 'index' else 'exact' end,
-    -- The figures always come from a sample. lexical_search gets none for few chunks, and then expects every row to pass.
+    -- The numbers always come from a sample. lexical_search takes no sample of few chunks, and then expects every row
+    -- to pass.
     case when s.total <= 5000 or p_terms > 100 or ((s.total > 20000 or method = 'hnsw') and s.reach * s.total <= 5000) then 'all' else 'pruned' end
     from search_sample(p_tenant, p_index, p_scopes, p_contains, p_path, p_lookups, 0) s;
 end $f$;

@@ -7,7 +7,8 @@ create or replace function search_sample(p_tenant uuid, p_index uuid, p_scopes u
                                          p_min_chunks bigint default 20000, p_dim int default null)
 returns table(total bigint, share float8, reach float8, terms int4[]) language plpgsql stable rows 1
 set search_path = pg_catalog, public, pg_temp as $f$
--- equality is an estimate: the path may have an `or` with its equality, and then no index finds the rows. A wrong estimate costs time only.
+-- equality is an estimate: if the path has an `or` with its equality, no index finds the rows. A wrong estimate only
+-- costs time.
 declare indexed bool; equality bool := p_path::text ~ '==' and p_path::text !~ '[!<>]|like_regex|starts with|exists *\([^?)]*\)';
   rows jsonb[]; value_path text[]; low jsonb; high jsonb; hit float8; lookup int; key bigint; slot text; cached text[]; now_s float8;
 begin
@@ -21,8 +22,9 @@ begin
       join pg_index x on x.indexrelid = to_regclass('public.' || prefix || '_' || replace(p_index::text, '-', '')) and x.indisvalid)) then
     p_lookups := null;
   end if;
-  -- A sample costs more than one search saves by it, so the session caches the results of its last filters: for a minute, and until the number of
-  -- chunks changes. A cached result changes only the method: exact scans find the same rows, and HNSW nearly the same.
+  -- A sample takes longer than the time that it saves in one search. The session therefore caches the results of its
+  -- last filters, for a minute and until the number of chunks changes. A cached result changes only the method: exact
+  -- scans find the same rows, and HNSW nearly the same.
   key := hashtextextended(concat_ws(' ', p_index, total, indexed, p_scopes, p_contains, p_path, p_lookups), 0);
   slot := 'carrel.sample_' || (key & 31);
   now_s := extract(epoch from clock_timestamp());
@@ -35,7 +37,7 @@ begin
     return next;
     return;
   end if;
-  -- The sampled rows are returned only if a lookup is to be tried on them.
+  -- Keep the sampled rows only if lookups are to be tried on them.
   if p_dim is null then
     select coalesce(avg((s.narrow and s.path)::int), 1), coalesce(avg((not indexed or s.narrow and (s.path or not equality))::int), 1),
            array_agg(s.metadata) filter (where p_lookups is not null) into share, reach, rows
@@ -55,7 +57,7 @@ begin
     begin
       for n in 0 .. jsonb_array_length(p_lookups) - 1 loop
         value_path := array(select jsonb_array_elements_text(p_lookups #> array[n::text, 'path']));
-        -- In the order of jsonb, null is below and an object is above all scalars.
+        -- jsonb sorts null below and objects above all scalars.
         low := coalesce(p_lookups #> array[n::text, 'equal'], p_lookups #> array[n::text, 'low'], 'null');
         high := coalesce(p_lookups #> array[n::text, 'equal'], p_lookups #> array[n::text, 'high'], '{}');
         select avg(coalesce((m #> value_path) between low and high, false)::int) into hit from unnest(rows) m;

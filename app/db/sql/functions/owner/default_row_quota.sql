@@ -1,4 +1,4 @@
--- Return how many rows of one kind a tenant may have if its quotas do not say. app/principal.py has the same numbers.
+-- Return the default quota of a kind of rows, for tenants without a quota of it. app/principal.py has the same numbers.
 create or replace function default_row_quota(p_quota text) returns bigint
 language sql immutable parallel safe set search_path = pg_catalog, public, pg_temp as $f$
   select case p_quota

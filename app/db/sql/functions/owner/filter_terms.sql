@@ -1,7 +1,7 @@
--- Return the terms that an index of a chunk's metadata holds. A number or an instant has one term for each of eight interval
--- sizes (the trie range of Schindler and Diepenbroek, Computers & Geosciences 34, 2008); a text or boolean has one.
--- A row with more than 1,024 values has the term 0, which every lookup finds.
--- Parallel unsafe: starting parallel workers takes longer than reading the rows that the index finds.
+-- Return the terms by which an index finds a chunk's metadata. A number or an instant has one term for each of eight
+-- interval sizes. A text or boolean has one term. The algorithm is the trie range of Schindler and Diepenbroek
+-- (Computers & Geosciences 34, 2008). A row with more than 1,024 values has the term 0, which every lookup finds. The
+-- function is parallel unsafe: starting parallel workers takes longer than reading the rows that the index finds.
 create or replace function filter_terms(p_metadata jsonb) returns int4[] language sql immutable strict parallel unsafe cost 100
 set search_path = pg_catalog, public, pg_temp as $f$
   with recursive part(path, value, instant) as (

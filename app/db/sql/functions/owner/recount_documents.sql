@@ -1,4 +1,5 @@
--- Update the counters of tenants and API keys for changed documents. A document that another key replaced moves to it.
+-- Update the counters of tenants and API keys for changed documents. If another API key replaced a document, its
+-- counters move to that key.
 create or replace function recount_documents() returns trigger
 language plpgsql set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
 declare changed record;

@@ -1,5 +1,6 @@
--- Raise U0001 if a knowledge base, its live search index or the shared one of its name has another row version than the
--- caller read, or is missing. It runs with the caller's rights, so it reveals nothing that the caller cannot read.
+-- Raise U0001 if a knowledge base or its live search index is missing or has another row version than the caller read.
+-- The shared knowledge base with the same name is compared too. The function has the caller's rights, so it reveals
+-- nothing that the caller cannot read.
 create or replace function require_unchanged(p_tenant uuid, p_ids uuid[], p_states text[]) returns void language plpgsql stable
 set search_path = pg_catalog, public, pg_temp as $f$
 begin

@@ -1,5 +1,6 @@
--- Return 32 bits of a value. The keys of numbers and of instants have the order of the values, to 20 bits of mantissa and
--- to two minutes; different values can share a key. The tables' owner owns this function, because rows and indexes call it.
+-- Return a key of 32 bits for a value. Keys of numbers sort like the numbers, with 20 bits of mantissa. Keys of
+-- instants sort like the instants, in steps of two minutes. Different values can share a key. The tables' owner owns
+-- this function, because rows and indexes call it.
 create or replace function value_key(p_value jsonb, p_instant bool) returns bigint language plpgsql immutable strict parallel safe
 set search_path = pg_catalog, public, pg_temp as $f$
 declare d text := p_value #>> '{}';
