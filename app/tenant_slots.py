@@ -1,4 +1,4 @@
-"""Places for work that takes memory: how much of it runs at a time in this process, and how much of one tenant."""
+"""Slots for work that needs much memory: limits for this process and for each tenant."""
 
 import asyncio
 from collections import Counter
@@ -14,10 +14,14 @@ RETRY_AFTER_SECONDS = 10.0
 
 @dataclass(slots=True)
 class TenantSlots:
-    """At most ``max_slots`` pieces of work at a time, ``max_slots_per_tenant`` of one tenant; a further one waits its
-    turn.
+    """Slots of one kind of work. Further work waits for a slot.
 
-    ``tenant_limit_error`` is raised for a tenant that has all of its places, ``busy_error`` if all places are taken.
+    Attributes:
+        max_slots: Number of slots in this process.
+        max_slots_per_tenant: Maximum number of slots of one tenant.
+        wait_timeout_seconds: Maximum time that work waits for a slot.
+        tenant_limit_error: Error if the tenant uses all its slots.
+        busy_error: Error if all slots are in use.
     """
 
     max_slots: int
@@ -30,10 +34,14 @@ class TenantSlots:
 
     @asynccontextmanager
     async def acquire(self, tenant_id: UUID) -> AsyncIterator[None]:
-        """Hold a place while the block runs.
+        """Hold a slot for this block.
 
-        Raises ``tenant_limit_error`` if the tenant's places stay taken for ``wait_timeout_seconds``, ``busy_error`` if
-        all do.
+        Args:
+            tenant_id: Tenant of the work.
+
+        Raises:
+            TooManyRequestsError: As ``tenant_limit_error``; the tenant's slots were in use for too long.
+            UnavailableError: As ``busy_error``; all slots were in use for too long.
         """
         await self._wait_for_slot(tenant_id)
         self._acquired[tenant_id] += 1
@@ -48,7 +56,7 @@ class TenantSlots:
 
     @property
     def acquired_count(self) -> int:
-        """The number of places that are taken."""
+        """Number of slots in use."""
         return self._acquired.total()
 
     async def _wait_for_slot(self, tenant_id: UUID) -> None:

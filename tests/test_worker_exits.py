@@ -11,8 +11,8 @@ def test_the_ends_are_counted_with_the_last_reason() -> None:
     assert ends.record_exit(1, was_unresponsive=False) == "status 1"
     assert ends.record_exit(-9, was_unresponsive=False) == "signal SIGKILL"
     assert ends.format_status() == "restarting: it ended 2 times within ten minutes, the last time by signal SIGKILL"
-    assert ends.record_exit(-9, was_unresponsive=True) == "it gave no sign of life"
-    assert ends.summary == "3 times within ten minutes, the last time by it gave no sign of life"
+    assert ends.record_exit(-9, was_unresponsive=True) == "a missing heartbeat"
+    assert ends.summary == "3 times within ten minutes, the last time by a missing heartbeat"
 
 
 @pytest.mark.parametrize(("number", "is_loop"), [(0, False), (1, False), (2, False), (3, True), (9, True)])

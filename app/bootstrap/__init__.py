@@ -1,4 +1,4 @@
-"""The composition root: what a process holds, and what one caller may do with it."""
+"""Construction of all services: the resources of a process, and the services of one caller."""
 
 from app.bootstrap.resources import Resources
 from app.bootstrap.tenant_services import TenantServices

@@ -1,4 +1,4 @@
-"""What lives as long as the process: connected to and checked once."""
+"""Resources that live as long as the process. They are connected and checked once, at start."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -113,7 +113,7 @@ class _Models:
 async def _open_models(
     stack: AsyncExitStack, settings: Settings, control_plane: ControlPlaneDatabase, bulk_threads: int
 ) -> _Models:
-    """Create the clients of all models and check the embedding models. Raises as ``create_embedders``."""
+    """Create the clients of all models and check the embedding models. Errors are those of ``create_embedders``."""
     models = settings.models
     embedders = await asyncio.to_thread(
         create_embedders, settings.embedding, bulk_threads=bulk_threads, rate_limit_store=control_plane
@@ -162,7 +162,7 @@ def _create_tenant_service(
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What lives as long as the process."""
+    """Settings, connections, models, caches and limits that live as long as the process."""
 
     settings: Settings
     database: Database
@@ -199,10 +199,23 @@ class Resources:
     async def open(
         cls, settings: Settings, *, database_url: str, operator_key: str, bulk_threads: int
     ) -> AsyncIterator[Self]:
-        """Connect to everything and check it, once.
+        """Connect to everything, check it, and yield the resources. Close them at the end of the block.
 
-        Raises DatabaseRefused, DatabaseUnavailable, OidcExtraMissing, EmbeddingMismatch, EmbeddingRejected, and as
-        ``create_embedders``; an embedding endpoint that does not answer is a warning.
+        An embedding endpoint that does not answer causes a warning only. Other errors are those of
+        ``create_embedders``.
+
+        Args:
+            settings: The settings of the process.
+            database_url: URL with the login of the plain role.
+            operator_key: API key of the operator.
+            bulk_threads: Number of threads of the embedded model for documents.
+
+        Raises:
+            DatabaseRefused: The service cannot use the database.
+            DatabaseUnavailable: The database does not answer.
+            OidcExtraMissing: Tokens of an identity provider need another package.
+            EmbeddingMismatch: The embedding model returns vectors of another size.
+            EmbeddingRejected: The embedding endpoint refuses requests.
         """
         async with AsyncExitStack() as stack:
             database = _close_later(stack, Database.connect(database_url, pool_size=settings.database.pool_size))
@@ -262,5 +275,5 @@ class Resources:
         return sorted({breaker.name for breaker in breakers if breaker.is_open})
 
     def create_audit_service(self, tenant_id: UUID) -> AuditService:
-        """What was done in one tenant, for the operator; the tenant may be gone."""
+        """Return the audit service of one tenant, for the operator. The tenant may be deleted."""
         return AuditService(TenantDatabase(self.database, tenant_id))

@@ -1,4 +1,4 @@
-"""What one caller may do: every service is made when it is first asked for."""
+"""The services of one caller. Each is created at its first use."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,57 +38,57 @@ from app.webhooks.service import WebhookService
 
 @dataclass(frozen=True)
 class TenantServices:
-    """Everything one caller can do, with what the process holds."""
+    """All services of one caller, with the resources of the process."""
 
     principal: Principal
     resources: Resources
 
     @cached_property
     def db(self) -> TenantDatabase:
-        """The database, as far as the caller's tenant goes."""
+        """The database in the scope of the caller's tenant."""
         return TenantDatabase(self.resources.database, self.principal.tenant_id)
 
     @cached_property
     def keys(self) -> KeyService:
-        """The keys of the tenant."""
+        """Service for the tenant's API keys."""
         return KeyService(self.db, self.resources.authenticator.credential_cache, Actor.from_principal(self.principal))
 
     @cached_property
     def knowledge_bases(self) -> KnowledgeBaseService:
-        """Knowledge bases."""
+        """Service for knowledge bases."""
         return KnowledgeBaseService(self.db, self.principal, self.resources.index_settings, self.resources.queue)
 
     @cached_property
     def reindexing(self) -> ReindexService:
-        """Indexes that are built anew."""
+        """Service for reindex and rollback."""
         rollback_period = timedelta(seconds=self.resources.settings.worker.reindex_rollback_seconds)
         return ReindexService(self.db, self.knowledge_bases, self.resources.queue, rollback_period)
 
     @cached_property
     def prompts(self) -> KnowledgeBasePromptService:
-        """Versions of knowledge bases' prompts."""
+        """Service for prompt versions of knowledge bases."""
         return KnowledgeBasePromptService(self.db, self.knowledge_bases)
 
     @cached_property
     def sql_views(self) -> SqlViewService:
-        """Knowledge bases as views for others' agents."""
+        """Service for SQL views."""
         resources = self.resources
         is_allowed = resources.settings.sql_views.enabled
         return SqlViewService(self.db, self.knowledge_bases, resources.queue, resources.sql_view_address, is_allowed)
 
     @cached_property
     def agents(self) -> AgentService:
-        """What agents are bound to."""
+        """Service for agent bindings."""
         return AgentService(self.db, self.principal)
 
     @cached_property
     def audit(self) -> AuditService:
-        """What was done in the tenant."""
+        """Service for the tenant's audit events."""
         return AuditService(self.db)
 
     @cached_property
     def documents(self) -> DocumentService:
-        """Documents."""
+        """Service for documents."""
         resources = self.resources
         limit = resources.settings.worker.tenant_concurrency
         return DocumentService(
@@ -97,27 +97,27 @@ class TenantServices:
 
     @cached_property
     def deletions(self) -> DeletionService:
-        """Deletions and their receipts."""
+        """Service for deletions and their receipts."""
         return DeletionService(self.db, self.knowledge_bases, self.resources.queue)
 
     @cached_property
     def content(self) -> ContentService:
-        """What was made of documents."""
+        """Service for texts, trees and chunks of documents."""
         return ContentService(self.db, self.knowledge_bases, self.resources.tree_slots)
 
     @cached_property
     def catalog(self) -> DocumentCatalog:
-        """Documents by their ids alone."""
+        """Service that finds documents by id, in all knowledge bases of the caller."""
         return DocumentCatalog(self.db, self.knowledge_bases)
 
     @cached_property
     def images(self) -> ImageService:
-        """Pictures of documents."""
+        """Service for images of documents."""
         return ImageService(self.db, self.knowledge_bases, self.resources.objects)
 
     @cached_property
     def uploads(self) -> UploadService:
-        """Uploads."""
+        """Service for uploads."""
         return UploadService(
             db=self.db,
             knowledge_bases=self.knowledge_bases,
@@ -131,12 +131,12 @@ class TenantServices:
 
     @cached_property
     def preview(self) -> PreviewService:
-        """What would become of a file."""
+        """Service that shows the chunks of a file without storing it."""
         return PreviewService(self.db, self.knowledge_bases, self.resources.preview_context)
 
     @cached_property
     def retrieval(self) -> RetrievalService:
-        """Search."""
+        """Service for searches."""
         resources = self.resources
         return RetrievalService(
             self.db,
@@ -155,7 +155,7 @@ class TenantServices:
 
     @cached_property
     def answering(self) -> AnsweringService:
-        """Answers from what is found."""
+        """Service for answers with citations."""
         settings = self.resources.settings
         return AnsweringService(
             self.retrieval, self.resources.answer_models, settings.answers, settings.models.chat_timeout_seconds
@@ -163,7 +163,7 @@ class TenantServices:
 
     @cached_property
     def quotas(self) -> QuotaService:
-        """What the caller may use, and has used."""
+        """Service for quotas, rate limits and usage of the caller."""
         resources = self.resources
         max_upload_bytes = resources.settings.server.max_upload_bytes
         return QuotaService(
@@ -172,13 +172,13 @@ class TenantServices:
 
     @cached_property
     def exports(self) -> ExportService:
-        """Knowledge bases on their way out."""
+        """Service that exports knowledge bases."""
         resources = self.resources
         return ExportService(self.db, self.knowledge_bases, resources.objects, resources.transfer_slots.exports)
 
     @cached_property
     def imports(self) -> ImportService:
-        """Knowledge bases on their way in."""
+        """Service that imports knowledge bases."""
         resources = self.resources
         return ImportService(
             self.db,
@@ -194,17 +194,17 @@ class TenantServices:
 
     @cached_property
     def vector_stores(self) -> VectorStoreService:
-        """Knowledge bases as stores of files."""
+        """Service for the vector stores of the OpenAI API, which are knowledge bases."""
         return VectorStoreService(self.knowledge_bases)
 
     @cached_property
     def files(self) -> FileService:
-        """Files that are kept for themselves."""
+        """Service for stored files."""
         return FileService(self.db, self.knowledge_bases, self.deletions, self.resources.objects, self.quotas)
 
     @cached_property
     def vector_store_files(self) -> AttachmentService:
-        """Files in knowledge bases."""
+        """Service that attaches stored files to knowledge bases."""
         return AttachmentService(
             self.db,
             self.knowledge_bases,
@@ -218,17 +218,17 @@ class TenantServices:
 
     @cached_property
     def file_batches(self) -> FileBatchService:
-        """Files that are attached together."""
+        """Service for file batches."""
         return FileBatchService(self.db, self.knowledge_bases, self.deletions, self.resources.queue)
 
     @cached_property
     def file_batch_worker(self) -> FileBatchWorker:
-        """What the job of a batch does."""
+        """Service that attaches the files of a batch, called by the batch's job."""
         return FileBatchWorker(self.db, self.knowledge_bases, self.vector_store_files)
 
     @cached_property
     def webhooks(self) -> WebhookService:
-        """Who is told of what happens."""
+        """Service for webhooks."""
         return WebhookService(
             self.db, self.principal, self.resources.webhook_sender.address_policy, self.resources.queue
         )

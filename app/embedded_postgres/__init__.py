@@ -1,4 +1,4 @@
-"""The embedded Postgres of ``carrel serve``: one database cluster for each data directory, supervised by its process."""
+"""The embedded Postgres of ``carrel serve``: one cluster for each data directory, supervised by its process."""
 
 from app.embedded_postgres.errors import (
     ClusterUnusable,

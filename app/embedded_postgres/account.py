@@ -28,7 +28,7 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user that owns the processes and files of Postgres. ``is_foreign`` is whether it is not the service's user."""
+    """The user that owns the processes and files of Postgres. ``is_foreign``: it is not the service's user."""
 
     name: str
     uid: int

@@ -1,1 +1,1 @@
-"""The job queue, and the decision about retries."""
+"""The job queue, and the rule for retries."""

@@ -1,7 +1,7 @@
-"""The job queue: a table in the same Postgres, so that a job is enqueued in the transaction of the row it is about.
+"""The job queue: a table of the same Postgres. A job is enqueued in the transaction that changes its subject.
 
-Attempts are counted when a job is claimed, so a file that kills its worker runs out of them. Every update is fenced by
-the worker's name, the attempt and ``state = 'running'``: a worker that lost its lease changes nothing any more.
+A claim counts an attempt, so a file that kills its worker has a limited number of attempts. Every update compares the
+worker's name, the attempt and ``state = 'running'``: a worker that lost its lease changes nothing.
 """
 
 import json
@@ -22,8 +22,8 @@ from app.ids import derive_id, generate_id
 from app.warnings import ServiceWarning, WarningCode
 
 CHANNEL = "carrel_job"
-# Larger first, within a tenant: what a conversation goes on with, what somebody waits for, what came in bulk, what
-# nobody waits for.
+# Priorities within a tenant; the largest comes first. URGENT: a conversation needs it. INTERACTIVE: a user waits for
+# it. BULK: bulk uploads. MAINTENANCE: no user waits for it.
 URGENT = 20
 INTERACTIVE = 10
 BULK = 0
@@ -34,7 +34,14 @@ MAX_BACKOFF_ATTEMPTS = 6
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
-    """Why a job failed: a stable code, a sentence for people, whether trying again can help, and how soon (seconds)."""
+    """The reason of a failed job.
+
+    Attributes:
+        code: Stable error code.
+        message: Sentence for people.
+        retryable: Whether another attempt can succeed.
+        retry_after: Minimum time until the next attempt, in seconds.
+    """
 
     code: str
     message: str
@@ -44,7 +51,7 @@ class JobFailure:
 
 @dataclass(frozen=True, slots=True)
 class RetryDecision:
-    """What becomes of a failed job."""
+    """The consequence of a failure: the job is dead, or due again after ``delay``."""
 
     dead: bool
     delay: timedelta
@@ -53,9 +60,14 @@ class RetryDecision:
 def decide_retry(
     failure: JobFailure, *, attempts: int, max_attempts: int | None, jitter: float, every: timedelta | None = None
 ) -> RetryDecision:
-    """Backoff from 1 s to 10 min, at least what the failure asks for; ``jitter`` in [0, 1) spreads it by ±20 %.
+    """Return whether and when a failed job is tried again. The delay grows exponentially from 1 second to 10 minutes.
 
-    Without ``max_attempts`` it is never the end, whatever failed. What is due ``every`` so often rests no longer.
+    Args:
+        failure: The reason. Its ``retry_after`` is the minimum delay.
+        attempts: Number of attempts so far.
+        max_attempts: Number of attempts after which the job is dead; None means never.
+        jitter: Number in [0, 1) that changes the delay by up to 20 %.
+        every: Interval of a periodic job, which is the maximum delay.
     """
     if max_attempts is not None and (not failure.retryable or attempts >= max_attempts):
         return RetryDecision(dead=True, delay=timedelta(0))
@@ -67,7 +79,7 @@ def decide_retry(
 
 @dataclass(frozen=True, slots=True)
 class JobQueue:
-    """Enqueue as part of a caller's transaction; claim and settle as a worker."""
+    """The job queue. Callers enqueue in their transaction; workers claim jobs and record outcomes."""
 
     database: Database
     control_plane: ControlPlaneDatabase
@@ -84,9 +96,19 @@ class JobQueue:
         priority: int = BULK,
         concurrency_key: UUID | None = None,
     ) -> UUID:
-        """Add a job; it can be claimed when the caller's transaction commits. The payload holds ids only.
+        """Add a job. It can be claimed when the caller's transaction commits.
 
-        ``concurrency_key`` is a key with a quota of jobs that run at once.
+        Args:
+            session: The caller's transaction.
+            kind: Kind of the job.
+            tenant_id: Tenant of the job.
+            document_id: Document of the job. If the document is deleted, so is the job.
+            payload: Arguments of the handler. They hold ids only, no content.
+            priority: One of the priorities of this module.
+            concurrency_key: API key whose quota limits the number of running jobs.
+
+        Returns:
+            The id of the job.
         """
         job_id = generate_id()
         values = {
@@ -112,7 +134,16 @@ class JobQueue:
         payload: dict[str, Any],
         priority: int,
     ) -> None:
-        """Add a job, unless one of this kind about the same thing waits or runs; a dead one is brought back."""
+        """Add a job, unless a job of this kind and subject waits or runs. A dead job is made ready again.
+
+        Args:
+            session: The caller's transaction.
+            kind: Kind of the job.
+            subject_id: Subject of the job, from which its id is derived.
+            tenant_id: Tenant of the job.
+            payload: Arguments of the handler. They hold ids only, no content.
+            priority: One of the priorities of this module.
+        """
         values = {
             "tenant": tenant_id,
             "id": derive_id(kind, subject_id),
@@ -124,16 +155,26 @@ class JobQueue:
         await session.fetch_rows(_ENQUEUE_UNIQUE, values)
 
     async def run_now(self, session: Session, *, tenant_id: UUID, document_id: UUID, version: int) -> bool:
-        """Let a version's waiting job run now; False when there is none, waiting or running. The caller has the row."""
+        """Make the waiting job of a document's version due now. The caller has locked the document.
+
+        Return False if no job of the version waits or runs.
+        """
         values = {"tenant": tenant_id, "document": document_id, "version": str(version)}
         return await session.fetch_row(_RUN_NOW, values) is not None
 
     async def resume_jobs(self, session: Session, *, tenant_id: UUID, code: str) -> None:
-        """Let the jobs run now that wait because of this, an error's code."""
+        """Make the jobs of one tenant due now that were postponed with this error code."""
         await session.fetch_rows(_RESUME, {"tenant": tenant_id, "code": code})
 
     async def postpone(self, job: ClaimedJob, worker: str, failure: JobFailure, until: datetime) -> None:
-        """Put the job back until then; its document waits with it, and says why. The attempt does not count."""
+        """Postpone a job without counting the attempt. Its document is queued again, with the reason as a warning.
+
+        Args:
+            job: The job.
+            worker: Name of the worker that holds it.
+            failure: The reason.
+            until: Time at which the job is due again.
+        """
         document = {"tenant": job.tenant_id, "document": job.document_id}
         error = json.dumps({"code": failure.code, "message": failure.message})
         async with self.database.transaction(job.tenant_id) as session:
@@ -147,9 +188,16 @@ class JobQueue:
                 await session.fetch_rows(_POSTPONE_DOCUMENT, {**document, **version})
 
     async def ensure_periodic_job(self, kind: str, every: timedelta) -> None:
-        """See that there is one job of this kind, first run when ``every`` has passed; any number of workers may ask.
+        """Create the periodic job of a kind, or change its interval. All workers may call this at the same time.
 
-        It is the system tenant's, and is never done: only its next time comes. Raises DatabaseUnavailable.
+        The job belongs to the system tenant and is never removed.
+
+        Args:
+            kind: Kind of the job.
+            every: Interval of the job, and time until its first run.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
         """
         values = {
             "tenant": SYSTEM_TENANT,
@@ -165,60 +213,77 @@ class JobQueue:
     async def claim(
         self, worker: str, lease: timedelta, *, tenant_concurrency: int, only_idle: bool = False
     ) -> ClaimedJob | None:
-        """Claim the next job in turn, deliveries to webhooks apart; ``only_idle``: of a tenant that has none running.
+        """Claim the next due job in turn, except webhook deliveries.
 
-        A tenant without a limit of its own has at most ``tenant_concurrency`` jobs running.
-        Raises DatabaseUnavailable.
+        Args:
+            worker: Name of the worker.
+            lease: Time until the claim expires, unless the worker renews it.
+            tenant_concurrency: Maximum number of running jobs of a tenant without a separate limit.
+            only_idle: Whether only tenants without a running job are considered.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
         """
         return await self.control_plane.claim_work(
             worker, lease, tenant_concurrency=tenant_concurrency, only_idle=only_idle
         )
 
     async def claim_delivery(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
-        """Claim the next delivery to a webhook in turn. Raises DatabaseUnavailable."""
+        """Claim the next due webhook delivery in turn. Raises DatabaseUnavailable."""
         return await self.control_plane.claim_delivery(worker, lease, tenant_concurrency=tenant_concurrency)
 
     async def is_idle_tenant_waiting(self) -> bool:
-        """Return whether a tenant without a running job has one that is due. Raises DatabaseUnavailable."""
+        """Return whether a tenant without a running job has a job that is due. Raises DatabaseUnavailable."""
         return await self.control_plane.is_idle_tenant_waiting()
 
     async def reap(self) -> list[ReapedJob]:
-        """Take back the jobs of lost workers. Raises DatabaseUnavailable."""
+        """Release the jobs whose lease has expired, and return them. Raises DatabaseUnavailable."""
         return await self.control_plane.reap_jobs()
 
     async def renew(self, job: ClaimedJob, worker: str, lease: timedelta) -> bool:
-        """Extend the lease; False when the job is gone (its document was deleted) or another worker has it."""
+        """Renew the lease of a job. Return False if its document was deleted or another worker has the job."""
         async with self.database.transaction(job.tenant_id) as session:
             row = await session.fetch_row(_RENEW, {**_build_fence_params(job, worker), "lease": lease})
         return row is not None
 
     async def complete(self, job: ClaimedJob, worker: str) -> None:
-        """Remove a job that is done; a periodic one waits for its next time."""
+        """Remove a finished job. A periodic job waits for its next time."""
         async with self.database.transaction(job.tenant_id) as session:
             await session.fetch_rows(
                 _COMPLETE if job.every is None else _RESCHEDULE_PERIODIC, _build_fence_params(job, worker)
             )
 
     async def release(self, job: ClaimedJob, worker: str) -> None:
-        """Hand a job back unharmed, as at a graceful stop: the attempt does not count."""
+        """Put a job back as due now, for example at a graceful stop. The attempt does not count."""
         async with self.database.transaction(job.tenant_id) as session:
             await session.fetch_rows(_RELEASE, _build_fence_params(job, worker))
 
     async def requeue(self, job: ClaimedJob, worker: str) -> None:
-        """Give a job back in its old place of the tenant's queue; the attempt does not count."""
+        """Put a job back at its former position in the tenant's queue. The attempt does not count."""
         async with self.database.transaction(job.tenant_id) as session:
             await session.fetch_rows(_REQUEUE, _build_fence_params(job, worker))
 
     async def resume_jobs_of_all_tenants(self, code: str) -> int:
-        """Let the jobs of all tenants run now that wait because of an error with this code; return how many."""
+        """Make the jobs of all tenants due now that were postponed with this error code, and return their number."""
         return await self.control_plane.resume_jobs(code)
 
     async def retry_failed_documents(self, *, limit: int) -> int:
-        """Queue documents again that an outage made fail; return how many. Raises DatabaseUnavailable."""
+        """Enqueue documents again that failed because of an outage, and return their number. Raises
+        DatabaseUnavailable.
+        """
         return await self.control_plane.retry_failed_documents(limit=limit)
 
     async def fail(self, job: ClaimedJob, worker: str, failure: JobFailure) -> RetryDecision:
-        """Put the job back for later, or declare it dead and its document failed, in one transaction."""
+        """Record a failed attempt: the job is due again later, or it is dead and its document failed.
+
+        Args:
+            job: The job.
+            worker: Name of the worker that holds it.
+            failure: The reason.
+
+        Returns:
+            The consequence.
+        """
         jitter = random.random()  # noqa: S311  (spreads retries, guards nothing)
         limit = job.max_attempts if job.every is None else None
         decision = decide_retry(failure, attempts=job.attempts, max_attempts=limit, jitter=jitter, every=job.every)
@@ -229,7 +294,7 @@ class JobQueue:
             "error": json.dumps({"code": failure.code, "message": failure.message}),
         }
         async with self.database.transaction(job.tenant_id) as session:
-            # The document first, as whoever deletes or reindexes it does: else the two would wait for each other.
+            # Lock the document before the job: deletions and reindexing use the same order, so no deadlock occurs.
             await session.fetch_rows(_LOCK_DOCUMENT, {"tenant": job.tenant_id, "document": job.document_id})
             fenced = await session.fetch_row(_FAIL, values)
             if fenced is not None and decision.dead and job.document_id is not None:
@@ -246,18 +311,18 @@ class JobQueue:
         return decision
 
     async def hand_off(self, job: ClaimedJob, worker: str, max_duration: timedelta) -> bool:
-        """Hand a job back for another worker; False when that has gone on for longer than ``max_duration``.
+        """Put a job back for another worker, without counting the attempt.
 
-        The attempt does not count.
+        Return False if the job has been handed off for longer than ``max_duration``.
         """
         async with self.database.transaction(job.tenant_id) as session:
             row = await session.fetch_row(_HAND_OFF, {**_build_fence_params(job, worker), "patience": max_duration})
         return row is not None
 
     async def listen(self, on_wake: Callable[[], None]) -> None:
-        """Call ``on_wake`` whenever a job is enqueued anywhere, and after every break of the connection.
+        """Call ``on_wake`` whenever a job is enqueued, and after each reconnect, until the task is cancelled.
 
-        Runs until it is cancelled. Without a connection nothing is heard, and polling alone finds the jobs.
+        Without a connection there are no notifications: workers then find jobs by polling.
         """
         await listen(self.database, CHANNEL, lambda _: on_wake(), lambda _: on_wake())
 

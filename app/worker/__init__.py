@@ -1,1 +1,1 @@
-"""The worker: claim jobs, run their handlers and settle them."""
+"""The worker: it claims jobs, runs their handlers and records the outcomes."""

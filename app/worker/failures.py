@@ -1,4 +1,4 @@
-"""What a failed job says."""
+"""Failures of jobs: the code, message and retry rule that the queue stores for an exception."""
 
 from dataclasses import replace
 
@@ -15,13 +15,14 @@ from app.temp_files import TempDiskFull
 
 
 class UnknownJobKind(UnavailableError):
-    """This worker does not know that kind of job; a newer one may."""
+    """This worker does not know the kind of the job; update the worker."""
 
 
 def describe_failure(error: BaseException) -> JobFailure:
-    """What a failed job says: only our own errors' sentences, never a library's, which may quote the document.
+    """Return the failure that the queue stores for an exception.
 
-    A sentence that could not be stored would leave the job without an end, so it is made storable.
+    The message is always Carrel's. A library's message may quote the document. Characters that Postgres cannot store
+    are replaced, because the job could otherwise never be recorded as failed.
     """
     failure = _to_job_failure(error)
     return replace(failure, message=failure.message.encode("utf-8", "replace").decode().replace("\0", ""))

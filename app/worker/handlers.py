@@ -1,4 +1,4 @@
-"""What is done for each kind of job."""
+"""Handlers of the kinds of jobs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -63,7 +63,7 @@ DELETION_BATCH_SIZE = 1000
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What the handlers work with."""
+    """Resources of the worker, from which handlers create their services."""
 
     resources: Resources
     pipeline: IngestionPipeline
@@ -72,7 +72,7 @@ class JobContext:
 
     @property
     def sweeper(self) -> Sweeper:
-        """What the periodic jobs call."""
+        """The sweeper, which the periodic cleanup jobs call."""
         resources = self.resources
         return Sweeper(
             resources.database,
@@ -90,7 +90,7 @@ class JobContext:
 
     @property
     def index_maintenance(self) -> IndexMaintenance:
-        """What looks after search indexes."""
+        """The maintenance of search indexes."""
         resources = self.resources
         return IndexMaintenance(
             resources.database,
@@ -103,7 +103,7 @@ class JobContext:
 
     @property
     def index_dropper(self) -> IndexDropper:
-        """What removes search indexes that nobody goes back to."""
+        """The service that removes retired search indexes after the rollback period."""
         resources = self.resources
         rollback_period = timedelta(seconds=resources.settings.worker.reindex_rollback_seconds)
         find_expired = partial(
@@ -113,7 +113,7 @@ class JobContext:
 
     @property
     def purger(self) -> Purger:
-        """What removes deleted knowledge bases and tenants."""
+        """The service that removes deleted knowledge bases and tenants."""
         resources = self.resources
         return Purger(
             resources.database,
@@ -131,13 +131,13 @@ class JobContext:
 
     @property
     def backfill_recovery(self) -> BackfillRecovery:
-        """What sees that stamps come to all documents."""
+        """The service that restarts stalled metadata backfills."""
         find_stalled = partial(self.resources.control_plane.find_stalled_backfills, limit=CHANGE_BATCH_SIZE)
         return BackfillRecovery(self.resources.database, self.resources.queue, find_stalled)
 
     @property
     def deletion_recovery(self) -> DeletionRecovery:
-        """What sees that deletions come to their end, and receipts to theirs."""
+        """The service that restarts stalled deletions and removes old receipts."""
         resources = self.resources
         retention = timedelta(days=resources.settings.deletion.receipt_retention_days)
         return DeletionRecovery(
@@ -152,28 +152,31 @@ class JobContext:
 
     @property
     def webhook_deliverer(self) -> WebhookDeliverer:
-        """What sends to webhooks."""
+        """The service that sends deliveries to webhooks."""
         resources = self.resources
         return WebhookDeliverer(resources.database, resources.webhook_sender, resources.settings.webhooks)
 
     @property
     def reindexer(self) -> Reindexer:
-        """What builds the next search index of a knowledge base."""
+        """The service that builds the next search index of a knowledge base."""
         rebuilder = DocumentRebuilder(self.resources.embedders, self.resources.objects)
         return Reindexer(rebuilder, self.resources.queue, self._prepare_index)
 
     @property
     def routing_profile_builder(self) -> RoutingProfileBuilder:
-        """What makes that by which searches choose knowledge bases."""
+        """The service that makes routing profiles, which choose the knowledge bases of a search."""
         return RoutingProfileBuilder(
             self.resources.database, self.resources.embedders, DocumentScope().list_visible_keys()
         )
 
     async def _prepare_index(self, tenant_id: UUID, index_id: UUID) -> bool:
-        """What a search index wants to have as soon as it is live. Raises as ``IndexMaintenance.prepare``."""
+        """Build the partial indexes and the routing profile that a search index needs when it goes live.
+
+        Return whether the partial indexes are ready. Errors are those of ``IndexMaintenance.prepare``.
+        """
         if not await self.index_maintenance.prepare(tenant_id, index_id):
             return False
-        with suppress(EmbeddingUnavailable):  # its centroids are there; what is said of it is embedded another time
+        with suppress(EmbeddingUnavailable):  # the centroids exist; the description is embedded later
             await self.routing_profile_builder.refresh(tenant_id, index_id)
         return True
 
@@ -182,7 +185,12 @@ JobHandler = Callable[[JobContext, ClaimedJob], Awaitable[None]]
 
 
 async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``version``, and ``key``, by whose upload it came."""
+    """Ingest a version of a document.
+
+    Args:
+        context: Resources of the worker.
+        job: Its payload has ``version``, and ``key``, the id of the API key that uploaded the version.
+    """
     if job.document_id is not None:
         db = TenantDatabase(context.resources.database, job.tenant_id)
         uploader = UUID(job.payload.get("key") or NO_KEY.hex)
@@ -192,7 +200,13 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``prefix``, ``prefixes``, ``key``, ``keys``, all below the job's own tenant; and maybe ``deletion``."""
+    """Delete objects from the object store, and complete the deletion of their documents.
+
+    Args:
+        context: Resources of the worker.
+        job: Its payload has ``prefix``, ``prefixes``, ``key`` or ``keys`` of objects, and optionally ``deletion``, the
+            id of the receipt. Keys outside the job's tenant are ignored.
+    """
     own_prefix, objects = f"{job.tenant_id}/", context.resources.objects
     requested_prefixes = (job.payload.get("prefix"), *job.payload.get("prefixes", ()))
     prefixes = [prefix for prefix in requested_prefixes if prefix is not None and prefix.startswith(own_prefix)]
@@ -202,7 +216,7 @@ async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
         if key is not None and key.startswith(own_prefix):
             await objects.delete(key)
     if "deletion" in job.payload:
-        # Originals that a killed process of this machine was reading; other machines' workers tidy up after their own.
+        # Remove originals that a killed process on this machine was reading. Workers on other machines remove theirs.
         directory = find_temporary_directory()
         await asyncio.to_thread(sweep_temp_files, directory)
         await complete_document_deletion(
@@ -216,45 +230,58 @@ async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def purge_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``knowledge_base``, ``indexes``, ``deletion``."""
+    """Remove the contents of a deleted knowledge base. Payload: ``knowledge_base``, ``indexes``, ``deletion``."""
     kb_id, deletion_id = (UUID(job.payload[name]) for name in ("knowledge_base", "deletion"))
     indexes = [UUID(index) for index in job.payload["indexes"]]
     await context.purger.purge_knowledge_base(job.tenant_id, kb_id, indexes, deletion_id=deletion_id, job_id=job.id)
 
 
 async def attach_files(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``batch``, ``knowledge_base``, and ``caller``, as whom the files are attached."""
+    """Attach the files of a batch to a knowledge base, with the rights of the caller who created the batch.
+
+    Payload: ``batch``, ``knowledge_base`` and ``caller``.
+    """
     caller = await restore_caller(context.resources.database, job.tenant_id, job.payload["caller"])
     if caller is not None:
         await TenantServices(caller, context.resources).file_batch_worker.run(UUID(job.payload["batch"]))
 
 
 async def backfill_metadata(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``knowledge_base``."""
+    """Run the metadata backfill of a knowledge base. Payload: ``knowledge_base``."""
     db = TenantDatabase(context.resources.database, job.tenant_id)
     await backfill_documents(db, UUID(job.payload["knowledge_base"]))
 
 
 async def delete_tenant(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``tenant_id``; a job of the system tenant, so that it outlives the rows it removes."""
+    """Remove the contents of a deleted tenant. Payload: ``tenant_id``.
+
+    The job belongs to the system tenant, because it must outlive the rows that it removes.
+    """
     tenant_id = UUID(job.payload["tenant_id"])
     await context.purger.purge_tenant(tenant_id, deletion_id=derive_id("deletion", tenant_id), job_id=job.id)
 
 
 async def recover_deletions(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
-    """A periodic job: deletions that have stopped go on, and old receipts go."""
+    """Restart stalled deletions and remove old receipts. The job is periodic."""
     await context.deletion_recovery.run()
 
 
 async def run_sweeper(context: JobContext, job: ClaimedJob) -> None:
-    """A periodic job: one of the sweepers."""
+    """Run one of the sweepers. The job is periodic."""
     await context.sweeper.run_job(job.kind)
 
 
 async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
-    """A periodic job: look after what has changed, what nobody goes back to, and what has stopped.
+    """Maintain changed search indexes, remove retired ones, reconcile SQL views and restart stalled metadata backfills.
 
-    What one of them cannot reach, as the tables' owner, the others may do without. Raises the first failure.
+    The job is periodic. If one task fails, the others still run: only some need the owner of the tables.
+
+    Args:
+        context: Resources of the worker.
+        job: The job; it has no payload.
+
+    Raises:
+        AppError: The first failure of a task. It can also be DBAPIError or TimeoutError.
     """
     failures: list[Exception] = []
     for maintainer in (
@@ -272,23 +299,26 @@ async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noq
 
 
 async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``index``."""
+    """Maintain one search index. Payload: ``index``."""
     await context.index_maintenance.maintain(job.tenant_id, UUID(job.payload["index"]))
 
 
 async def build_routing_profile(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``index``."""
+    """Make the routing profile of a search index. Payload: ``index``."""
     await context.routing_profile_builder.refresh(job.tenant_id, UUID(job.payload["index"]))
 
 
 async def reindex_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``index``."""
+    """Run a slice of the build of a search index. Payload: ``index``."""
     db = TenantDatabase(context.resources.database, job.tenant_id)
     await context.reindexer.run_slice(db, UUID(job.payload["index"]), job.id)
 
 
 async def drop_search_index(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``index``. Its row goes last: until then a lost worker's job is done again."""
+    """Remove a search index and the nodes that only it used. Payload: ``index``.
+
+    The row of the search index is deleted last, so that another worker can repeat the job.
+    """
     index_id = UUID(job.payload["index"])
     kb_id = await context.index_dropper.delete_chunks(job.tenant_id, index_id)
     if kb_id is not None:
@@ -297,13 +327,13 @@ async def drop_search_index(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def send_webhook(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``delivery``."""
+    """Send a delivery to its webhook. Payload: ``delivery``."""
     is_last = job.attempts >= job.max_attempts
     await context.webhook_deliverer.deliver(job.tenant_id, UUID(job.payload["delivery"]), is_last=is_last)
 
 
 async def reconcile_sql_view(context: JobContext, job: ClaimedJob) -> None:
-    """Payload: ``sql_view``, ``knowledge_base``."""
+    """Create, update or remove a SQL view. Payload: ``sql_view``, ``knowledge_base``."""
     ids = (UUID(job.payload[name]) for name in ("knowledge_base", "sql_view"))
     await context.sql_view_reconciler.reconcile(job.tenant_id, *ids)
 

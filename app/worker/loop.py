@@ -1,4 +1,4 @@
-"""The worker: claim → handle → settle, until it is told to stop."""
+"""The worker's loop: claim a job, run its handler, record the outcome, until the worker is stopped."""
 
 import asyncio
 import os
@@ -32,20 +32,20 @@ from app.worker.slots import POLL_INTERVAL_SECONDS, JobSlots, RunningJob
 logger = get_logger(__name__)
 
 SHUTDOWN_TIMEOUT_SECONDS = 20.0
-# How long a job is offered round when this worker's embedding model is not its knowledge base's: where two models are
-# in use, as while one replaces the other, some worker has the right one. Whoever passes a job on claims nothing for a
-# moment, or it might get the same one again.
+# If this worker has not the embedding model of the job's knowledge base, it hands the job to other workers for this
+# time. While one model replaces another, some worker has the right one. A worker that hands a job off pauses its claims
+# for this delay, or it might claim the same job again.
 MODEL_MISMATCH_MAX_DURATION = timedelta(minutes=10)
 MODEL_MISMATCH_DELAY_SECONDS = 0.5
 
 
 def generate_worker_name() -> str:
-    """A name that no other worker has or had: leases are told apart by it, and process ids come round again."""
+    """Return a name that no other worker has or had. Leases name their worker, and process ids are reused."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
-# Deletions, new stamps and attachments go on where they were ended. A job of these kinds that has had its place for so
-# long is ended when another tenant waits for a place in vain; ingestion hands its place back between slices.
+# Deletions, metadata backfills and attachments resume where they were interrupted. The worker interrupts a job of these
+# kinds after this time if another tenant waits for a slot. Ingestion yields its slot between slices.
 PREEMPTIBLE_KINDS = frozenset({PURGE_KNOWLEDGE_BASE_JOB, BACKFILL_JOB, ATTACH_JOB, "delete_tenant"})
 PREEMPT_AFTER_SECONDS = 30.0
 HEARTBEAT_INTERVAL_SECONDS = 5.0
@@ -53,11 +53,11 @@ HEARTBEAT_INTERVAL_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Worker:
-    """Works through the queue with as many jobs at once as the settings say.
+    """A worker that runs as many jobs at once as ``concurrency`` allows.
 
-    Beyond its ``concurrency`` it takes a few extra jobs of tenants that have none running anywhere, so that no tenant
-    waits for the end of others' long documents. When the extra places are taken too and such a tenant waits, long jobs
-    hand their places back. Deliveries to webhooks have places of their own.
+    It has a few extra slots for tenants without a running job, so that no tenant waits for the long documents of
+    others. If the extra slots are also in use and such a tenant waits, long jobs yield their slots. Webhook deliveries
+    have separate slots.
     """
 
     resources: Resources
@@ -84,13 +84,16 @@ class Worker:
 
     @property
     def lease(self) -> timedelta:
-        """How long a job is ours without a sign of life."""
+        """Time after which a job can be claimed again if its worker does not renew the lease."""
         return timedelta(seconds=self.resources.settings.worker.lease_timeout_seconds)
 
     def stop(self, *, immediately: bool = False) -> None:
-        """Claim nothing more; ``run`` returns when what is running has ended, or is handed back after the grace time.
+        """Claim no more jobs. ``run`` returns when the running jobs have ended, or after the shutdown timeout.
 
-        With ``immediately`` there is no grace time.
+        Unfinished jobs go back to the queue.
+
+        Args:
+            immediately: Whether there is no shutdown timeout.
         """
         self._stopping = True
         self._stops_immediately = self._stops_immediately or immediately
@@ -98,7 +101,11 @@ class Worker:
             slots.interrupt_wait()
 
     async def run(self, *, shutdown_timeout_seconds: float = SHUTDOWN_TIMEOUT_SECONDS) -> None:
-        """Work until ``stop``; then finish, or hand back, what is running."""
+        """Run jobs until ``stop``. Then wait for running jobs, and put unfinished ones back into the queue.
+
+        Args:
+            shutdown_timeout_seconds: Maximum time to wait for running jobs.
+        """
         background_tasks = [
             asyncio.create_task(self._ensure_periodic_jobs()),
             asyncio.create_task(self._reap_lost_jobs()),
@@ -117,7 +124,7 @@ class Worker:
                 background_task.cancel()
             await self._finish_running_jobs(0.0 if self._stops_immediately else shutdown_timeout_seconds)
             await asyncio.gather(*background_tasks, return_exceptions=True)
-            with suppress(AppError):  # the row then tells of a worker that was killed
+            with suppress(AppError):  # the remaining row then reports a killed worker
                 await self.resources.control_plane.delete_worker(self.name)
 
     def _wake_slots(self) -> None:
@@ -133,11 +140,11 @@ class Worker:
             await asyncio.gather(*unfinished, return_exceptions=True)
 
     async def _fill_slots(self, slots: JobSlots, claim: Callable[[], Awaitable[ClaimedJob | None]]) -> None:
-        """Start a job whenever there is a place and a job for it, until the worker stops."""
+        """Start a job whenever a slot is free and a job is due, until the worker stops."""
         while not self._stopping:
             try:
                 job = await claim()
-            except Exception as exc:  # the worker outlives whatever is wrong with the database
+            except Exception as exc:  # the worker survives all errors of the database
                 logger.warning("worker.claim_failed", error=exc)
                 await asyncio.sleep(POLL_INTERVAL_SECONDS)
                 continue
@@ -175,7 +182,7 @@ class Worker:
         return await self.resources.queue.claim_delivery(self.name, self.lease, tenant_concurrency=limit)
 
     def _preempt_long_job(self) -> None:
-        """End one job that has had its place for long, of a kind that goes on where it was ended."""
+        """Interrupt the longest running job of a kind that can resume, if it runs for long enough."""
         preemptible = [
             running_job
             for running_job in self._work_slots.running_jobs
@@ -193,16 +200,16 @@ class Worker:
             heartbeat = asyncio.create_task(self._renew_lease(job, work))
             try:
                 await asyncio.wait({work})
-            except asyncio.CancelledError:  # the grace time is over; what is left is to hand the job back
+            except asyncio.CancelledError:  # the shutdown timeout is over: the job goes back to the queue
                 work.cancel()
                 await asyncio.wait({work})
             lost = heartbeat.done()
             heartbeat.cancel()
             recording = asyncio.create_task(self._record_outcome(running_job, work, lost=lost))
             while not recording.done():
-                with suppress(asyncio.CancelledError):  # cut short, it would leave the job ours until its lease ends
+                with suppress(asyncio.CancelledError):  # without it, the job stays claimed until its lease ends
                     await asyncio.wait({recording})
-            if (error := recording.exception()) is not None:  # repaired by the end of the lease
+            if (error := recording.exception()) is not None:  # the job can be claimed again when its lease expires
                 logger.warning("worker.settle_failed", error=error)
 
     async def _handle(self, job: ClaimedJob) -> None:
@@ -231,9 +238,7 @@ class Worker:
             logger.info("job.done", kind=job.kind, attempts=job.attempts)
 
     async def _requeue(self, job: ClaimedJob) -> None:
-        self._is_idle_tenant_waiting = (
-            False  # one place is enough for the tenant that waits; the next look tells of others
-        )
+        self._is_idle_tenant_waiting = False  # the waiting tenant needs one slot; the next claim finds other tenants
         await self.resources.queue.requeue(job, self.name)
         logger.info("job.preempted", kind=job.kind)
 
@@ -262,9 +267,9 @@ class Worker:
         )
 
     async def _renew_lease(self, job: ClaimedJob, work: asyncio.Task[None]) -> None:
-        """Renew the lease; return, with the work cancelled, when the job is not ours any more.
+        """Renew the lease of a job until it is lost; then cancel the work and return.
 
-        That is looked at once more as soon as the job's document is deleted, for its job goes with it.
+        When the job's document is deleted, its job is deleted too, so the lease is checked at once.
         """
         interval = self.lease.total_seconds() / 3
         next_renewal_at = time.monotonic() + interval
@@ -277,14 +282,14 @@ class Worker:
                 try:
                     if await self.resources.queue.renew(job, self.name, self.lease):
                         continue
-                except Exception as exc:  # a heart that stopped would give the job away
+                except Exception as exc:  # without further renewals, the job would be lost
                     logger.warning("job.renewal_failed", error=exc)
                     continue
                 work.cancel()
                 return
 
     async def _ensure_periodic_jobs(self) -> None:
-        """See that the periodic jobs are there."""
+        """Create the periodic jobs. Try again until the database answers."""
         settings = self.resources.settings.worker
         pending = {
             **get_sweep_intervals(settings),
@@ -295,26 +300,23 @@ class Worker:
             try:
                 await self.resources.queue.ensure_periodic_job(kind, pending[kind])
                 del pending[kind]
-            except Exception as exc:  # the database will be back
+            except Exception as exc:  # the database will answer again
                 logger.warning("worker.prepare_failed", error=exc)
                 await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
     def _get_confinement(self) -> WorkerConfinement | None:
-        """How far the kernel let this worker's own parser processes be confined; None before the first one."""
+        """Return the confinement of this worker's parser processes; None before the first one starts."""
         confinement = self.pipeline.parsers.confinement
         return None if confinement is None else WorkerConfinement(confinement.level, confinement.describe())
 
     async def _send_heartbeats(self) -> None:
-        """Write a sign of life every few seconds.
-
-        What has frozen this event loop, writes none.
-        """
+        """Store a heartbeat every few seconds. If the event loop is blocked, the heartbeats stop."""
         while True:
             try:
                 await self.resources.control_plane.record_heartbeat(
                     self.name, sorted(self.outage_monitor.active_outages), self._get_confinement()
                 )
-            except Exception as exc:  # the database will be back
+            except Exception as exc:  # the database will answer again
                 logger.warning("worker.heartbeat_failed", error=exc)
             await asyncio.sleep(HEARTBEAT_INTERVAL_SECONDS)
 
@@ -324,6 +326,6 @@ class Worker:
                 for lost in await self.resources.queue.reap():
                     logger.warning("job.reaped", kind=lost.kind, dead=lost.dead, job=str(lost.id))
                     self._wake_slots()
-            except Exception as exc:  # without it, jobs of lost workers would stay theirs for ever
+            except Exception as exc:  # without this task, the jobs of lost workers would never be released
                 logger.warning("worker.reap_failed", error=exc)
             await asyncio.sleep(self.lease.total_seconds() / 2)

@@ -1,7 +1,8 @@
-"""Outages of what a job depends on: told from the fault of one document, and watched until they are over.
+"""Outages of dependencies: the embedding model, the object store and the vision model.
 
-A dependency is asked something harmless when a job has failed by it. If that fails too, nothing about the document is
-wrong: the job waits without counting an attempt, and goes on as soon as the dependency answers again.
+When a job fails because of a dependency, the worker checks the dependency with a harmless request. If the check fails
+too, the document is not the cause. The job then waits without counting an attempt, and resumes as soon as the
+dependency answers again.
 """
 
 import asyncio
@@ -23,26 +24,27 @@ logger = get_logger(__name__)
 EMBEDDING, OBJECT_STORE, VISION = "embedding_unavailable", "object_store_unavailable", "vision_unavailable"
 CHECK_TIMEOUT_SECONDS = 15.0
 MIN_CHECK_INTERVAL_SECONDS, MAX_CHECK_INTERVAL_SECONDS = 1.0, 30.0
-# A job looks again by itself after so long, whatever the watching worker finds; spread, for there may be many.
+# A postponed job is due again after this time, even if the monitor finds no end of the outage. The time is random,
+# because there may be many jobs.
 RETRY_DELAY_SECONDS = 60.0
 
 
 @dataclass(slots=True)
 class Outage:
-    """A dependency that is out of reach, and when it is asked the next time."""
+    """An outage of a dependency, with the time of the next check."""
 
     check_interval_seconds: float = MIN_CHECK_INTERVAL_SECONDS
     next_check_at: float = field(default_factory=lambda: time.monotonic() + MIN_CHECK_INTERVAL_SECONDS)
 
     def back_off(self) -> None:
-        """Ask again after a longer time."""
+        """Increase the time until the next check: double it, up to 30 seconds."""
         self.check_interval_seconds = min(MAX_CHECK_INTERVAL_SECONDS, 2 * self.check_interval_seconds)
         self.next_check_at = time.monotonic() + self.check_interval_seconds
 
 
 @dataclass(slots=True)
 class OutageMonitor:
-    """What this worker knows to be out of reach, by the code of the error that tells of it."""
+    """The outages that this worker knows, by the code of their error."""
 
     embedders: Embedders
     objects: ObjectStore
@@ -50,7 +52,14 @@ class OutageMonitor:
     active_outages: dict[str, Outage] = field(default_factory=dict)
 
     async def find_outage_code(self, error: BaseException) -> str | None:
-        """Return the code of the outage that a job has failed by; None where the job's own document may be at fault."""
+        """Return the code of the outage that made a job fail.
+
+        Args:
+            error: Exception of the job.
+
+        Returns:
+            The code, or None if the job's document may be the cause.
+        """
         code = _classify_error(error)
         if code is None or code in self.active_outages:
             return code
@@ -61,7 +70,7 @@ class OutageMonitor:
         return code
 
     async def watch(self) -> None:
-        """Ask what is out of reach from time to time; let the jobs that wait for it go on when it answers."""
+        """Check dependencies with an outage until they answer, then make the jobs that wait for them due."""
         while True:
             await asyncio.sleep(MIN_CHECK_INTERVAL_SECONDS / 2)
             for code, outage in list(self.active_outages.items()):
@@ -73,11 +82,13 @@ class OutageMonitor:
                 del self.active_outages[code]
                 try:
                     logger.info("outage.ended", code=code, resumed=await self.resume_jobs(code))
-                except AppError as exc:  # the jobs look again by themselves
+                except AppError as exc:  # the jobs are due later anyway
                     logger.warning("outage.resume_failed", code=code, error=exc)
 
     async def _is_available(self, code: str) -> bool:
-        """Ask the dependency something harmless. A vision model has no such question: its breaker alone tells."""
+        """Check a dependency with a harmless request. No such request exists for vision models: only their circuit
+        breaker shows an outage.
+        """
         if code == VISION:
             return True
         try:
@@ -92,12 +103,16 @@ class OutageMonitor:
 
 
 def get_next_check_time() -> datetime:
-    """Return when a job that waits for the end of an outage looks by itself."""
+    """Return the time at which a job that waits for the end of an outage is due again."""
     return datetime.now(UTC) + timedelta(seconds=RETRY_DELAY_SECONDS * random.uniform(1.0, 1.5))  # noqa: S311  no secret
 
 
 def _classify_error(error: BaseException) -> str | None:
-    """A refusal of everything, as of a wrong key, is no fault of a document either; of one text it is."""
+    """Return the code of the dependency that an error may come from, or None.
+
+    If a model refuses everything, for example because of a wrong API key, the document is not the cause. If a model
+    refuses one text, it is.
+    """
     match error:
         case ObjectMissing():
             return None

@@ -1,4 +1,4 @@
-"""A worker's places for jobs of one kind of work: how many are taken, and when to look for the next job."""
+"""Slots of a worker for one kind of work: the number of running jobs, and the time of the next claim."""
 
 import asyncio
 import time
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from app.db.models.control_plane_rows import ClaimedJob
 
 POLL_INTERVAL_SECONDS = 1.0
-# Every job that is enqueued anywhere wakes every worker. Where it can take only some jobs, it looks no more often.
+# Every enqueued job wakes every worker. A worker with few free slots claims no more often than this.
 MIN_POLL_INTERVAL_SECONDS = 0.25
 
 
 @dataclass(slots=True, eq=False)
 class RunningJob:
-    """A job in its place, with the ``task`` that works and settles, and the ``work`` alone.
+    """A job in a slot. ``task`` runs the job and records its outcome; ``work`` only runs it.
 
-    ``is_preempted`` says that the worker ends the job for another tenant's sake.
+    ``is_preempted`` is whether the worker interrupts the job for another tenant.
     """
 
     job: ClaimedJob
@@ -27,11 +27,11 @@ class RunningJob:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Return how long the job has had its place."""
+        """Time since the start of the job."""
         return time.monotonic() - self.started_at
 
     def preempt(self) -> None:
-        """End the work, so that the job goes back to the queue."""
+        """Cancel the work, so that the job goes back to the queue."""
         if self.work is not None:
             self.is_preempted = True
             self.work.cancel()
@@ -39,7 +39,9 @@ class RunningJob:
 
 @dataclass(slots=True)
 class JobSlots:
-    """``size`` places that any job may take, and ``extra_size`` places for jobs that should not wait for those."""
+    """Slots of a worker. Any job may use ``size`` slots; ``extra_size`` more are for jobs that should not wait for
+    those.
+    """
 
     size: int
     extra_size: int = 0
@@ -50,37 +52,38 @@ class JobSlots:
 
     @property
     def has_free_slot(self) -> bool:
-        """Return whether any job can be taken."""
+        """Whether a slot is free for any job."""
         return len(self.running_jobs) < self.size
 
     @property
     def has_free_extra_slot(self) -> bool:
-        """Return whether one of the extra places is free."""
+        """Whether an extra slot is free."""
         return len(self.running_jobs) < self.size + self.extra_size
 
     def wake(self) -> None:
-        """Note that a job may have become ready."""
+        """Report that a job may be due."""
         self._wake.set()
 
     def release(self, running_job: RunningJob, _task: object = None) -> None:
-        """Take back a place, as a callback of its task."""
+        """Release a slot. It is a callback of the job's task."""
         self.running_jobs.discard(running_job)
         self.interrupt_wait()
 
     def interrupt_wait(self) -> None:
-        """End the rest at once."""
+        """End a running wait at once."""
         self._freed.set()
         self._wake.set()
 
     async def wait_for_slot(self) -> None:
-        """Wait until a job has ended, or until a look for jobs of tenants that have none running is worth it."""
+        """Wait until a job ends, or until it is time to look for tenants without a running job."""
         await _wait_for_event(self._freed, MIN_POLL_INTERVAL_SECONDS)
         self._freed.clear()
 
     async def wait_for_work(self, timeout_seconds: float = POLL_INTERVAL_SECONDS) -> None:
-        """Wait until another look for a job is worth it.
+        """Wait until it is time to claim again.
 
-        A look for a job that nothing tells of, after ``timeout_seconds``.
+        Args:
+            timeout_seconds: Maximum time without a notification.
         """
         await _wait_for_event(self._wake, timeout_seconds)
         if not (self.wakes_immediately and self.has_free_slot):

@@ -234,7 +234,7 @@ def test_a_frozen_worker_is_replaced(home: Path, key: str, settings: dict[str, s
         assert next_line(service).startswith("The worker gave no sign of life for 5 s, so Carrel ended it.")
         assert next_line(service) == "The worker is back."
         (died,) = service.events("worker.died")
-        assert (died["status"], died["reason"], died["ends"]) == (-signal.SIGKILL, "it gave no sign of life", 1)
+        assert (died["status"], died["reason"], died["ends"]) == (-signal.SIGKILL, "a missing heartbeat", 1)
         wait_until(lambda: len(service.events("worker.started")) == 2)
         reply = client.post(DOCUMENTS, params={"wait": 30}, json={"text": "After the frost."})
         assert reply.json()["status"] == "ready"
