@@ -293,7 +293,7 @@ class ControlPlaneDatabase:
         tokens: int,
         interactive: bool,
     ) -> int:
-        """Reserve one call to a model provider within its rate limits.
+        """Request one call to a model provider within its rate limits.
 
         Args:
             provider: Id of the provider's rate limit.
@@ -304,7 +304,7 @@ class ControlPlaneDatabase:
                 does not wait for background calls.
 
         Returns:
-            0 if the call is reserved. Otherwise the milliseconds after which the caller should try again.
+            0 if the call is granted. Otherwise the milliseconds after which the caller should try again.
         """
         values = {
             "provider": provider,

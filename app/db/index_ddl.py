@@ -287,7 +287,7 @@ class OwnerConnection:
         return [tuple(row) for row in await self.driver.fetch(_FIND_DUE, threshold, max_dead_share, min_growth_share)]
 
     async def flush_pending_lists(self) -> None:
-        """Move new keys and terms from the pending lists of GIN indexes into the indexes.
+        """Flush the pending lists of GIN indexes, which hold new keys and terms, into the indexes.
 
         Searches would otherwise read the pending lists row by row.
         """

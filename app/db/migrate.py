@@ -98,7 +98,7 @@ def _load_metadata() -> MetaData:
 
 
 def run_script(script: str) -> None:
-    """Execute a script of several statements in the running migration; asyncpg prepares only single statements."""
+    """Run a script of several statements in the running migration; asyncpg prepares only single statements."""
     connection = op.get_bind().connection.dbapi_connection
     op.execute("select 1")  # opens the driver's transaction
     connection.run_async(lambda driver: driver.execute(script))  # type: ignore[union-attr]  # an asyncpg adapter

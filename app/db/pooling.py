@@ -94,7 +94,7 @@ def _start_returning(
 
 
 async def _return_connection(pooled: PoolProxiedConnection, *, commits: bool) -> None:
-    """Commit if requested, and return the connection; the pool rolls back uncommitted work."""
+    """Return a connection to the pool, after a commit if requested. The pool rolls back uncommitted work."""
     try:
         if commits:
             await finish_or_terminate(pooled.driver_connection, "commit")
@@ -103,7 +103,7 @@ async def _return_connection(pooled: PoolProxiedConnection, *, commits: bool) ->
 
 
 async def finish_or_terminate(driver: asyncpg.Connection | None, command: str) -> None:
-    """Execute COMMIT or ROLLBACK, or terminate the connection if that fails or takes too long.
+    """Run COMMIT or ROLLBACK, or terminate the connection if that fails or takes too long.
 
     A terminated connection is replaced by the pool. A connection that never returns would block its slot for ever.
 

@@ -37,7 +37,7 @@ class Outage:
     next_check_at: float = field(default_factory=lambda: time.monotonic() + MIN_CHECK_INTERVAL_SECONDS)
 
     def back_off(self) -> None:
-        """Increase the time until the next check: double it, up to 30 seconds."""
+        """Delay the next check: double the interval, up to 30 seconds."""
         self.check_interval_seconds = min(MAX_CHECK_INTERVAL_SECONDS, 2 * self.check_interval_seconds)
         self.next_check_at = time.monotonic() + self.check_interval_seconds
 
