@@ -1,6 +1,6 @@
 """Interface and registry of parsers: one module and one registry entry for each format.
 
-Only the sandboxed child process imports the modules of the formats.
+Only the sandboxed parser processes import the modules of the formats.
 """
 
 from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ from app.ingestion.parsers.toolkit.ooxml import (
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.types import BlockKind, CorruptFile
 
-# Types of SmartArt points that only place, connect or style other points; their text repeats the text of these.
+# Types of SmartArt points that place, connect or style other points, and repeat the text of those points.
 _LAYOUT_POINTS = frozenset({"pres", "parTrans", "sibTrans"})
 # Elements whose values are numbers. Digits in any other element are a label: 007 stays 007.
 _NUMBER_TAGS = frozenset({"c:numCache", "c:numLit"})

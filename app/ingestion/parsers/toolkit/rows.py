@@ -126,7 +126,7 @@ def _choose_record_order(header: Row, sample: Sequence[Row]) -> list[int]:
 def _find_question_answer_columns(header: Row, sample: Sequence[Row]) -> tuple[int, int] | None:
     """Return the question column and the answer column; None if the table has no such columns.
 
-    The header must name both columns. No question, and less than half of the answers, may be a number.
+    The header must name both columns. Questions must not be numbers, and less than half of the answers may be numbers.
     """
     columns = _find_question_columns(header)
     if columns is None or not sample:
