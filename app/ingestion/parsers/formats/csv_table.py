@@ -50,7 +50,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     try:
         add_rows(_read_rows(text[declaration.end() :] if declaration else text, delimiter), blocks)
     except csv.Error as exc:  # a reader that is not strict has no other errors
-        raise TextTooLong("A field has more characters than the limit allows.", limit=options.max_characters) from exc
+        raise TextTooLong("A field has too many characters; shorten it.", limit=options.max_characters) from exc
     return ParsedDocument(blocks.blocks, warnings=list(decoded.warnings))
 
 

@@ -89,13 +89,13 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     if not data:
         return ParsedDocument([])
     if data.count(b"\n") > MAX_LINES:
-        raise TextTooLong("The mail has more lines than the limit allows.", limit=MAX_LINES)
+        raise TextTooLong(f"The mail has more than {MAX_LINES:,} lines; shorten it.", limit=MAX_LINES)
     try:
         message = BytesParser(policy=_LenientPolicy()).parsebytes(data)
     except RecursionError as exc:
         raise CorruptFile("The parts of this mail are nested too deeply.") from exc
     if not any(name in message for name in _EXPECTED_HEADERS):
-        raise CorruptFile("The file is not a mail.")
+        raise CorruptFile("The file is not a mail: it has none of the usual headers.")
     if message.get_content_type() in _ENCRYPTED_TYPES and "signed-data" not in message.get("Content-Type", ""):
         raise EncryptedFile("The mail is encrypted; upload a decrypted copy.")
     mail = _MailContent(BlockList(options), options.encoding)
@@ -112,7 +112,7 @@ def _read_message(root: Message, mail: _MailContent) -> None:
         part, depth = waiting.pop()
         parts += 1
         if parts > MAX_PARTS:
-            raise TextTooLong("The mail has more parts than the limit allows.", limit=MAX_PARTS)
+            raise TextTooLong(f"The mail has more than {MAX_PARTS:,} parts; split it.", limit=MAX_PARTS)
         kind = part.get_content_type()
         if kind == "message/rfc822" and part.is_multipart() and depth < MAX_DEPTH:
             inner = _list_children(part)[0]

@@ -22,7 +22,7 @@ from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDoc
 from app.warnings import ServiceWarning, WarningCode
 
 MAX_CELLS = 16 << 20
-"""Maximum area from the first cell of a sheet to its last cell, which is also the maximum of XLS.
+"""Maximum number of cells in the area from the first cell of a sheet to its last cell, as in the XLS format.
 
 The library python-calamine allocates 32 bytes for each cell of the area.
 """
@@ -95,7 +95,7 @@ def _list_unread_warnings(count: int, condition: str, code: WarningCode) -> list
 def _check_unlocked(path: Path) -> None:
     """Raise EncryptedFile if a file with the signature of XLS has a password.
 
-    A password puts an XLSX workbook into such a file. In an XLS workbook, one of the first records marks it.
+    Excel stores an XLSX workbook with a password in such a file. In an XLS workbook, an early record marks a password.
     """
     if "EncryptedPackage" in read_entry_names(path) or _PASSWORD_RECORD.search(path.read_bytes()):
         raise EncryptedFile

@@ -68,7 +68,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 def _is_prose(root: Element) -> bool:
     """Return whether the XML is a document and not data.
 
-    A document has much of its text in paragraphs, or next to other elements. The values of data records do not.
+    Much of the text of a document is in paragraphs, or in elements that also have children. Data has no such text.
     """
     prose = total = 0
     for element in root.iter(etree.Element):

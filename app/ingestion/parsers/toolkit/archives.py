@@ -59,7 +59,7 @@ def check_archive(path: Path) -> None:
         or unpacked > MAX_UNPACKED_BYTES
         or (unpacked > MIN_RATIO_CHECK_BYTES and ratio > MAX_RATIO)
     ):
-        raise TextTooLong("The file unpacks to more than the limit allows.")
+        raise TextTooLong("The file unpacks to more than the limit allows; split it.")
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -81,10 +81,10 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         member = archive.getinfo(name)
     except KeyError as exc:
-        raise CorruptFile("A part of the file is missing.") from exc
+        raise CorruptFile("A part of the file is missing; upload an intact copy.") from exc
     if member.file_size > MAX_MEMBER_BYTES:
-        raise TextTooLong("The file unpacks to more than the limit allows.")
+        raise TextTooLong("The file unpacks to more than the limit allows; split it.")
     try:
         return archive.read(member)
     except _DAMAGED_ERRORS as exc:
-        raise CorruptFile("A part of the file is damaged.") from exc
+        raise CorruptFile("A part of the file is damaged; upload an intact copy.") from exc

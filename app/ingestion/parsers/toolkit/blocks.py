@@ -22,7 +22,7 @@ def check_page_count(page_count: int, options: ParseOptions) -> None:
     """
     if page_count > options.max_pages:
         raise TooManyPages(
-            f"The file has {page_count} pages; the limit is {options.max_pages}.", limit=options.max_pages
+            f"The file has {page_count} pages, and the limit is {options.max_pages}; split it.", limit=options.max_pages
         )
 
 
@@ -93,7 +93,8 @@ class BlockList:
         self._characters += characters
         if self._characters > self._max_characters:
             raise TextTooLong(
-                f"The file contains more than {self._max_characters} characters of text.", limit=self._max_characters
+                f"The file has more than {self._max_characters} characters of text; split it.",
+                limit=self._max_characters,
             )
 
     def find_first_heading(self, *, level: int | None = None) -> str | None:

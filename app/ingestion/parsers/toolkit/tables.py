@@ -28,7 +28,7 @@ def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
         return ""
     width = max(len(row) for row in cleaned)
     if width * len(cleaned) > MAX_CELLS:
-        raise TextTooLong("A table in the file has more cells than the limit allows.", limit=MAX_CELLS)
+        raise TextTooLong(f"A table in the file has more than {MAX_CELLS:,} cells; split it.", limit=MAX_CELLS)
     if width == 1 or len(cleaned) == 1:
         return "\n".join(cell.replace("\\|", "|") for row in cleaned for cell in row if cell)
     lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in cleaned]

@@ -289,7 +289,7 @@ class _DocxReader:
             rows.append(texts)
             width = max(width, len(texts))
             if width * len(rows) > self._max_cells:
-                raise TextTooLong(f"A table has more than {self._max_cells} cells.", limit=self._max_cells)
+                raise TextTooLong(f"A table has more than {self._max_cells} cells; split it.", limit=self._max_cells)
         self.blocks.add(BlockKind.TABLE, format_markdown_table(rows))
         for content in contents:
             self._read_attachments(content)

@@ -69,7 +69,10 @@ def read_content(element: Element) -> DocxContent:
 
 
 def is_left_out(element: Element, kind: str) -> bool:
-    """Return whether the element, whose tag is ``kind``, is invisible: deleted or hidden text, or properties."""
+    """Return whether an element is invisible: deleted or hidden text, a deleted table row, or properties.
+
+    ``kind`` is the tag of the element.
+    """
     if kind == "w:tr":
         return find_child(element, "w:trPr", "w:del") is not None
     return kind in _LEFT_OUT or (kind == "w:r" and is_switched_on(find_child(element, "w:rPr", "w:vanish")))

@@ -1,4 +1,4 @@
-"""Layout analysis of a PDF page: printed lines are put in reading order and grouped to paragraphs and tables."""
+"""Layout analysis of a PDF page: printed lines are put in reading order and grouped into paragraphs and tables."""
 
 import re
 from bisect import bisect_left
@@ -81,7 +81,7 @@ def find_hyphenated_words(lines: Iterable[TextLine]) -> frozenset[str]:
 
 
 def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset()) -> Iterator[LayoutGroup]:
-    """Group the lines of a page to paragraphs and tables.
+    """Group the lines of a page into paragraphs and tables.
 
     Args:
         lines: Printed lines, in any order.

@@ -93,7 +93,7 @@ class PdfPages:
 
 
 def read_pages(document: Any, options: ParseOptions, image_extractor: PdfImageExtractor) -> PdfPages:
-    """Read all pages: first the text, then OCR within its time limit, at last the images of pages without text.
+    """Read all pages: first the text, then OCR within its time limit, then the images of pages without text.
 
     Args:
         document: Document of PyMuPDF.
