@@ -43,7 +43,7 @@ _WORD = re.compile(r"[^\W_][\w'’.,/=<>%+-]*")
 _PLAIN_WORD = re.compile(r"(?<!\w)[^\W\d_]{2,}(?![\w=])")
 # SQL, markup and regular expressions in string literals.
 _SQL = re.compile(
-    r"\s*(?:<|--|do \$\$)|"
+    r"\s*(?:<|--|do \$\$|`x` where \w+\.\w)|"
     r"\s*(?:select|insert|update|delete|with|create|alter|drop|grant|revoke|set|lock|from|where|and|or|join|left|order|"
     r"union|returning|exists|case|coalesce|on|into|values|not)\b(?=[^.]*(?:[=(*]|\bfrom\b|\bset\b|\btable\b))|"
     r".*(?:\bselect\b.*\bfrom\b|\bdo update set\b|\bcreate view\b|\$1|\(\?[:=!<])",

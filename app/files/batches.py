@@ -183,7 +183,7 @@ class FileBatchService:
     async def _find_batch(self, repository: FileBatchRepository, kb: KnowledgeBaseView, batch_id: UUID) -> FileBatch:
         """Return a batch of a knowledge base. Raises FileBatchNotFound.
 
-        A batch may contain files of several users, so a key restricted to a user reads only batches of its own key
+        A batch may contain files of several users. A key restricted to a user therefore reads only batches of its
         lineage.
         """
         batch = await repository.get(batch_id)

@@ -1,1 +1,1 @@
-"""Knowledge bases: named sets of documents with one way to chunk, embed and search them."""
+"""Knowledge bases: named sets of documents with common settings for chunking, embedding and search."""

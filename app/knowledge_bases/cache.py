@@ -1,4 +1,4 @@
-"""Knowledge bases as they were last read, for searches that make sure of them as they begin (ADR 0014)."""
+"""Cache of knowledge bases for searches, which validate an entry in their first statement (ADR 0014)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,23 +13,27 @@ MAX_ENTRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseCache:
-    """The last ones that were searched, by tenant and by how they were called; one for all searches of a process.
+    """Cache of recently searched knowledge bases by tenant and reference, shared by all searches of a process.
 
-    What is kept may be out of date. Who uses it does so in transactions that are to find it unchanged.
+    Entries may be out of date. Callers use an entry in a transaction that fails if the knowledge base has changed.
     """
 
     _views: LRUCache[tuple[UUID, str], KnowledgeBaseView] = field(default_factory=lambda: LRUCache(MAX_ENTRIES))
 
     def get(self, tenant_id: UUID, reference: str) -> KnowledgeBaseView | None:
-        """By id or name, where it is kept."""
+        """Return the cached knowledge base for a name or id, or None."""
         return self._views.get((tenant_id, reference))
 
     def put(self, tenant_id: UUID, reference: str, view: KnowledgeBaseView) -> None:
-        """Not what a transaction is no use for: an HTTP source is asked without one."""
+        """Store a knowledge base of documents.
+
+        A knowledge base of kind http is not stored, because its search runs without a transaction that could validate
+        it.
+        """
         if view.row.source is None and (view.shared_counterpart is None or view.shared_counterpart.row.source is None):
             self._views[tenant_id, reference] = view
 
     def invalidate(self, tenant_id: UUID, references: Sequence[str]) -> None:
-        """They are not as they were, or gone."""
+        """Remove changed or deleted knowledge bases by name or id."""
         for reference in references:
             self._views.pop((tenant_id, reference), None)

@@ -1,4 +1,4 @@
-"""Queries about the generations of knowledge bases: the search indexes that are being built, and those that were."""
+"""Queries for generations of knowledge bases: search indexes that are being built, and former ones."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,17 @@ from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.knowledge_bases.types import Chunking, Generation, ReindexProgress
 
-# Of a job that nobody knows any more: it was lost together with what it would have said.
-_LOST_JOB_ERROR = {"code": "internal", "message": "Something went wrong inside Carrel."}
-# Of one that workers hand on to each other, which say no more than that.
-_NO_MODEL_MESSAGE = "No worker has been found yet that has the embedding model."
+# The error of a generation whose job no longer exists, so that its real error is lost.
+_LOST_JOB_ERROR = {"code": "internal", "message": "The reindex job was lost. Start the reindex again."}
+# The error of a job that workers without the model return to the queue. The job itself has no message.
+_NO_MODEL_MESSAGE = "No worker has the embedding model yet. Start a worker that has it."
 
 
 class GenerationRepository:
-    """Queries in one tenant. Whoever changes a generation holds the knowledge base's row, or is the job that builds it.
+    """Queries for generations of one tenant.
 
-    The columns of a search index that change here are no key: who adds chunks goes on beside that.
+    A caller that changes a generation has locked the knowledge base, or is the job that builds the generation. The
+    changed columns of a search index are no key columns, so parallel inserts of chunks do not wait.
     """
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
@@ -28,71 +29,84 @@ class GenerationRepository:
         self.tenant_id = tenant_id
 
     async def find_building(self, kb_id: UUID) -> Generation | None:
-        """The one of this knowledge base."""
+        """Return the generation of a knowledge base that is being built, or None."""
         row = await self.session.fetch_row(_FIND_BUILDING, {"tenant": self.tenant_id, "kb": kb_id})
         return None if row is None else _parse_generation(row)
 
     async def find(self, index_id: UUID) -> Generation | None:
-        """The one with this id, as long as it is being built."""
+        """Return the generation with this id if it is being built, otherwise None."""
         row = await self.session.fetch_row(_FIND_BY_ID, {"tenant": self.tenant_id, "index": index_id})
         return None if row is None else _parse_generation(row)
 
     async def add(self, index: SearchIndex) -> None:
-        """Insert one; it has all documents before it."""
+        """Insert a generation. It contains no documents yet."""
         self.session.add(index)
         await self.session.flush()
 
     async def find_rollback_target(self, kb_id: UUID, *, max_age: timedelta) -> tuple[UUID, dict[str, Any]] | None:
-        """The one that was live before, with its identity; None where that is longer ago than the window.
+        """Return the former live search index of a knowledge base, and lock it so that no job drops it.
 
-        Until the transaction ends nobody begins to drop it.
+        Args:
+            kb_id: The knowledge base.
+            max_age: The maximum time since the search index was live.
+
+        Returns:
+            Its id and its identity, or None if there is no such search index.
         """
         values = {"tenant": self.tenant_id, "kb": kb_id, "window": max_age}
         row = await self.session.fetch_row(_FIND_ROLLBACK_TARGET, values)
         return None if row is None else (row["id"], row["identity"])
 
     async def begin_build(self, index_id: UUID) -> None:
-        """Count the documents that it is about to have."""
+        """Set a search index to ``building`` and count the documents that it will contain."""
         await self.session.fetch_rows(_BEGIN_BUILD, {"tenant": self.tenant_id, "index": index_id})
 
     async def has_active_job(self, generation: Generation) -> bool:
-        """Whether its job waits or runs, or will be tried again."""
+        """Return whether the generation's job waits, runs or will be tried again."""
         values = {"tenant": self.tenant_id, "job": generation.job_id}
         return generation.error is None and await self.session.fetch_row(_FIND_ACTIVE_JOB, values) is not None
 
     async def assign_job(self, index_id: UUID, job_id: UUID) -> None:
-        """From now on this job builds it, whatever stopped it before; a dead letter of that is done with."""
+        """Assign a new job to a generation, clear its error, and delete its former job if that has failed."""
         await self.session.fetch_rows(_ASSIGN_JOB, {"tenant": self.tenant_id, "index": index_id, "job": job_id})
 
     async def transfer_job(self, generation: Generation, job_id: UUID) -> None:
-        """From now on this job builds it, if the one of ``generation`` still does."""
+        """Assign a new job to a generation if its present job is still the one of ``generation``."""
         values = {"tenant": self.tenant_id, "index": generation.id, "before": generation.job_id, "job": job_id}
         await self.session.fetch_rows(_TRANSFER_JOB, values)
 
     async def record_progress(self, index_id: UUID, *, done: int, total: int) -> None:
-        """How far it is."""
+        """Record the number of processed documents and the total."""
         values = {"tenant": self.tenant_id, "index": index_id, "done": done, "total": total}
         await self.session.fetch_rows(_RECORD_PROGRESS, values)
 
     async def record_error(self, generation: Generation, error: Mapping[str, Any]) -> None:
-        """It cannot be built as it is, for this reason; nothing is said where another job builds it by now."""
+        """Record the reason why a generation cannot be built, unless another job builds it now."""
         values = {"tenant": self.tenant_id, "index": generation.id, "job": generation.job_id}
         await self.session.fetch_rows(_RECORD_ERROR, {**values, "error": json.dumps(error)})
 
     async def cancel(self, index_id: UUID) -> None:
-        """It is built no further; one that was never live is wanted by nobody then."""
+        """Stop the build of a generation. Maintenance drops it, unless it was live before."""
         await self.session.fetch_rows(_CANCEL, {"tenant": self.tenant_id, "index": index_id})
 
     async def load_reindex_states(
         self, kb_ids: Sequence[UUID]
     ) -> dict[UUID, tuple[ReindexProgress | None, datetime | None]]:
-        """By knowledge base: how far its next generation is, and when the last one was retired that is still whole."""
+        """Return the reindex state of knowledge bases.
+
+        Args:
+            kb_ids: The knowledge bases.
+
+        Returns:
+            By knowledge base: the progress of the next generation, and the time at which the newest former search index
+            was retired. Each is None if there is none.
+        """
         states: dict[UUID, tuple[ReindexProgress | None, datetime | None]] = {}
         for row in await self.session.fetch_rows(_LOAD_REINDEX_STATES, {"tenant": self.tenant_id, "kbs": list(kb_ids)}):
             reindex_progress, retired_at = states.get(row["kb_id"], (None, None))
             if row["state"] == "building":
                 reindex_progress = _parse_reindex_progress(row)
-            # The last comes last; while it is built again, there is none to go back to.
+            # Rows are ordered by time, so the newest wins. While it is being built again, no rollback is possible.
             if row["retired_at"] is not None:
                 retired_at = row["retired_at"] if row["state"] == "retired" else None
             states[row["kb_id"]] = reindex_progress, retired_at

@@ -1,4 +1,4 @@
-"""What a new search index is made by, and whether a caller's wishes for it can be fulfilled."""
+"""Settings of new search indexes, and checks of the caller's choices."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from app.lexical.weights import K1, B
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """What every new search index is made with, the names a knowledge base may choose from, and whom it may ask."""
+    """Choices for search indexes and knowledge bases: models, chunkers, strategies and permitted external services."""
 
     embedders: Embedders
     chunkers: Collection[str]
@@ -25,25 +25,34 @@ class IndexSettings:
     source_allowlist: SourceAllowlist
 
     def build_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
-        """An empty live index of this model."""
+        """Return an empty live search index for a model."""
         identity = {**asdict(model), "analyzer": get_analyzer_id(language), "k1": K1, "b": B}
         dim = model.dimensions
         return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live")
 
 
 def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:
-    """Raises InvalidInputError for a chunker that is not there, and sizes that it or the model cannot have."""
+    """Check that a chunking can be used with a model.
+
+    Args:
+        chunking: The chunking.
+        settings: The available chunkers.
+        embedder: The model. A chunk must fit into its maximum input.
+
+    Raises:
+        InvalidInputError: The chunker does not exist, or a size is not valid.
+    """
     require_valid_choice("chunker", chunking.strategy, settings.chunkers, ("body", "chunking", "strategy"))
     if chunking.overlap_tokens >= chunking.max_tokens:
         raise InvalidInputError(
-            "overlap_tokens must be less than max_tokens.", loc=("body", "chunking", "overlap_tokens")
+            "overlap_tokens must be less than max_tokens. Lower it.", loc=("body", "chunking", "overlap_tokens")
         )
     if chunking.max_tokens > (max_tokens := embedder.max_tokens - embedder.special_tokens):
-        message = f"The embedding model reads at most {max_tokens} tokens of a passage."
+        message = f"The embedding model reads at most {max_tokens} tokens of a chunk. Lower max_tokens."
         raise InvalidInputError(message, loc=("body", "chunking", "max_tokens"))
 
 
 def require_valid_choice(kind: str, name: str, choices: Collection[str], loc: tuple[str, ...]) -> None:
-    """Raises InvalidInputError."""
+    """Raise InvalidInputError if a name is not one of the choices."""
     if name not in choices:
-        raise InvalidInputError(f"No {kind} is named {name!r}; there are: {', '.join(sorted(choices))}.", loc=loc)
+        raise InvalidInputError(f"No {kind} is named {name!r}. Choose one of: {', '.join(sorted(choices))}.", loc=loc)

@@ -1,4 +1,4 @@
-"""The versions of a knowledge base's prompts: listed, and pinned."""
+"""Versions of a knowledge base's prompts: list them and pin one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from app.prompts.types import PromptName, PromptOwner, PromptVersionInfo, Prompt
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBasePromptService:
-    """What a tenant's admin can do with them; setting one is a change of the knowledge base."""
+    """Use cases for prompt versions. A new version is created by a change of the knowledge base."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -23,7 +23,21 @@ class KnowledgeBasePromptService:
     async def list_versions(
         self, reference: str, name: PromptName | None, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[PromptVersionInfo]:
-        """Newest first, of one prompt or of both. Raises KnowledgeBaseNotFound, ForbiddenError."""
+        """List prompt versions, newest first.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            name: The prompt, or None for all prompts.
+            after: Creation time and id of the last version of the previous page, or None.
+            limit: The maximum number of versions.
+
+        Returns:
+            The versions.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            ForbiddenError: The caller's key is restricted to a user.
+        """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction(snapshot=True) as session:
             view = await self.knowledge_bases.find_in_session(session, reference)
@@ -33,7 +47,21 @@ class KnowledgeBasePromptService:
             )
 
     async def pin_version(self, reference: str, name: PromptName, number: int) -> PromptVersionInfo:
-        """From now on this version is in use. Raises KnowledgeBaseNotFound, PromptVersionNotFound, ForbiddenError."""
+        """Make a stored version of a prompt the active one.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            name: The prompt.
+            number: The number of the version.
+
+        Returns:
+            The version.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            PromptVersionNotFound: The prompt has no version with this number.
+            ForbiddenError: The caller's key is restricted to a user.
+        """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)

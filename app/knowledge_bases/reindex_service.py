@@ -1,4 +1,4 @@
-"""Index a knowledge base anew beside the live index: begin, cancel, and go back to the index of before."""
+"""Reindex of a knowledge base while its live search index stays in use: start, cancel and roll back."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ REINDEX_JOB = "reindex_knowledge_base"
 
 @dataclass(frozen=True, slots=True)
 class ReindexService:
-    """Reindex, cancel and roll back; ``rollback_window`` is how long the former index of a knowledge base is kept."""
+    """Use cases of reindexing; ``rollback_window`` is the time for which a former search index is retained."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -38,9 +38,21 @@ class ReindexService:
     rollback_window: timedelta
 
     async def start(self, reference: str, options: ReindexOptions) -> KnowledgeBaseView:
-        """Have a job build the next index; the same again goes on with one that has stopped.
+        """Start the build of the next generation by a job, or resume a stopped build with the same settings.
 
-        Raises KnowledgeBaseNotFound, ReindexInProgress, InvalidInputError for settings that are none, ForbiddenError.
+        Args:
+            reference: Name or id of the knowledge base.
+            options: The settings that change.
+
+        Returns:
+            The knowledge base with its reindex progress.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            NoDocumentStore: The knowledge base searches an external service and stores no documents.
+            ReindexInProgress: A generation with other settings is being built.
+            InvalidInputError: The settings are not valid.
+            ForbiddenError: The caller's key is restricted to a user.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -61,12 +73,22 @@ class ReindexService:
             return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
 
     async def rollback(self, reference: str) -> KnowledgeBaseView:
-        """Go back to the index of before: it gets what has come in since, then it is the live one again.
+        """Start a rollback to the former search index, or resume a stopped rollback.
 
-        The same again goes on with a rollback that has stopped.
+        A job adds the documents that arrived since the switch. Then the former search index becomes the live one.
 
-        Raises KnowledgeBaseNotFound, NothingToRollBack, ReindexInProgress, ForbiddenError; IndexMismatch where the
-        model that made it is not configured any more.
+        Args:
+            reference: Name or id of the knowledge base.
+
+        Returns:
+            The knowledge base with its reindex progress.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            NothingToRollBack: No former search index is retained.
+            ReindexInProgress: Another generation is being built.
+            IndexMismatch: The embedding model of the former search index is not configured.
+            ForbiddenError: The caller's key is restricted to a user.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -83,7 +105,8 @@ class ReindexService:
                 raise NothingToRollBack
             index_id, identity = target
             if self.knowledge_bases.settings.embedders.find_by_identity(identity) is None:
-                raise IndexMismatch(f"The model of the index of before, {identity['model']!r}, is not configured now.")
+                model = identity["model"]
+                raise IndexMismatch(f"The former search index needs the model {model!r}. Configure it, or reindex.")
             if building is None:
                 await repository.begin_build(index_id)
             await self._enqueue_build(session, index_id)
@@ -91,11 +114,17 @@ class ReindexService:
             return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
 
     async def cancel(self, reference: str) -> None:
-        """Build no further; the periodic maintenance has a job drop what is built.
+        """Stop the build of the next generation. Index maintenance later drops its contents.
 
-        An index that was live before is kept for as long as it would have been.
+        A search index that was live before is retained for the rest of its rollback window.
 
-        Raises KnowledgeBaseNotFound, ReindexNotFound, ForbiddenError.
+        Args:
+            reference: Name or id of the knowledge base.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            ReindexNotFound: No generation is being built.
+            ForbiddenError: The caller's key is restricted to a user.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -111,7 +140,7 @@ class ReindexService:
         await self.knowledge_bases.record_event(session, AuditEvent(action, [kb.row.id], kb.row.id))
 
     async def _lock_knowledge_base(self, session: Session, reference: str) -> KnowledgeBaseView:
-        """As it is when nobody else changes it. Raises KnowledgeBaseNotFound, NoDocumentStore."""
+        """Lock a knowledge base and return its present state. Raises KnowledgeBaseNotFound, NoDocumentStore."""
         unlocked_kb = await self.knowledge_bases.find_in_session(session, reference)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(unlocked_kb.row.id)
@@ -122,26 +151,26 @@ class ReindexService:
         return kb
 
     def _build_index(self, kb: KnowledgeBaseView, options: ReindexOptions) -> SearchIndex:
-        """The row of the next generation. Raises InvalidInputError."""
+        """Return the row of the next generation. Raises InvalidInputError."""
         settings = self.knowledge_bases.settings
         embedder = self._select_embedder(kb, options)
         chunking, language = options.chunking or kb.chunking, options.language or kb.row.language
         check_chunking(chunking, settings, embedder)
         new_index = settings.build_index(self.db.tenant_id, kb.row.id, language, embedder.identity)
         new_index.state = "building"
-        new_index.avgdl = kb.index.avgdl  # nearer than nothing, until its own is known
+        new_index.avgdl = kb.index.avgdl  # an estimate until the new average is known
         new_index.settings = {"chunking": asdict(chunking), "language": language}
         return new_index
 
     def _select_embedder(self, kb: KnowledgeBaseView, options: ReindexOptions) -> Embedder:
-        """Without a wish the model stays, if it is still there."""
+        """Return the requested embedder, or by default the one of the live search index if it is still configured."""
         embedders = self.knowledge_bases.settings.embedders
         if options.model is None and options.dimensions is None:
             return embedders.find_by_identity(kb.index.identity) or embedders.default
         return embedders.get_by_name(options.model, options.dimensions)
 
     async def _enqueue_build(self, session: Session, index_id: UUID) -> None:
-        """Somebody has asked for it: its first slice does not wait behind all that comes in as bulk."""
+        """Enqueue the build with interactive priority, because a caller waits for its start."""
         job_id = await self.queue.enqueue(
             session,
             REINDEX_JOB,
@@ -153,6 +182,6 @@ class ReindexService:
 
 
 def _is_same_build(new_index: SearchIndex, building: Generation) -> bool:
-    """As JSON: to Python true is 1."""
+    """Return whether two builds have equal settings, compared as JSON because ``True == 1`` in Python."""
     pair = [[new_index.identity, new_index.settings], [building.identity, building.settings]]
     return len({json.dumps(settings, sort_keys=True) for settings in pair}) == 1

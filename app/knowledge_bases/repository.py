@@ -1,4 +1,4 @@
-"""Knowledge-base queries."""
+"""Queries for knowledge bases, with their live search indexes and shared counterparts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,8 +16,8 @@ from app.knowledge_bases.generation_repository import GenerationRepository
 from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
 from app.knowledge_bases.types import KnowledgeBaseView
 
-# The columns stand in the order of StoredKnowledgeBase and LiveIndex. The last says which versions of the rows they
-# are, as require_unchanged looks for it.
+# The columns are in the order of StoredKnowledgeBase and LiveIndex. The last column identifies the row versions, which
+# ``require_unchanged`` compares.
 _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
        k.pending_metadata_filter, k.routing, k.created_at, k.updated_at, k.source, k.filter_revision, i.id as index_id,
@@ -25,7 +25,7 @@ select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking
        concat_ws(' ', k.xmin, k.ctid, i.xmin, i.ctid) as state
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""
-# With its twin, the system tenant's of the same name, as a second row where there is one. The system tenant has none.
+# Selects the shared counterpart as a second row, if there is one. The system tenant has no counterparts.
 _SELECT_WITH_SHARED = f"{_SELECT} where k.tenant_id = any(array[:tenant::uuid, system_tenant()])"
 _FIND_BY_NAME = parse_statement(f"{_SELECT_WITH_SHARED} and k.name = :reference")
 _FIND_BY_ID = parse_statement(f"""{_SELECT_WITH_SHARED}
@@ -41,7 +41,8 @@ def _build_find_up_to(condition: str) -> Statement:
  order by k.name""")  # noqa: S608
 
 
-# First those that can have results: of kind http, with documents, or with a shared one of that name; then the newest.
+# Knowledge bases that can have results come first: of kind http, with documents, or with a shared counterpart. The
+# newest come first among equals.
 _FIND_FIRST_NAMES = parse_statement("""
 select o.name, (o.source is not null
                 or exists (select from document d where d.tenant_id = o.tenant_id and d.kb_id = o.id)
@@ -52,7 +53,8 @@ select o.name, (o.source is not null
  order by holds desc, o.created_at desc, o.id desc limit :most::int + 1""")
 _FIND_BY_NAMES = parse_statement(f"{_SELECT_WITH_SHARED} and k.name = any(:names::text[]) order by k.name")
 
-# Apart: a statement for both has no plan that is worth keeping, and planning is most of what it costs.
+# Two statements, because a statement for both cases has no plan that Postgres would cache, and planning dominates its
+# cost.
 _IS_ALLOWED = " and o.id = any(:only::uuid[])"
 _FIND_UP_TO, _FIND_ALLOWED_UP_TO = _build_find_up_to(""), _build_find_up_to(_IS_ALLOWED)
 _PAGE = parse_statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
@@ -68,7 +70,7 @@ update search_index set languages = array_append(languages, :language::text)
 
 
 class LockedIndex(NamedTuple):
-    """A search index that nobody re-weighs now, and whether it is being built."""
+    """A locked search index. No job recomputes its weights until the transaction ends."""
 
     avgdl: float
     is_building: bool
@@ -82,14 +84,22 @@ class KnowledgeBaseRepository:
         self.tenant_id = tenant_id
 
     async def add(self, row: KnowledgeBaseRow, index: SearchIndex) -> None:
-        """Insert a knowledge base and its first, empty, live index."""
+        """Insert a knowledge base and its first search index, which is live and empty."""
         self.session.add(row)
         await self.session.flush()
         self.session.add(index)
         await self.session.flush()
 
     async def update(self, kb_id: UUID, changes: Mapping[str, Any]) -> bool:
-        """Set columns of one that is still there; False where nothing differs, and nothing is written."""
+        """Set columns of a knowledge base.
+
+        Args:
+            kb_id: The knowledge base.
+            changes: New values by column.
+
+        Returns:
+            False if the knowledge base does not exist or no value differs. Nothing is written then.
+        """
         kb = select(KnowledgeBaseRow).where(KnowledgeBaseRow.tenant_id == self.tenant_id, KnowledgeBaseRow.id == kb_id)
         row = await self.session.scalar(kb)
         if row is None:
@@ -101,22 +111,30 @@ class KnowledgeBaseRepository:
         return bool(different)
 
     async def lock(self, kb_id: UUID) -> None:
-        """Keep every other change of it waiting until the transaction ends; documents come and go."""
+        """Lock a knowledge base against other changes until the transaction ends.
+
+        Documents can still be added and deleted.
+        """
         kb = select(KnowledgeBaseRow.id).where(
             KnowledgeBaseRow.tenant_id == self.tenant_id, KnowledgeBaseRow.id == kb_id
         )
         await self.session.execute(kb.with_for_update(key_share=True))
 
     async def find(self, reference: UUID | str) -> KnowledgeBaseView | None:
-        """By id or by name, with its twin."""
+        """Return a knowledge base by id or name, with its shared counterpart, or None."""
         query = _FIND_BY_ID if isinstance(reference, UUID) else _FIND_BY_NAME
         rows = await self.session.fetch_rows(query, {"tenant": self.tenant_id, "reference": reference})
         return next(iter(self._attach_shared(rows)), None)
 
     async def find_up_to(self, allowed_ids: Sequence[UUID] | None, *, max_count: int) -> list[KnowledgeBaseView]:
-        """Return every knowledge base by name, or those of ``allowed_ids`` that exist.
+        """Return all knowledge bases, ordered by name.
 
-        The list is empty if there are more than ``max_count``.
+        Args:
+            allowed_ids: Only these are returned. None returns all.
+            max_count: If there are more, none is returned.
+
+        Returns:
+            The knowledge bases, or an empty list if there are too many.
         """
         query, values = (
             _FIND_UP_TO if allowed_ids is None else _FIND_ALLOWED_UP_TO,
@@ -127,9 +145,14 @@ class KnowledgeBaseRepository:
     async def find_first(
         self, allowed_ids: Sequence[UUID] | None, *, max_count: int
     ) -> tuple[list[KnowledgeBaseView], bool]:
-        """Return ``max_count`` knowledge bases that can have results at most, and whether others of them were left out.
+        """Return the first knowledge bases that can have results. If none can, return the newest one.
 
-        If none can, return the newest one.
+        Args:
+            allowed_ids: Only these are returned. None returns all.
+            max_count: The maximum number of knowledge bases.
+
+        Returns:
+            The knowledge bases, and whether others that can have results were left out.
         """
         values = {"tenant": self.tenant_id, "only": allowed_ids, "most": max_count}
         rows = await self.session.fetch_rows(_FIND_FIRST_NAMES, values)
@@ -139,7 +162,7 @@ class KnowledgeBaseRepository:
         return views, len(rows) > max_count and rows[max_count]["holds"]
 
     def _attach_shared(self, rows: Sequence[Record]) -> list[KnowledgeBaseView]:
-        """The tenant's own, each with the shared one of its name; one that is the system tenant's alone is left out."""
+        """Return the tenant's knowledge bases with their shared counterparts; counterparts alone are left out."""
         views = [_parse_view(row) for row in rows]
         shared_by_name = {view.row.name: view for view in views if view.row.tenant_id != self.tenant_id}
         own_views = [view for view in views if view.row.tenant_id == self.tenant_id]
@@ -156,14 +179,27 @@ class KnowledgeBaseRepository:
         limit: int,
         reader: str | None,
     ) -> list[KnowledgeBaseView]:
-        """Newest first, with counts of what the reader's key may see; None is a key that is not narrowed to a user."""
+        """List knowledge bases with counts, newest first.
+
+        Args:
+            allowed_ids: Only these are listed. None lists all.
+            after: Creation time and id of the last one of the previous page, or None.
+            limit: The maximum number of knowledge bases.
+            reader: The user that the caller's key is restricted to. Only documents that this user may read are counted.
+
+        Returns:
+            The knowledge bases.
+        """
         after_time, after_id = after or (None, None)
         cursor_params = {"after_time": after_time, "after_id": after_id, "limit": limit}
         rows = await self.session.fetch_rows(_PAGE, {"tenant": self.tenant_id, "only": allowed_ids, **cursor_params})
         return await self._add_counts([_parse_view(row) for row in rows], reader)
 
     async def add_counts(self, view: KnowledgeBaseView, *, reader: str | None) -> KnowledgeBaseView:
-        """The same with its counts, as in ``list_knowledge_bases``, and what is known of its other generations."""
+        """Return a knowledge base with its counts and the state of its other generations.
+
+        Only documents that ``reader`` may read are counted. None counts all.
+        """
         return (await self._add_counts([view], reader))[0]
 
     async def _add_counts(self, views: Sequence[KnowledgeBaseView], reader: str | None) -> list[KnowledgeBaseView]:
@@ -199,23 +235,29 @@ class KnowledgeBaseRepository:
         return {kb: (documents, chunks) for kb, documents, chunks in await self.session.execute(statement)}
 
     async def lock_indexes(self, kb_id: UUID) -> dict[UUID, LockedIndex]:
-        """Its search indexes; the mean lengths that their weights are made with stay until the end.
+        """Lock the search indexes of a knowledge base, so that the average lengths behind their weights stay the same.
 
-        For whoever adds, changes or removes chunks, before the first of them: else it and a re-weighing would come to
-        wait for each other.
+        A caller that adds, changes or removes chunks locks them first. Otherwise it could deadlock with a job that
+        recomputes the weights.
+
+        Args:
+            kb_id: The knowledge base.
+
+        Returns:
+            The search indexes by id.
         """
         rows = await self.session.fetch_rows(_LOCK_INDEXES, {"tenant": self.tenant_id, "kb": kb_id})
         return {row["id"]: LockedIndex(row["avgdl"], row["state"] == "building") for row in rows}
 
     async def add_language(self, index_id: UUID, language: str) -> None:
-        """From now on queries in this index are analysed in this language too.
+        """Add a language to a search index, so that queries are analyzed in this language too.
 
-        It goes beside everybody who holds the index, and waits for those alone who add a language themselves.
+        The update waits only for other callers that add a language, not for callers that have locked the search index.
         """
         values = {"tenant": self.tenant_id, "index": index_id, "language": language}
         await self.session.fetch_rows(_ADD_LANGUAGE, values)
 
 
 def _parse_view(row: Record) -> KnowledgeBaseView:
-    """Of a row of ``_SELECT``."""
+    """Return the knowledge base of a row of ``_SELECT``."""
     return KnowledgeBaseView(StoredKnowledgeBase(*row[:15]), LiveIndex(*row[15:-1]), row_version=row[-1])

@@ -1,4 +1,4 @@
-"""How a knowledge base wants to be routed to."""
+"""Routing settings of a knowledge base: how searches over many knowledge bases select it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RoutingSettings:
-    """How searches over many knowledge bases come to this one.
+    """Settings by which searches over many knowledge bases select this one.
 
-    ``descriptions`` and ``examples`` say what it is about, beside what its passages say: theirs is the share
-    ``description_weight`` of its likeness to a query. What it scores, and what is found in it, counts ``scale`` times.
+    ``descriptions`` and ``examples`` describe its topics in addition to its chunks. They have the share
+    ``description_weight`` in its similarity to a query. ``scale`` multiplies the scores of the knowledge base and of
+    its hits. With ``always``, every search selects the knowledge base.
     """
 
     descriptions: Sequence[str] = ()
@@ -20,7 +21,7 @@ class RoutingSettings:
     always: bool = False
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What every search reads, and the texts."""
+        """Return the stored form: the numbers, which every search reads, and the texts."""
         texts = {"descriptions": [*self.descriptions], "examples": [*self.examples]}
         numbers = {"description_weight": self.description_weight, "scale": self.scale, "always": self.always}
         return numbers, texts

@@ -1,4 +1,4 @@
-"""Create, change, list and delete knowledge bases."""
+"""Use cases that create, change, list and delete knowledge bases."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -44,13 +44,13 @@ ROUTING_JOB = "build_routing_profile"
 
 
 async def create_default_knowledge_base(session: Session, tenant_id: UUID, settings: IndexSettings) -> None:
-    """Give a new tenant its knowledge base ``default``, in the transaction that makes the tenant."""
+    """Create the knowledge base ``default`` in the transaction that creates its tenant."""
     await _insert_knowledge_base(KnowledgeBaseRepository(session, tenant_id), NewKnowledgeBase(DEFAULT_NAME), settings)
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseService:
-    """What a tenant can do with knowledge bases; those outside a narrowed key do not exist for it."""
+    """Use cases for knowledge bases. A restricted key does not find knowledge bases outside its restriction."""
 
     db: TenantDatabase
     principal: Principal
@@ -58,7 +58,19 @@ class KnowledgeBaseService:
     queue: JobQueue
 
     async def create(self, new: NewKnowledgeBase) -> KnowledgeBaseView:
-        """Raises KnowledgeBaseExists; InvalidInputError for a name, model, chunker or strategy that is not there."""
+        """Create a knowledge base.
+
+        Args:
+            new: The knowledge base.
+
+        Returns:
+            The stored knowledge base.
+
+        Raises:
+            KnowledgeBaseExists: Another knowledge base has the name.
+            InvalidInputError: A model, chunker, strategy or other setting is not valid.
+            ForbiddenError: The caller's key is restricted to a user.
+        """
         self.require_unrestricted_key()
         self._check_new(new)
         try:
@@ -75,15 +87,28 @@ class KnowledgeBaseService:
                     await self._enqueue_text_embedding(session, view)
                 return view
         except IntegrityError as exc:
-            raise KnowledgeBaseExists(f"A knowledge base named {new.name!r} is there already.") from exc
+            raise KnowledgeBaseExists(
+                f"A knowledge base named {new.name!r} exists already. Choose another name."
+            ) from exc
 
     async def find(self, reference: str) -> KnowledgeBaseView:
-        """By id or name. Raises KnowledgeBaseNotFound."""
+        """Return a knowledge base by id or name. Raises KnowledgeBaseNotFound."""
         async with self.db.transaction(allow_generic_plans=True) as session:
             return await self.find_in_session(session, reference)
 
     async def find_in_session(self, session: Session, reference: str) -> KnowledgeBaseView:
-        """The same inside a transaction that is already open. Raises KnowledgeBaseNotFound."""
+        """Return a knowledge base by id or name, in an open transaction.
+
+        Args:
+            session: The transaction.
+            reference: Name or id.
+
+        Returns:
+            The knowledge base with its shared counterpart.
+
+        Raises:
+            KnowledgeBaseNotFound: It does not exist, or the key may not read it.
+        """
         key = decode_id("kb", reference) or reference
         if "\0" in reference:
             raise KnowledgeBaseNotFound
@@ -93,7 +118,7 @@ class KnowledgeBaseService:
         return view
 
     async def find_with_counts(self, reference: str) -> KnowledgeBaseView:
-        """With its counts, all of one moment. Raises KnowledgeBaseNotFound."""
+        """Return a knowledge base with its counts, read in one snapshot. Raises KnowledgeBaseNotFound."""
         async with self.db.transaction(snapshot=True) as session:
             view = await self.find_in_session(session, reference)
             return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(
@@ -103,7 +128,15 @@ class KnowledgeBaseService:
     async def list_knowledge_bases(
         self, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[KnowledgeBaseView]:
-        """Newest first, with counts, all of one moment."""
+        """List knowledge bases with counts, newest first, read in one snapshot.
+
+        Args:
+            after: Creation time and id of the last one of the previous page, or None.
+            limit: The maximum number of knowledge bases.
+
+        Returns:
+            The knowledge bases.
+        """
         async with self.db.transaction(snapshot=True) as session:
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             return await repository.list_knowledge_bases(
@@ -124,12 +157,17 @@ class KnowledgeBaseService:
         max_count: int,
         max_with_empty: int | None = None,
     ) -> tuple[Sequence[KnowledgeBaseView], bool]:
-        """Return ``max_count`` knowledge bases at most that the key may read, by name, or of ``requested_ids`` those.
+        """Return knowledge bases that the key may read, and leave out empty ones first.
 
-        Of more than ``max_with_empty`` the empty ones are left out, unless all are.
+        Args:
+            session: An open transaction.
+            requested_ids: Only these are returned. None returns all.
+            max_count: The maximum number of knowledge bases.
+            max_with_empty: With more knowledge bases than this, empty ones are left out. The default is ``max_count``.
 
         Returns:
-            The knowledge bases, those with content before empty ones, and whether others with content were left out.
+            The knowledge bases, and whether others that can have results were left out. Without empty ones, those that
+            can have results come first; if none can, the newest one is returned.
         """
         allowed_ids = (
             self.get_allowed_ids() if requested_ids is None else [*filter(self.principal.can_access, requested_ids)]
@@ -143,11 +181,24 @@ class KnowledgeBaseService:
         return (views, False) if views else await repository.find_first(allowed_ids, max_count=max_count)
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
-        """Set ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.
+        """Change ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.
 
-        The last begins to hold by a job, and so do new texts of ``routing``.
+        Jobs apply a new ``metadata_filter`` to the documents and embed new texts of ``routing``. Other changes apply at
+        once.
 
-        Raises KnowledgeBaseNotFound, InvalidInputError, BackfillInProgress.
+        Args:
+            reference: Name or id of the knowledge base.
+            changes: New values by field.
+
+        Returns:
+            The changed knowledge base with counts.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            InvalidInputError: A value is not valid.
+            NoDocumentStore: ``metadata_filter`` changes, but the knowledge base stores no documents.
+            BackfillInProgress: Another change of ``metadata_filter`` is being applied.
+            ForbiddenError: The caller's key is restricted to a user.
         """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -177,22 +228,19 @@ class KnowledgeBaseService:
     async def _save_prompt_versions(
         self, repository: KnowledgeBaseRepository, kb_id: UUID, retrieval: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The settings with the numbers of their prompts' versions; the knowledge base is locked."""
+        """Lock the knowledge base, store new prompt versions, and return the settings with the versions' numbers."""
         await repository.lock(kb_id)
         prompts = PromptRepository(repository.session, repository.tenant_id, PromptOwner(kb_id=kb_id))
         return await prompts.save_versions(retrieval, key_id=self.principal.key_id)
 
     async def _enqueue_text_embedding(self, session: Session, kb: KnowledgeBaseView) -> None:
-        """Have a job embed the texts: a model that does not answer now must not be in the way."""
+        """Enqueue the embedding of routing texts, so that an unavailable model does not make the request fail."""
         await self.queue.enqueue(
             session, ROUTING_JOB, tenant_id=self.db.tenant_id, payload={"index": str(kb.index.id)}, priority=INTERACTIVE
         )
 
     async def _begin_backfill(self, session: Session, kb_id: UUID, metadata_filter: dict[str, Any]) -> dict[str, Any]:
-        """Have a job give all documents another stamp; returns what is to be set meanwhile.
-
-        Raises BackfillInProgress.
-        """
+        """Enqueue a metadata backfill, and return the columns to set until it ends. Raises BackfillInProgress."""
         _check_metadata_filter(metadata_filter)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(kb_id)
@@ -202,22 +250,33 @@ class KnowledgeBaseService:
         if row.pending_metadata_filter is None and _is_same_json(metadata_filter, row.metadata_filter):
             return {}
         payload = {"knowledge_base": str(kb_id)}
-        # One that somebody waits for: as bulk it would stand behind all that is uploaded in the meantime.
+        # Interactive priority, because a caller waits for it. With bulk priority it would run after all uploads of that
+        # time.
         await self.queue.enqueue(
             session, BACKFILL_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
         )
         return {"pending_metadata_filter": metadata_filter}
 
     async def delete(self, reference: str) -> UUID:
-        """Out of every reading at once, its name free; a job removes what is in it. Returns the deletion's id.
+        """Delete a knowledge base.
 
-        Raises KnowledgeBaseNotFound, ForbiddenError.
+        It disappears immediately, and its name can be used again. A job removes its contents.
+
+        Args:
+            reference: Name or id of the knowledge base.
+
+        Returns:
+            The id of the deletion.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            ForbiddenError: The caller's key is restricted to a user.
         """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             kb_id = (await self.find_in_session(session, reference)).row.id
             deleted = await SoftDeleteRepository(session, self.db.tenant_id, kb_id).soft_delete()
-            if deleted is None:  # deleted by another just now
+            if deleted is None:  # another request has deleted it
                 raise KnowledgeBaseNotFound
             deletion_id, amount = generate_id(), deleted.counts
             await open_receipt(
@@ -240,26 +299,28 @@ class KnowledgeBaseService:
         return deletion_id
 
     async def record_event(self, session: Session, event: AuditEvent) -> None:
-        """Tell the audit what the caller does in this transaction."""
+        """Add an audit event of the caller in this transaction."""
         await AuditRepository(session, self.db.tenant_id).add(event, Actor.from_principal(self.principal))
 
     def require_unrestricted_key(self) -> None:
-        """Raises ForbiddenError for a key that is narrowed to a user: a knowledge base is everybody's."""
+        """Raise ForbiddenError if the key is restricted to a user, because all users share the knowledge bases."""
         if self.principal.user_id is not None:
             raise ForbiddenError
 
     def get_allowed_ids(self) -> list[UUID] | None:
-        """Those that a narrowed key may read, None for all."""
+        """Return the ids of the knowledge bases that a restricted key may read, or None for all."""
         allowed = self.principal.knowledge_base_ids
         return None if allowed is None else list(allowed)
 
     def _check_changes(self, view: KnowledgeBaseView, changes: Mapping[str, Any]) -> None:
-        """What is changed is what its kind has. Raises NoDocumentStore, InvalidInputError."""
+        """Check that the changes fit the kind of the knowledge base. Raises NoDocumentStore, InvalidInputError."""
         if "metadata_filter" in changes:
             view.require_documents()
         if source := changes.get("source"):
             if view.row.source is None:
-                raise InvalidInputError("Only a knowledge base of kind http has a source.", loc=("body", "source"))
+                raise InvalidInputError(
+                    "Only a knowledge base of kind http has a source. Remove it.", loc=("body", "source")
+                )
             check_source(HttpSource.from_stored(source), self.settings.source_allowlist, self.db.tenant_id)
 
     def _check_new(self, new: NewKnowledgeBase) -> None:
@@ -275,19 +336,19 @@ class KnowledgeBaseService:
 
 
 def _check_metadata_filter(metadata_filter: Mapping[str, Any]) -> None:
-    """It is both: metadata that is stamped on what goes in, and a filter that must find it again."""
+    """Check that a metadata filter is usable as enforced metadata of documents and as a filter that finds them."""
     loc = ("body", "metadata_filter")
     if any(isinstance(value, dict | list) or value is None for value in metadata_filter.values()):
         raise InvalidInputError(
-            "A knowledge base's filter holds plain values: they are stamped on what goes in.", loc=loc
+            "Values of metadata_filter must be strings, numbers or booleans. Replace the other values.", loc=loc
         )
     if any("." in key or "\\" in key for key in metadata_filter):
-        raise InvalidInputError("A key of a knowledge base's filter holds no dot and no backslash.", loc=loc)
+        raise InvalidInputError("Keys of metadata_filter cannot contain a dot or a backslash. Rename the key.", loc=loc)
     compile_filter(metadata_filter, loc=loc)
 
 
 def _is_same_json(metadata_filter: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """As JSON: to Python true is 1."""
+    """Return whether two values are equal as JSON; in Python, ``True == 1``."""
     return json.dumps(metadata_filter, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
@@ -316,8 +377,11 @@ async def _insert_knowledge_base(
 
 
 async def _reload_view(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:
-    """One that was written in this transaction, with what the database has put in. Raises KnowledgeBaseNotFound."""
+    """Return a knowledge base after a write in this transaction, with defaults set by the database.
+
+    Raises KnowledgeBaseNotFound.
+    """
     view = await repository.find(kb_id)
-    if view is None:  # deleted by another before this transaction wrote to it
+    if view is None:  # another request deleted it before this transaction wrote to it
         raise KnowledgeBaseNotFound
     return view

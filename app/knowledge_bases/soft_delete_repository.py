@@ -1,4 +1,4 @@
-"""A knowledge base that is deleted: out of everybody's reach at once, and removed by a job afterwards."""
+"""Queries that soft-delete a knowledge base: it disappears immediately, and a job removes its contents."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +12,14 @@ from app.idempotency import delete_stored_responses
 
 @dataclass(frozen=True, slots=True)
 class SoftDeleted:
-    """What was in it, and the search indexes that have to go."""
+    """Amounts of a soft-deleted knowledge base, and the search indexes to remove."""
 
     counts: DeletedCounts
     indexes: list[UUID]
 
 
 class SoftDeleteRepository:
-    """Queries about one knowledge base of one tenant."""
+    """Queries for one knowledge base of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
         self.session = session
@@ -27,10 +27,13 @@ class SoftDeleteRepository:
         self.kb_id = kb_id
 
     async def soft_delete(self) -> SoftDeleted | None:
-        """Nobody finds it from now on, and its name is free; None where that was done before.
+        """Mark the knowledge base as deleted and free its name.
 
-        Its search indexes are nobody's, so that maintenance builds nothing for them any more. Uploads that have looked
-        at the knowledge base are waited for, and those that come later do not find it.
+        Its search indexes are retired, so that maintenance builds nothing for them. The statement waits for uploads
+        that have read the knowledge base. Later uploads do not find it.
+
+        Returns:
+            The amounts and search indexes, or None if the knowledge base was deleted already.
         """
         if await self.session.fetch_row(_SOFT_DELETE, self._key_params) is None:
             return None
@@ -43,7 +46,7 @@ class SoftDeleteRepository:
         return SoftDeleted(await self._count_contents(), await self.retire_indexes())
 
     async def retire_indexes(self) -> list[UUID]:
-        """Its search indexes, which nobody reads from now on."""
+        """Retire all search indexes of the knowledge base, and return their ids."""
         return [row["id"] for row in await self.session.fetch_rows(_RETIRE_INDEXES, self._key_params)]
 
     async def _count_contents(self) -> DeletedCounts:
@@ -56,24 +59,24 @@ class SoftDeleteRepository:
         return {"tenant": self.tenant_id, "kb": self.kb_id}
 
 
-# A name that nobody can give; what people have said of it goes at once. The name is a key, so that whoever has looked
-# at the row `for key share` is waited for.
+# The new name is not a valid name, so no caller can use it. Texts of the tenant are deleted at once. The name is part
+# of a key, so the update waits for transactions that have locked the row with ``for key share``.
 _SOFT_DELETE = parse_statement("""
 update knowledge_base
    set deleted_at = now(), name = '~' || id, title = null, description = null, pending_metadata_filter = null,
        source = null, routing_texts = '{}', retrieval = retrieval - array['rewrite_prompt', 'answer_prompt']
  where tenant_id = :tenant and id = :kb and deleted_at is null returning 1""")
-# A key that was narrowed to it alone reads nothing now, as one narrowed to what is not there.
+# A key that was restricted to this knowledge base alone reads nothing from now on.
 _RELEASE_KEYS = parse_statement("""
 update api_key set knowledge_base_ids = array_remove(knowledge_base_ids, :kb::uuid)
  where tenant_id = :tenant and :kb::uuid = any(knowledge_base_ids)""")
-# So does an agent that was bound to it alone.
+# An agent that was bound to this knowledge base alone reads nothing from now on.
 _RELEASE_AGENTS = parse_statement("""
 update agent_binding set knowledge_base_ids = array_remove(knowledge_base_ids, :kb::uuid), updated_at = now()
  where tenant_id = :tenant and :kb::uuid = any(knowledge_base_ids)""")
 _DELETE_PROMPTS = parse_statement("delete from prompt_version where tenant_id = :tenant and kb_id = :kb")
 _DELETE_LABELS = parse_statement("delete from vector_store_labels where tenant_id = :tenant and kb_id = :kb")
-# Its view shows nothing from now on; the job that removes the knowledge base takes it away first.
+# The SQL view is empty from now on. The purge job drops it first.
 _REVOKE_SQL_VIEW = parse_statement("""
 update sql_view set removed_at = now(), updated_at = now()
  where tenant_id = :tenant and kb_id = :kb and removed_at is null""")

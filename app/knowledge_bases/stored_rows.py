@@ -1,4 +1,4 @@
-"""A knowledge base and its live search index as they are stored."""
+"""Stored form of a knowledge base and its live search index."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class StoredKnowledgeBase:
-    """A knowledge base as it is stored; ``source`` is there where it is of kind http."""
+    """Columns of a knowledge base; ``source`` is set for the kind http only."""
 
     tenant_id: UUID
     id: UUID
@@ -28,17 +28,20 @@ class StoredKnowledgeBase:
 
     @property
     def enforced_metadata(self) -> dict[str, Any]:
-        """The metadata that everything gets that goes in now, over what its caller says."""
+        """Metadata that every new document gets. It overrides the caller's values."""
         return self.metadata_filter if self.pending_metadata_filter is None else self.pending_metadata_filter
 
     @property
     def metadata_revision(self) -> int:
-        """Which stamp that is: a pending filter has the number after metadata_filter's until it takes its place."""
+        """Revision of the enforced metadata. Pending enforced metadata has the next number until it becomes current."""
         return self.filter_revision + (self.pending_metadata_filter is not None)
 
     @property
     def enforced_filter(self) -> dict[str, Any] | None:
-        """The filter that every read has to fulfil; while a new stamp goes round, the old one holds as well."""
+        """Filter that every read applies, or None.
+
+        During a metadata backfill, the former and the pending values match.
+        """
         filters = (
             [self.metadata_filter]
             if self.pending_metadata_filter is None
@@ -51,9 +54,9 @@ class StoredKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class LiveIndex:
-    """The search index that searches read and ingestion writes to; ``identity`` says what made it.
+    """Search index that searches read and ingestion writes; ``identity`` names the model and settings that made it.
 
-    ``languages`` are those of its documents where each has its own.
+    ``languages`` are the languages of its documents, if each document has its own language.
     """
 
     id: UUID

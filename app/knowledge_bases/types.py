@@ -1,4 +1,4 @@
-"""The nouns of a knowledge base: its settings and the identity of its search index."""
+"""Types of knowledge bases: settings, generations, views and errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,56 +20,56 @@ DEFAULT_NAME = "default"
 
 
 class KnowledgeBaseNotFound(NotFoundError):
-    """There is no such knowledge base."""
+    """The knowledge base does not exist, or this API key may not read it. Check its name or id."""
 
     code = "knowledge_base_not_found"
 
 
 class KnowledgeBaseExists(ConflictError):
-    """A knowledge base of that name is there already."""
+    """A knowledge base with this name exists already. Choose another name."""
 
     code = "knowledge_base_exists"
 
 
 class BackfillInProgress(ConflictError):
-    """The last change of metadata_filter is still on its way to the documents; try again when it is done."""
+    """The last change of metadata_filter is still being applied to the documents. Try again when it has ended."""
 
     code = "metadata_filter_pending"
 
 
 class IndexMismatch(ConflictError):
-    """The knowledge base was embedded by a model that is not configured now."""
+    """No configured embedding model fits the knowledge base. Reindex it or restore the model."""
 
     code = "index_mismatch"
 
 
 class ReindexInProgress(ConflictError):
-    """A next index is being built, or could not be: wait for it, ask for the same again, or cancel it first."""
+    """Another reindex is running or has failed. Wait for it, repeat it with the same settings, or cancel it."""
 
     code = "reindex_in_progress"
 
 
 class ReindexNotFound(NotFoundError):
-    """The knowledge base is not being indexed anew."""
+    """No reindex of the knowledge base is running or has failed. There is nothing to cancel."""
 
     code = "reindex_not_found"
 
 
 class NothingToRollBack(ConflictError):
-    """There is no former search index any more that the knowledge base could go back to."""
+    """The knowledge base has no former search index. Reindex it with the former settings instead."""
 
     code = "nothing_to_roll_back"
 
 
 class NoDocumentStore(ConflictError):
-    """The knowledge base is of kind http: it holds no documents and no index of its own."""
+    """The knowledge base has kind http and stores no documents. Use a knowledge base of kind documents."""
 
     code = "no_document_store"
 
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How documents are cut; sizes in the embedding model's own tokens, ``options`` the chunker's own."""
+    """Chunking of documents. Sizes count tokens of the embedding model; ``options`` are options of the chunker."""
 
     strategy: str = "headered"
     max_tokens: int = 170
@@ -79,10 +79,10 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True)
 class Retrieval(PromptSettings):
-    """How a search that does not say otherwise is done.
+    """Defaults of searches in a knowledge base.
 
-    Each of ``transformers`` is ``{"name", "options"}``; None leaves it to the search. ``rewrite_prompt`` is for those
-    that take one, ``answer_prompt`` for answers.
+    Each of ``transformers`` is ``{"name", "options"}``. None leaves the choice to the search. ``rewrite_prompt`` is
+    used by transformers that call a chat model, ``answer_prompt`` by answers.
     """
 
     strategy: str = "hybrid"
@@ -93,7 +93,7 @@ class Retrieval(PromptSettings):
 
 @dataclass(frozen=True, slots=True)
 class NewKnowledgeBase:
-    """What a caller may say about a knowledge base; with a ``source`` it is of kind http."""
+    """Fields of a new knowledge base. With a ``source``, its kind is http."""
 
     name: str
     title: str | None = None
@@ -110,7 +110,7 @@ class NewKnowledgeBase:
 
 @dataclass(frozen=True, slots=True)
 class ReindexOptions:
-    """What is to be another when a knowledge base is indexed anew; what is not named stays."""
+    """Settings of a reindex. None keeps the present value."""
 
     model: str | None = None
     dimensions: int | None = None
@@ -120,9 +120,9 @@ class ReindexOptions:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A search index that is built beside the live one, with its own settings; ``job_id`` is the job that builds it.
+    """A search index that is being built with its own settings, while the live one stays in use.
 
-    One that ``was_live`` is being gone back to.
+    ``job_id`` is the job that builds it. ``was_live`` is True during a rollback.
     """
 
     id: UUID
@@ -138,15 +138,15 @@ class Generation:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As they are stored."""
+        """Stored form of the settings."""
         return {"chunking": asdict(self.chunking), "language": self.language}
 
 
 @dataclass(frozen=True, slots=True)
 class ReindexProgress:
-    """How far the next generation is: ``done`` of ``total`` documents, or why it has stopped.
+    """Progress of the next generation: ``done`` of ``total`` documents, or the ``error`` that has stopped it.
 
-    ``last_error`` is why it waits, where its job ended early and is tried again.
+    ``last_error`` is the reason of a wait, if the job ended early and will be tried again.
     """
 
     identity: dict[str, Any]
@@ -161,18 +161,17 @@ class ReindexProgress:
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """``building`` or ``failed``."""
         return "building" if self.error is None else "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseView:
-    """A knowledge base with its live search index; ``shared_counterpart`` is the operator's of the same name, which all
-    may read.
+    """A knowledge base with its live search index.
 
-    What is counted is not there in every view: documents, chunks, the ``reindex_progress`` under way, ``retired_at``,
-    since when a former index is kept, and the texts that it is routed by. ``row_version`` is another after every change
-    of the rows that it was read from.
+    ``shared_counterpart`` is the system tenant's knowledge base with the same name, which all tenants may read. Only
+    some queries load the counts, ``reindex_progress``, ``retired_at`` (the time at which a former search index was
+    retired) and ``routing_texts``. ``row_version`` changes with every change of the rows.
     """
 
     row: StoredKnowledgeBase
@@ -187,7 +186,7 @@ class KnowledgeBaseView:
 
     @property
     def cache_token(self) -> str:
-        """Its state, and that of its twin where there is one."""
+        """Row versions of the knowledge base and of its shared counterpart."""
         return (
             self.row_version
             if self.shared_counterpart is None
@@ -196,47 +195,50 @@ class KnowledgeBaseView:
 
     @property
     def source(self) -> HttpSource | None:
-        """What answers in its place, where it holds no documents."""
+        """External service that answers searches, or None if the knowledge base stores documents."""
         return None if self.row.source is None else HttpSource.from_stored(self.row.source)
 
     def require_documents(self) -> None:
-        """Raises NoDocumentStore."""
+        """Raise NoDocumentStore if the knowledge base searches an external service."""
         if self.row.source is not None:
             raise NoDocumentStore
 
     @property
     def languages(self) -> list[str]:
-        """In which a query is analysed: in all that its words may have been indexed in."""
+        """Languages in which queries are analyzed: all languages of the indexed documents."""
         return self.index.languages if self.row.language == AUTO else [self.row.language]
 
     @property
     def chunking(self) -> Chunking:
-        """Typed form of the stored settings."""
+        """Typed form of the stored chunking settings."""
         return Chunking(**self.row.chunking)
 
     @property
     def retrieval(self) -> Retrieval:
-        """Typed form of the stored settings."""
+        """Typed form of the stored retrieval settings."""
         return Retrieval.from_stored(self.row.retrieval)
 
     @property
     def weight(self) -> float:
-        """How much what is found in it counts beside what is found elsewhere."""
+        """Factor for the scores of hits, in a search over several knowledge bases."""
         return float(self.row.routing.get("scale", 1.0))
 
     @property
     def routing(self) -> RoutingSettings:
-        """Typed form of the stored settings; the texts are there where they were counted."""
+        """Typed form of the stored routing settings. The texts are present only if the query loaded the counts."""
         return RoutingSettings(**self.row.routing, **self.routing_texts)
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is the operator's, which tenants search beside their own of its name."""
+        """Whether it belongs to the system tenant.
+
+        Tenants search it together with their knowledge base of the same name.
+        """
         return self.row.tenant_id == SYSTEM_TENANT
 
     @property
     def display_name(self) -> str:
-        """Its name in what a caller is told, who may have one of the same name."""
+        """Name for messages. It distinguishes a shared knowledge base from a tenant's one with the same name."""
         return f"the shared {self.row.name!r}" if self.is_shared else repr(self.row.name)
 
     @property
@@ -244,34 +246,41 @@ class KnowledgeBaseView:
         return f"{'Shared knowledge' if self.is_shared else 'Knowledge'} base {self.row.name!r}"
 
     def find_mismatch(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
-        """What differs between the index and what would be put in, as a sentence; None when a configured model fits."""
+        """Return a sentence about the difference between the search index and the configured models.
+
+        Args:
+            configured: Identities of the configured models.
+
+        Returns:
+            The sentence, or None if one of the models and the analyzer fit.
+        """
         for name, index_value in asdict(EmbeddingIdentity.from_index_identity(self.index.identity)).items():
             matching = [identity for identity in configured if getattr(identity, name) == index_value]
             if not matching:
                 configured_values = " or ".join(dict.fromkeys(repr(getattr(identity, name)) for identity in configured))
                 return (
                     f"{self._subject} was embedded with {name} {index_value!r}, "
-                    f"but {configured_values} is configured; reindex it or restore the setting."
+                    f"but {configured_values} is configured. Reindex it or restore the setting."
                 )
             configured = matching
         return self.analyzer_mismatch
 
     @property
     def analyzer_mismatch(self) -> str | None:
-        """That the words of the index were made by another analyzer than a query's are, as a sentence."""
+        """Sentence about an analyzer that differs from the search index's analyzer, or None."""
         index_analyzer, analyzer = self.index.identity.get("analyzer"), get_analyzer_id(self.row.language)
         if index_analyzer != analyzer:
-            return f"{self._subject} was analysed by {index_analyzer!r}, not {analyzer!r}; reindex it."
+            return f"{self._subject} was analyzed by {index_analyzer!r}, not {analyzer!r}. Reindex it."
         return None
 
     def require_match(self, configured: Sequence[EmbeddingIdentity]) -> None:
-        """Raises IndexMismatch when vectors of no configured model may meet those of the index."""
+        """Raise IndexMismatch if no configured model fits the search index."""
         reason = self.find_mismatch(configured)
         if reason is not None:
             raise IndexMismatch(reason)
 
     def get_embedder(self, embedders: Embedders) -> Embedder:
-        """The one that makes vectors for the index. Raises IndexMismatch."""
+        """Return the embedder of the search index. Raises IndexMismatch."""
         embedder = embedders.find_by_identity(self.index.identity)
         if embedder is None:
             raise IndexMismatch(self.find_mismatch(embedders.identities))

@@ -1,4 +1,4 @@
-"""Queries for knowledge bases as stores of files: in the order of time either way, with labels and states of files."""
+"""Queries for knowledge bases as vector stores: ids in the order of time, labels, and files by status."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,17 @@ class VectorStoreRepository:
     async def list_ids(
         self, *, allowed_ids: Sequence[UUID] | None, cursor_id: UUID | None, newest_first: bool, limit: int
     ) -> list[UUID]:
-        """Ids, which are in the order of time."""
+        """List ids of knowledge bases in the order of creation.
+
+        Args:
+            allowed_ids: Only these are listed. None lists all.
+            cursor_id: Id of the last one of the previous page, or None.
+            newest_first: Whether the order is descending.
+            limit: The maximum number of ids.
+
+        Returns:
+            The ids.
+        """
         kb = KnowledgeBaseRow
         query = select(kb.id).where(kb.tenant_id == self.tenant_id, kb.deleted_at.is_(None))
         if allowed_ids is not None:
@@ -34,21 +44,26 @@ class VectorStoreRepository:
         return list(await self.session.scalars(query.order_by(kb.id.desc() if newest_first else kb.id).limit(limit)))
 
     async def load_labels(self, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
-        """Of those that have some."""
+        """Return the labels of those knowledge bases that have labels."""
         query = select(VectorStoreLabels.kb_id, VectorStoreLabels.labels).where(
             VectorStoreLabels.tenant_id == self.tenant_id, VectorStoreLabels.kb_id.in_(ids)
         )
         return {row.kb_id: row.labels for row in await self.session.execute(query)}
 
     async def set_labels(self, kb_id: UUID, labels: Mapping[str, str]) -> bool:
-        """Set them, as a whole; False where they are so already."""
+        """Replace the labels of a knowledge base. Return False if they are unchanged."""
         values = {"t": self.tenant_id, "kb": kb_id, "labels": json.dumps(dict(labels))}
         return await self.session.fetch_row(_SET_LABELS, values) is not None
 
     async def count_files(self, ids: Sequence[UUID], *, reader: str | None) -> dict[UUID, tuple[dict[str, int], int]]:
-        """For each: how many documents are in which state, and the bytes of all.
+        """Return the number of documents by status and their total size, by knowledge base.
 
-        A key that is narrowed to a user, the ``reader``, is told of those that it may see.
+        Args:
+            ids: The knowledge bases.
+            reader: The user that the caller's key is restricted to. Only documents that this user may read are counted.
+
+        Returns:
+            Counts by status, and bytes, for each knowledge base with documents.
         """
         query = (
             select(DocumentRow.kb_id, DocumentRow.status, func.count(), func.coalesce(func.sum(DocumentRow.bytes), 0))
@@ -64,7 +79,15 @@ class VectorStoreRepository:
         return counts
 
     async def count_waiting_files(self, ids: Sequence[UUID], *, key_lineage_id: UUID | None) -> dict[UUID, int]:
-        """Count files of batches that wait for their job, by knowledge base; of one key with ``key_lineage_id``."""
+        """Return the number of files of batches that wait for their job, by knowledge base.
+
+        Args:
+            ids: The knowledge bases.
+            key_lineage_id: Only batches of this key lineage are counted. None counts all.
+
+        Returns:
+            Counts by knowledge base.
+        """
         rows = await self.session.fetch_rows(
             _COUNT_WAITING_FILES, {"t": self.tenant_id, "kbs": list(ids), "key": key_lineage_id}
         )

@@ -1,4 +1,4 @@
-"""Knowledge bases as callers know them who call them stores: named freely, labelled, and counted by state of file."""
+"""Knowledge bases as vector stores: with free names, labels, and files counted by status."""
 
 import re
 import secrets
@@ -15,16 +15,16 @@ from app.knowledge_bases.types import KnowledgeBaseExists, KnowledgeBaseView, Ne
 from app.knowledge_bases.vector_store_repository import VectorStoreRepository
 
 UNNAMED_STORE = "vector-store"
-# Of a name's 63 characters so many are left for what makes it another than one that is there.
+# A name has at most 63 characters. The remaining 13 are for a suffix that makes it unique.
 MAX_NAME_LENGTH = 50
 MAX_NAME_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class VectorStore:
-    """A knowledge base with its labels; ``status_counts`` counts its documents by status, ``bytes`` is of all of them.
+    """A knowledge base with its labels, its documents by status, and the bytes of all documents.
 
-    What a job is yet to make documents of is counted as queued.
+    Files that wait for the job of a batch count as queued.
     """
 
     view: KnowledgeBaseView
@@ -34,19 +34,27 @@ class VectorStore:
 
 
 def slugify_title(title: str | None) -> str:
-    """A name as knowledge bases have them, made from a free text."""
+    """Return a valid knowledge base name made from a free text."""
     words = re.sub(r"[^a-z0-9]+", "-", (title or "").lower()).strip("-")
     return words[:MAX_NAME_LENGTH].strip("-") or UNNAMED_STORE
 
 
 @dataclass(frozen=True, slots=True)
 class VectorStoreService:
-    """What a key can do with its knowledge bases as stores."""
+    """Use cases for knowledge bases as vector stores."""
 
     knowledge_bases: KnowledgeBaseService
 
     async def create(self, new: NewKnowledgeBase, labels: Mapping[str, str]) -> VectorStore:
-        """With a name of its own, made from the title. Raises as ``KnowledgeBaseService.create``."""
+        """Create a knowledge base with a unique name made from its title.
+
+        Args:
+            new: The knowledge base. Its name is replaced.
+            labels: The labels.
+
+        Returns:
+            The vector store. Errors are those of ``KnowledgeBaseService.create``.
+        """
         name = slugify_title(new.title)
         view = await self._create_with_unique_name(replace(new, name=name))
         if labels:
@@ -65,13 +73,22 @@ class VectorStoreService:
         raise KnowledgeBaseExists
 
     async def get(self, reference: str) -> VectorStore:
-        """By id or name. Raises KnowledgeBaseNotFound."""
+        """Return a vector store by id or name. Raises KnowledgeBaseNotFound."""
         async with self.knowledge_bases.db.transaction(snapshot=True) as session:
             view = await self.knowledge_bases.find_in_session(session, reference)
             return (await self._build_stores(session, [view]))[0]
 
     async def list_stores(self, *, cursor_id: UUID | None, newest_first: bool, limit: int) -> Sequence[VectorStore]:
-        """Those that the key may see, in the order of time."""
+        """List the vector stores that the key may read, in the order of creation.
+
+        Args:
+            cursor_id: Id of the last one of the previous page, or None.
+            newest_first: Whether the order is descending.
+            limit: The maximum number of vector stores.
+
+        Returns:
+            The vector stores.
+        """
         allowed = self.knowledge_bases.principal.knowledge_base_ids
         async with self.knowledge_bases.db.transaction(snapshot=True) as session:
             ids = await self._create_repository(session).list_ids(
@@ -86,7 +103,16 @@ class VectorStoreService:
             return await self._build_stores(session, [by_id[kb_id] for kb_id in ids if kb_id in by_id])
 
     async def update(self, reference: str, changes: Mapping[str, Any], labels: Mapping[str, str] | None) -> VectorStore:
-        """Raises as ``KnowledgeBaseService.update``."""
+        """Change a vector store.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            changes: New values by field.
+            labels: The new labels, or None to keep them.
+
+        Returns:
+            The vector store. Errors are those of ``KnowledgeBaseService.update``.
+        """
         view = await self.knowledge_bases.update(reference, dict(changes))
         if labels is not None:
             async with self.knowledge_bases.db.transaction() as session:

@@ -1,1 +1,1 @@
-"""SQL views: a knowledge base as a view that an agent platform reads, with a login that sees nothing else."""
+"""SQL views: a knowledge base as a database view for agent platforms, with a login that reads only this view."""

@@ -1,4 +1,4 @@
-"""Passwords of database logins: made here, known to Postgres as a verifier alone."""
+"""Passwords of database logins. Postgres stores only a verifier of each password."""
 
 import base64
 import hashlib
@@ -6,19 +6,28 @@ import hmac
 import re
 import secrets
 
-ITERATIONS = 4096  # Postgres' own; a password of 192 bits needs no more
+ITERATIONS = 4096  # the default of Postgres; a password of 192 bits needs no more
 SALT_BYTES = 16
-PASSWORD_PREFIX = "carrel_db_"  # noqa: S105  by which scanners, and what keeps answers, know one
+PASSWORD_PREFIX = "carrel_db_"  # noqa: S105  (secret scanners and stored responses recognize passwords by it)
 PASSWORD_PATTERN = re.compile(PASSWORD_PREFIX + r"[A-Za-z0-9_-]{32}")
 
 
 def generate_password() -> str:
-    """One that nobody guesses, and that needs no escaping in a URL."""
+    """Return a random password that needs no escaping in a URL."""
     return PASSWORD_PREFIX + secrets.token_urlsafe(24)
 
 
 def compute_scram_verifier(password: str) -> str:
-    """What Postgres keeps of an ASCII password (RFC 5803): it cannot be used in the password's place."""
+    """Return the SCRAM-SHA-256 verifier that Postgres stores for an ASCII password (RFC 5803).
+
+    A verifier cannot be used in place of the password.
+
+    Args:
+        password: The password.
+
+    Returns:
+        The verifier, with a random salt.
+    """
     salt = secrets.token_bytes(SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
     client_key = hmac.digest(salted, b"Client Key", "sha256")

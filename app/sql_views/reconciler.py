@@ -1,4 +1,4 @@
-"""Jobs of SQL views: create them, point them to the live search index, and drop them."""
+"""Jobs of SQL views: create them, update them for a new live search index, and drop them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,14 +20,26 @@ NO_OWNER = "no_owner"
 
 @dataclass(frozen=True, slots=True)
 class SqlViewReconciler:
-    """What the jobs call. Without ``owner_database`` no SQL view is created, and each says why."""
+    """Work of the jobs of SQL views.
+
+    Without ``owner_database``, no view is created, and each row records the reason.
+    """
 
     database: Database
     queue: JobQueue
     owner_database: OwnerDatabase | None
 
     async def reconcile(self, tenant_id: UUID, kb_id: UUID, sql_view_id: UUID) -> None:
-        """Create, update or drop one SQL view; doing it again changes nothing. Raises MaintenanceFailed."""
+        """Create, update or drop one SQL view. A repetition changes nothing.
+
+        Args:
+            tenant_id: The tenant.
+            kb_id: The knowledge base.
+            sql_view_id: The SQL view.
+
+        Raises:
+            MaintenanceFailed: The database rejected the change, or no owner is configured for a drop.
+        """
         if self.owner_database is None:
             await self._record_missing_owner(tenant_id, kb_id, sql_view_id)
             return
@@ -38,9 +50,13 @@ class SqlViewReconciler:
     async def drop_all(self, tenant_id: UUID, kb_id: UUID) -> list[UUID]:
         """Drop all SQL views of a deleted knowledge base.
 
+        Args:
+            tenant_id: The tenant.
+            kb_id: The knowledge base.
+
         Returns:
-            The SQL views whose view or role could not be dropped yet. They show nothing: delete their rows with
-            ``delete_revoked``, so that the deletion goes on, and try again with ``drop_deleted``.
+            The SQL views whose view or role cannot be dropped yet. They are empty. Delete their rows with
+            ``delete_revoked``, so that the deletion can continue, and call ``drop_deleted`` later.
         """
         async with self.database.transaction(tenant_id) as session:
             repository = SqlViewRepository(session, tenant_id, kb_id)
@@ -56,16 +72,24 @@ class SqlViewReconciler:
         return remaining
 
     async def delete_revoked(self, tenant_id: UUID, kb_id: UUID, sql_view_ids: Sequence[UUID]) -> None:
-        """Remove the rows of revoked SQL views. Without its row a view is empty, whatever its login does."""
+        """Delete the rows of revoked SQL views. A view without a row is empty for its login."""
         async with self.database.transaction(tenant_id) as session:
             await SqlViewRepository(session, tenant_id, kb_id).delete_revoked(sql_view_ids)
 
     async def drop_deleted(self, tenant_id: UUID, sql_view_ids: Sequence[UUID]) -> int:
-        """Drop views and roles whose rows were released; returns how many roles the database still has."""
+        """Drop views and roles of SQL views whose rows were deleted.
+
+        Args:
+            tenant_id: The tenant whose transaction counts the roles.
+            sql_view_ids: The SQL views.
+
+        Returns:
+            The number of roles that remain.
+        """
         if not sql_view_ids:
             return 0
         if self.owner_database is not None:
-            with suppress(MaintenanceFailed):  # then they are still there, and are counted
+            with suppress(MaintenanceFailed):  # the remaining roles are counted below
                 async with self.owner_database.connect() as connection:
                     manager = SqlViewManager(connection, self.owner_database)
                     for sql_view_id in sql_view_ids:
@@ -74,7 +98,7 @@ class SqlViewReconciler:
             return await count_roles(session, [SqlViewNames(view_id).login for view_id in sql_view_ids])
 
     async def terminate_overdue_sessions(self) -> None:
-        """End the sessions of SQL views' logins that overstep their limits. Raises MaintenanceFailed."""
+        """Terminate sessions of SQL views' logins that exceed their limits. Raises MaintenanceFailed."""
         if self.owner_database is None:
             return
         async with self.owner_database.connect() as connection:
@@ -83,7 +107,11 @@ class SqlViewReconciler:
             logger.warning("sql_view.sessions_terminated", sessions=terminated_count)
 
     async def scan(self) -> None:
-        """Give each that wants something a job, and drop what belongs to none. Raises MaintenanceFailed."""
+        """Enqueue a job for each SQL view that is out of date, and drop views and roles without a row.
+
+        Raises:
+            MaintenanceFailed: The database rejected a statement of the owner.
+        """
         if self.owner_database is None:
             return
         await self.terminate_overdue_sessions()
@@ -104,4 +132,4 @@ class SqlViewReconciler:
                 return
             sql_view = await repository.find()
         if sql_view is None or sql_view.id != sql_view_id:
-            raise MaintenanceFailed("CARREL_ADMIN_DATABASE_URL is needed to drop a SQL view.")
+            raise MaintenanceFailed("A SQL view cannot be dropped. Set CARREL_ADMIN_DATABASE_URL.")

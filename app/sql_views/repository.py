@@ -1,4 +1,4 @@
-"""Queries about SQL views, as the plain role in one tenant."""
+"""Queries for SQL views of one tenant, with the rights of the application's role."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,41 +10,41 @@ from app.sql_views.types import StoredSqlView
 
 
 class SqlViewRepository:
-    """SQL views of one knowledge base."""
+    """Queries for the SQL views of one knowledge base."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
         self.session = session
         self._params: dict[str, Any] = {"tenant": tenant_id, "kb": kb_id}
 
     async def add(self, sql_view_id: UUID, *, collection: str, content_key: str, verifier: str) -> bool:
-        """Return False if the knowledge base has a SQL view already."""
+        """Insert a SQL view. Return False if the knowledge base has one already."""
         values = {"id": sql_view_id, "collection": collection, "content_key": content_key, "verifier": verifier}
         return await self.session.fetch_row(_ADD, {**self._params, **values}) is not None
 
     async def is_keyword(self, word: str) -> bool:
-        """Whether a table of this name would need quotes."""
+        """Return whether a view with this name would need quotes in SQL."""
         return await self.session.fetch_row(_IS_KEYWORD, {"word": word}) is not None
 
     async def find(self) -> StoredSqlView | None:
-        """The one that is not revoked."""
+        """Return the SQL view that is not revoked, or None."""
         row = await self.session.fetch_row(_FIND, self._params)
         return None if row is None else StoredSqlView(**row)
 
     async def revoke(self) -> UUID | None:
-        """From now on its view shows nothing; None where there is none."""
+        """Revoke the SQL view, so that it is empty from now on. Return its id, or None if there is none."""
         row = await self.session.fetch_row(_REVOKE, self._params)
         return None if row is None else row["id"]
 
     async def list_ids(self) -> list[UUID]:
-        """Also those that are revoked and not gone yet."""
+        """Return the ids of all SQL views, with revoked ones that are not dropped yet."""
         return [row["id"] for row in await self.session.fetch_rows(_LIST_IDS, self._params)]
 
     async def set_skip_reason(self, sql_view_id: UUID, reason: str) -> None:
-        """Say why the view is not made."""
+        """Record the reason why a view is not created."""
         await self.session.fetch_rows(_SET_SKIP_REASON, {**self._params, "id": sql_view_id, "reason": reason})
 
     async def delete_revoked(self, sql_view_ids: Sequence[UUID]) -> None:
-        """Remove the rows of these, which are revoked; their views and roles may still be there."""
+        """Delete the rows of revoked SQL views. Their views and roles may still exist."""
         await self.session.fetch_rows(_DELETE_REVOKED, {**self._params, "ids": list(sql_view_ids)})
 
     async def is_allowed(self) -> bool:
@@ -52,13 +52,13 @@ class SqlViewRepository:
         return await self.session.fetch_row(_IS_ALLOWED, {"tenant": self._params["tenant"]}) is not None
 
     async def remove_uncreated(self, sql_view_id: UUID) -> bool:
-        """Remove one that was revoked before anything was made for it; True where it is gone."""
+        """Delete a SQL view that was revoked before it was created. Return True if its row no longer exists."""
         await self.session.fetch_rows(_REMOVE_UNCREATED, {**self._params, "id": sql_view_id})
         return sql_view_id not in await self.list_ids()
 
 
 async def count_roles(session: Session, logins: Sequence[str]) -> int:
-    """Return how many of these roles the database server has."""
+    """Return the number of these roles that exist in the database."""
     row = await session.fetch_row(_COUNT_ROLES, {"logins": list(logins)})
     return 0 if row is None else int(row["roles"])
 

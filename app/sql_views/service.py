@@ -1,4 +1,4 @@
-"""Create SQL views: a view and a login for an agent platform, made by a job with the rights of the tables' owner."""
+"""Use cases of SQL views. A job with the rights of the tables' owner creates the view and its login."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -32,7 +32,7 @@ RECONCILE_SQL_VIEW_JOB = "reconcile_sql_view"
 
 @dataclass(frozen=True, slots=True)
 class SqlViewService:
-    """What a tenant's admin can do.
+    """Use cases of a tenant's admin for SQL views.
 
     A SQL view can be created only if the service and, for this tenant, the operator allow it.
     """
@@ -44,10 +44,24 @@ class SqlViewService:
     is_allowed: bool
 
     async def create(self, reference: str, *, collection: str | None, content_key: str) -> tuple[SqlViewDetails, str]:
-        """Create a SQL view, which a job makes. Return it with its password, which is not stored.
+        """Create a SQL view. A job then creates the view and the login in the database.
 
-        Raises KnowledgeBaseNotFound, SqlViewsDisabled, SqlViewExists, SqlViewUnsupported, NoDocumentStore,
-        InvalidInputError, ForbiddenError.
+        Args:
+            reference: Name or id of the knowledge base.
+            collection: The name of the view. None derives it from the knowledge base's name.
+            content_key: The key under which the view's metadata has the text.
+
+        Returns:
+            The SQL view, and its password, which is not stored.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            SqlViewsDisabled: The service or the operator does not allow SQL views.
+            SqlViewExists: The knowledge base has a SQL view already.
+            SqlViewUnsupported: The knowledge base belongs to the system tenant.
+            NoDocumentStore: The knowledge base searches an external service and stores no documents.
+            InvalidInputError: The name of the view is reserved.
+            ForbiddenError: The caller's key is restricted to a user.
         """
         self.knowledge_bases.require_unrestricted_key()
         if not self.is_allowed:
@@ -58,7 +72,7 @@ class SqlViewService:
             kb.require_documents()
             if self.db.tenant_id == SYSTEM_TENANT:
                 raise SqlViewUnsupported
-            # Whoever deletes it begins with its row, too.
+            # A deletion of the knowledge base locks the same row first.
             await KnowledgeBaseRepository(session, self.db.tenant_id).lock(kb.row.id)
             kb = await self.knowledge_bases.find_in_session(session, reference)
             repository = SqlViewRepository(session, self.db.tenant_id, kb.row.id)
@@ -78,7 +92,19 @@ class SqlViewService:
             return self._to_details(_require_sql_view(await repository.find()), kb), password
 
     async def get(self, reference: str) -> SqlViewDetails:
-        """Raises KnowledgeBaseNotFound, SqlViewNotFound, ForbiddenError."""
+        """Return the SQL view of a knowledge base.
+
+        Args:
+            reference: Name or id of the knowledge base.
+
+        Returns:
+            The SQL view.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            SqlViewNotFound: The knowledge base has no SQL view.
+            ForbiddenError: The caller's key is restricted to a user.
+        """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -87,9 +113,16 @@ class SqlViewService:
             )
 
     async def revoke(self, reference: str) -> None:
-        """The view is empty from now on, and a job takes it and its login away; nothing where there is none.
+        """Revoke the SQL view of a knowledge base, if it has one.
 
-        Raises KnowledgeBaseNotFound, ForbiddenError.
+        The view is empty at once. A job drops the view and its login.
+
+        Args:
+            reference: Name or id of the knowledge base.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            ForbiddenError: The caller's key is restricted to a user.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -110,25 +143,25 @@ class SqlViewService:
 
 
 async def request_reconcile(session: Session, queue: JobQueue, tenant_id: UUID, sql_view_id: UUID, kb_id: UUID) -> None:
-    """Enqueue a job that reconciles a SQL view, once this transaction is committed."""
+    """Enqueue a job that reconciles a SQL view after this transaction is committed."""
     payload = {"sql_view": str(sql_view_id), "knowledge_base": str(kb_id)}
     await queue.enqueue(session, RECONCILE_SQL_VIEW_JOB, tenant_id=tenant_id, payload=payload, priority=INTERACTIVE)
 
 
 async def reconcile_after_swap(session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID) -> None:
-    """Enqueue a job that points the SQL view of a knowledge base to its new live search index."""
+    """Enqueue a job that updates the SQL view of a knowledge base to its new live search index."""
     sql_view = await SqlViewRepository(session, tenant_id, kb_id).find()
     if sql_view is not None:
         await request_reconcile(session, queue, tenant_id, sql_view.id, kb_id)
 
 
 async def _choose_view_name(repository: SqlViewRepository, requested: str | None, knowledge_base_name: str) -> str:
-    """The view's name: the caller's, or one made of the knowledge base's. Raises InvalidInputError."""
+    """Return the requested name, or one derived from the knowledge base's name. Raises InvalidInputError."""
     if requested is None:
         default = build_default_view_name(knowledge_base_name)
         return f"kb_{default}" if await repository.is_keyword(default) else default
     if requested.startswith(RESERVED_PREFIX) or await repository.is_keyword(requested):
-        raise InvalidInputError("That is a word of Postgres' own.", loc=("body", "collection"))
+        raise InvalidInputError("This name is reserved by Postgres. Choose another.", loc=("body", "collection"))
     return requested
 
 

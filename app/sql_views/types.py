@@ -15,39 +15,39 @@ from app.settings import SqlViewSettings
 from app.warnings import ServiceWarning, WarningCode
 
 COLLECTION_PATTERN = r"^[a-z_][a-z0-9_]{0,62}$"
-RESERVED_PREFIX = "pg_"  # Postgres' own are found before all others
+RESERVED_PREFIX = "pg_"  # Postgres searches its system catalog first
 CONTENT_KEY_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]{0,62}$"
 DEFAULT_PORT = 5432
 MAX_NAME_LENGTH = 63
 
 
 class SqlViewsDisabled(ConflictError):
-    """The operator does not allow this tenant to create SQL views."""
+    """SQL views are not allowed for this tenant. Ask the operator to allow them."""
 
     code = "sql_views_disabled"
 
 
 class SqlViewExists(ConflictError):
-    """The knowledge base has a SQL view already; delete it first: its password is shown once."""
+    """The knowledge base has a SQL view already. Delete it to get one with a new password."""
 
     code = "sql_view_exists"
 
 
 class SqlViewNotFound(NotFoundError):
-    """The knowledge base has no SQL view."""
+    """The knowledge base has no SQL view. Create one first."""
 
     code = "sql_view_not_found"
 
 
 class SqlViewUnsupported(ConflictError):
-    """Shared knowledge bases cannot have a SQL view."""
+    """A shared knowledge base cannot have a SQL view. Use a tenant's knowledge base."""
 
     code = "sql_view_unsupported"
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionAddress:
-    """Where the readers find the database."""
+    """Address of the database for readers of SQL views."""
 
     host: str
     port: int
@@ -56,7 +56,16 @@ class ConnectionAddress:
 
     @classmethod
     def from_settings(cls, settings: SqlViewSettings, database_url: str, *, is_embedded: bool) -> Self:
-        """What is set, over what the service itself uses. The embedded Postgres has no TLS."""
+        """Return the configured address, with the service's own database as the default for each part.
+
+        Args:
+            settings: The settings of SQL views.
+            database_url: The URL of the service's database.
+            is_embedded: Whether the database is the embedded Postgres, which has no TLS.
+
+        Returns:
+            The address.
+        """
         parts = urlsplit(database_url)
         options = dict(re.findall(r"(\w+)=([^&]*)", parts.query))
         return cls(
@@ -69,7 +78,7 @@ class ConnectionAddress:
 
 @dataclass(frozen=True, slots=True)
 class StoredSqlView:
-    """A SQL view as it is stored; ``is_ready`` once the view exists, else ``blocked_reason`` may say why not."""
+    """A stored SQL view; ``is_ready`` is True if the view exists, otherwise ``blocked_reason`` may give the reason."""
 
     id: UUID
     kb_id: UUID
@@ -92,23 +101,23 @@ class SqlViewDetails:
 
     @property
     def warnings(self) -> Sequence[ServiceWarning]:
-        """Where the readers' vectors would be others than ours, and where what is read can be overheard."""
+        """Warnings about vectors that readers cannot compute, and about connections without TLS."""
         identity = EmbeddingIdentity.from_index_identity(self.identity)
         result = []
         if identity.model == MODEL:
-            message = "The vectors are the embedded model's: a platform without it cannot embed its queries alike."
+            message = "The vectors are from the embedded model, so a platform needs this model to embed queries."
             result.append(ServiceWarning(WarningCode.EMBEDDED_MODEL, message))
         if identity.query_prefix:
-            message = f"The platform must put this before each query that it embeds: {identity.query_prefix!r}"
+            message = f"The platform must prepend {identity.query_prefix!r} to each query that it embeds."
             result.append(ServiceWarning(WarningCode.QUERY_PREFIX, message))
         if self.address.sslmode in ("disable", "allow", "prefer"):
-            message = f"With sslmode {self.address.sslmode} what is read may go through the network in the clear."
+            message = f"With sslmode {self.address.sslmode}, results may cross the network without encryption."
             result.append(ServiceWarning(WarningCode.NO_TLS, message))
         return result
 
     @property
     def connection_info(self) -> dict[str, Any]:
-        """The block for the platform's configuration."""
+        """Connection block for the platform's configuration."""
         return {
             "type": "pgvector",
             "hostname": self.address.host,
@@ -124,7 +133,7 @@ class SqlViewDetails:
 
 
 def build_default_view_name(name: str) -> str:
-    """A knowledge base's name as an identifier that needs no quotes."""
+    """Return a knowledge base's name as an SQL identifier that needs no quotes."""
     word = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_")[: MAX_NAME_LENGTH - 3]
     is_valid = re.match(COLLECTION_PATTERN, word) and not word.startswith(RESERVED_PREFIX)
     return word if is_valid else f"kb_{word}".rstrip("_")

@@ -92,7 +92,7 @@ async def test_one_that_is_shared_is_told_as_such(services: TenantServices) -> N
     kb = await found(services)
     index = replace(kb.index, identity={**kb.index.identity, "analyzer": "auto-v0"})
     told = [replace(kb, row=replace(kb.row, tenant_id=owner), index=index) for owner in (UUID(int=9), SYSTEM_TENANT)]
-    sentence = "nowledge base 'mixed' was analysed by 'auto-v0', not 'auto-v1'; reindex it."
+    sentence = "nowledge base 'mixed' was analyzed by 'auto-v0', not 'auto-v1'. Reindex it."
     assert [one.analyzer_mismatch for one in told] == [f"K{sentence}", f"Shared k{sentence}"]
     assert [one.display_name for one in told] == ["'mixed'", "the shared 'mixed'"]
 
@@ -108,7 +108,7 @@ async def test_an_index_of_another_analyzer_is_refused(workshop: Workshop, servi
         await add(services, TEXTS["german"])
     with pytest.raises(IndexMismatch, match="auto-v0"):
         await workshop.ingest(waiting)
-    told = "Knowledge base 'mixed' was analysed by 'auto-v0', not 'auto-v1'; reindex it. "
+    told = "Knowledge base 'mixed' was analyzed by 'auto-v0', not 'auto-v1'. Reindex it. "
     for strategy, remarks in (("lexical", 1), ("hybrid", 1), ("dense", 0)):
         request = SearchRequest(["winters"], knowledge_bases=["mixed"], strategy=strategy)
         result = await services.retrieval.search(request)

@@ -877,7 +877,7 @@ async def test_why_one_waits_is_told(desk: Desk) -> None:
     assert (job.kind, await told()) == (REINDEX_JOB, ("building", None))
     assert await queue.hand_off(job, "w", lease)
     assert await told() == (
-        "building", ("index_mismatch", "No worker has been found yet that has the embedding model."),
+        "building", ("index_mismatch", "No worker has the embedding model yet. Start a worker that has it."),
     )  # fmt: skip
     job = await queue.claim("w", lease, tenant_concurrency=1)
     assert job is not None

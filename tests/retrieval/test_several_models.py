@@ -351,7 +351,7 @@ def test_chunks_are_as_long_as_the_knowledge_base_s_model_reads(models: Models, 
     assert refused["errors"] == [
         {
             "loc": ["body", "chunking", "max_tokens"],
-            "msg": f"The embedding model reads at most {most} tokens of a passage.",
+            "msg": f"The embedding model reads at most {most} tokens of a chunk. Lower max_tokens.",
         }
     ]
     assert new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most}).status_code == 201
@@ -401,8 +401,8 @@ def test_another_default_leaves_every_knowledge_base_its_model(
         assert answer["warnings"] == []
     with run_service(settings(tmp_path, models.small), urls) as service:
         left = Tenant(service, tenant.id, tenant.key, service.create_client(tenant.key))
-        reason = "Knowledge base 'default' was embedded with model 'words-64', but 'words-24' is configured;"
-        reason += " reindex it or restore the setting."
+        reason = "Knowledge base 'default' was embedded with model 'words-64', but 'words-24' is configured."
+        reason += " Reindex it or restore the setting."
         assert left.admin.get("/v1/knowledge-bases/default").json()["index"]["problem"] == reason
         answer = left.admin.post("/v1/search", json={"query": HERON}).json()
         assert similarities(answer) == {HERON: None, MOSS: None, OTTER: cosine(HERON, OTTER, SMALL)}
