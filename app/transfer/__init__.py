@@ -1,1 +1,1 @@
-"""Knowledge bases as archives: written from one service, read into another, nothing parsed or embedded again."""
+"""Export of knowledge bases to archives, and their import into another service without parsing or embedding again."""

@@ -1,4 +1,4 @@
-"""What stands in an archive, as JSON: the manifest, a document, its nodes, printed pages and chunks."""
+"""JSON records of an archive: the manifest, and each document with its nodes, pages and chunks."""
 
 import json
 from collections.abc import Iterator
@@ -70,20 +70,20 @@ _Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
 
 
 class ArchiveRecord(BaseModel):
-    """What is not known is refused: a newer format has a higher number."""
+    """Base of all records. Unknown fields are refused: a newer format has a higher version."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def to_json_line(self) -> bytes:
-        """As one line."""
+        """Return the record as one line of JSON, without fields that have their default."""
         return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
 class ArchiveManifest(ArchiveRecord):
-    """What the archive is, and what its vectors and words were made with.
+    """Description of an archive, and the identity that made its vectors and terms.
 
-    ``settings`` is what ``POST /v1/knowledge-bases`` takes, without a name; ``average_length`` is what words are
-    weighed with.
+    ``settings`` are the body of ``POST /v1/knowledge-bases`` without a name. ``average_length`` is the mean chunk
+    length of the BM25 term weights.
     """
 
     format: Literal["carrel-knowledge-base"]
@@ -105,7 +105,7 @@ class ArchivePart(ArchiveRecord):
 
 
 class ImageRecord(ArchiveRecord):
-    """An image of the document; its bytes are the part ``images/N``, N being its number."""
+    """An image of the document. The part ``images/N`` holds its bytes; N is ``number``."""
 
     number: _Number
     media_type: Literal["image/png", "image/jpeg"]
@@ -121,7 +121,7 @@ class WarningRecord(ArchiveRecord):
 
 
 class DocumentRecord(ArchiveRecord):
-    """A document as its owner knows it; ``parts`` are its files in their order, the last one is the original."""
+    """A document with its attributes. ``parts`` are its files in their order; the last one is the original."""
 
     source: _Name
     media_type: _MediaType
@@ -144,19 +144,19 @@ class DocumentRecord(ArchiveRecord):
 
     @property
     def original(self) -> ArchivePart:
-        """The file that was uploaded."""
+        """The uploaded file."""
         return self.parts[-1]
 
     def check_parts(self) -> Self:
-        """The same, its parts being those that a document has. Raises ArchiveDamaged."""
+        """Return the record if its parts are those of a document. Raises ArchiveDamaged."""
         names = [*PARTS, *(build_image_name(image.number) for image in self.images), ORIGINAL]
         if [part.name for part in self.parts] != names or len(set(names)) != len(names):
-            raise ArchiveDamaged("A document of the archive has other parts than it should have.")
+            raise ArchiveDamaged("A document of the archive has missing or unknown parts. Export it again.")
         return self
 
 
 class NodeRecord(ArchiveRecord):
-    """A node of the tree; ``path`` is its place from the root, whose own is empty."""
+    """A node of the document tree. ``path`` has the child number at each level; the root's path is empty."""
 
     path: _Path = ()
     kind: NodeKind
@@ -171,7 +171,7 @@ class NodeRecord(ArchiveRecord):
 
 
 class PageRecord(ArchiveRecord):
-    """Where lines stand on a page, as in ``LineLayout``: tenths of a point, six numbers a line."""
+    """Positions of a page's lines, like ``LineLayout``: six numbers a line, in tenths of a point."""
 
     page: _PositiveNumber
     width: _Number
@@ -180,7 +180,7 @@ class PageRecord(ArchiveRecord):
 
 
 class ChunkRecord(ArchiveRecord):
-    """A chunk: its range of the text, and what is known of it. ``embedded`` says that it has a vector."""
+    """A chunk: its range of the text and its attributes. ``embedded`` is whether it has a vector."""
 
     start: _Number
     end: _Number
@@ -196,25 +196,44 @@ class ChunkRecord(ArchiveRecord):
 
 
 def build_image_name(number: int) -> str:
-    """The part that holds a picture."""
+    """Return the name of the part that holds an image."""
     return f"images/{number}"
 
 
 def parse_manifest(content: bytes) -> ArchiveManifest:
-    """Raises ArchiveDamaged, ArchiveVersionUnsupported."""
+    """Return the manifest of an archive.
+
+    Args:
+        content: Bytes of the file ``manifest.json``.
+
+    Raises:
+        ArchiveDamaged: The content is not the manifest of an archive.
+        ArchiveVersionUnsupported: A newer version of Carrel wrote the archive.
+    """
     try:
         values = json.loads(content)
     except (ValueError, RecursionError) as exc:
-        raise ArchiveDamaged("The archive's manifest is no JSON.") from exc
+        raise ArchiveDamaged("The archive's manifest is not JSON. Export it again.") from exc
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise ArchiveDamaged("That is no archive of a knowledge base.")
+        raise ArchiveDamaged("The file is not an archive of a knowledge base. Use a file of `carrel export`.")
     if isinstance(version := values.get("version"), int) and version > FORMAT_VERSION:
-        raise ArchiveVersionUnsupported(f"The archive has format {version}; this service reads {FORMAT_VERSION}.")
+        raise ArchiveVersionUnsupported(
+            f"The archive has format {version}, and this service reads {FORMAT_VERSION}. Update this service."
+        )
     return parse_record(ArchiveManifest, content, MANIFEST)
 
 
 def parse_record(record_type: type[RecordT], content: bytes, name: str) -> RecordT:
-    """Raises ArchiveDamaged, naming the file and the field, and nothing that stands there."""
+    """Return a record of an archive.
+
+    Args:
+        record_type: Type of the record.
+        content: The JSON.
+        name: Name of the file, and possibly of the line, for the error message.
+
+    Raises:
+        ArchiveDamaged: A field is not valid. The message names the file and the field, and quotes no value.
+    """
     try:
         return record_type.model_validate_json(content)
     except ValidationError as exc:
@@ -224,7 +243,16 @@ def parse_record(record_type: type[RecordT], content: bytes, name: str) -> Recor
 
 
 def read_lines(file: IO[bytes], name: str, *, max_lines: int) -> Iterator[tuple[str, bytes]]:
-    """Yield each line that is not empty, with its place; no more than a line is in memory. Raises ArchiveDamaged."""
+    """Yield the location and the content of each line that is not empty. Only one line is in memory.
+
+    Args:
+        file: The file.
+        name: Its name, for locations.
+        max_lines: Maximum number of lines.
+
+    Raises:
+        ArchiveDamaged: A line is too long, or there are too many lines.
+    """
     number = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         number += 1

@@ -1,8 +1,8 @@
-"""The sandboxed program that reads an archive's documents: every line is checked here before the service sees it.
+"""Sandboxed program that checks the documents of an archive, line by line, before the service reads them.
 
-A request comes with four open files: text, nodes, pages and chunks. The answer repeats each line that is right, with a
-letter before it: ``n`` for a node, ``p`` for a page, ``c`` for a chunk. The last line is ``d`` with the number of
-characters of the text, or ``f`` with the reason why the document is refused.
+A request comes with four open files: text, nodes, pages and chunks. The reply repeats each valid line after a letter:
+``n`` for a node, ``p`` for a page, ``c`` for a chunk. The last line begins with ``d`` and has the number of characters
+of the text. If the document is refused, it begins with ``f`` and has the reason.
 """
 
 import codecs
@@ -46,7 +46,7 @@ NodePath = tuple[int, ...]
 
 
 def main() -> None:
-    """Answer requests until the service ends."""
+    """Handle requests until the service ends."""
     channel = Channel()
     setup = channel.setup
     channel.confine(SandboxLimits(memory_mb=setup["memory_mb"]))
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _limit_cpu(seconds: int) -> None:
-    """Raise the soft limit alone, so that the next request can raise it again."""
+    """Limit the CPU time of this request. Only the soft limit changes, so that the next request can raise it again."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = int(used.ru_utime + used.ru_stime) + seconds + 1
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
@@ -76,7 +76,7 @@ def _handle_request(channel: Channel, request: dict[str, Any], files: Sequence[I
         buffer += _format_last_line("f", {"error": type(exc).__name__, "message": exc.message[:500]})
     except MemoryError:
         buffer = bytearray(
-            _format_last_line("f", {"error": "ArchiveTooLarge", "message": "A document takes too much memory."})
+            _format_last_line("f", {"error": "ArchiveTooLarge", "message": "A document needs too much memory."})
         )
     channel.write(bytes(buffer))
 
@@ -98,7 +98,7 @@ def _check_document(request: dict[str, Any], files: Sequence[IO[bytes]]) -> Iter
     for location, line in read_lines(pages, PAGES, max_lines=MAX_DOCUMENT_CHUNKS):
         page = parse_record(PageRecord, line, location)
         if page.page in page_numbers:
-            raise ArchiveDamaged(f"{location}: the page comes twice.")
+            raise ArchiveDamaged(f"{location}: the page occurs twice.")
         page_numbers.add(page.page)
         check_page(page, characters, location)
         yield _format_line("p", page)
@@ -117,7 +117,16 @@ def _format_line(letter: str, record: ArchiveRecord) -> bytes:
 
 
 def count_characters(file: IO[bytes], *, max_characters: int) -> int:
-    """Count the characters of a text without holding it. Raises ArchiveDamaged, ArchiveTooLarge."""
+    """Return the number of characters of a text, without holding the text in memory.
+
+    Args:
+        file: The text in UTF-8.
+        max_characters: Maximum number of characters.
+
+    Raises:
+        ArchiveDamaged: The text is not UTF-8, or has the character U+0000.
+        ArchiveTooLarge: The text has too many characters.
+    """
     decoder, count, is_last = codecs.getincrementaldecoder("utf-8")(), 0, False
     while not is_last:
         piece = file.read(_PIECE_BYTES)
@@ -135,7 +144,7 @@ def count_characters(file: IO[bytes], *, max_characters: int) -> int:
 
 
 class TreeValidator:
-    """The paths of a tree's nodes, each behind its parent's."""
+    """Validator of a tree's nodes. Each node comes after its parent."""
 
     def __init__(self, characters: int) -> None:
         self._characters = characters
@@ -145,29 +154,37 @@ class TreeValidator:
         return path in self._paths
 
     def add(self, node: NodeRecord, location: str) -> None:
-        """Take the next node. Raises ArchiveDamaged."""
+        """Check the next node.
+
+        Args:
+            node: The node.
+            location: File and line, for the error message.
+
+        Raises:
+            ArchiveDamaged: The node has no parent, or its range or path is not valid.
+        """
         is_wrong = node.path in self._paths or not node.start <= node.end <= self._characters
         if is_wrong or (bool(node.path) and node.path[:-1] not in self._paths) or (not node.path and self._paths):
-            raise ArchiveDamaged(f"{location}: a tree of the archive does not hang together.")
+            raise ArchiveDamaged(f"{location}: a node has no parent, or its range or path is not valid.")
         if not node.path and node.kind is not NodeKind.DOCUMENT:
             raise ArchiveDamaged(f"{location}: a tree of the archive has no root.")
         self._paths.add(node.path)
 
     def require_root(self) -> None:
-        """Raises ArchiveDamaged for a tree without nodes."""
+        """Raise ArchiveDamaged if the tree has no nodes."""
         if not self._paths:
             raise ArchiveDamaged("A tree of the archive has no root.")
 
 
 def check_page(page: PageRecord, characters: int, location: str) -> None:
-    """Raises ArchiveDamaged for lines that are not of the text."""
+    """Raise ArchiveDamaged if lines of a page are outside the text."""
     ranges = zip(page.lines[::6], page.lines[1::6], strict=False)
     if len(page.lines) % 6 or any(not 0 <= start <= end <= characters for start, end in ranges):
-        raise ArchiveDamaged(f"{location}: a printed page of the archive is not of its text.")
+        raise ArchiveDamaged(f"{location}: lines of a page are outside the text of the document.")
 
 
 class ChunkValidator:
-    """Compares chunks with their document, one by one."""
+    """Validator of a document's chunks."""
 
     def __init__(self, tree_validator: TreeValidator, characters: int, image_numbers: frozenset[int]) -> None:
         self._tree_validator, self._characters, self._image_numbers = tree_validator, characters, image_numbers
@@ -175,9 +192,17 @@ class ChunkValidator:
         self.count = 0
 
     def add(self, chunk: ChunkRecord, location: str) -> None:
-        """Take the next chunk. Raises ArchiveDamaged."""
+        """Check the next chunk.
+
+        Args:
+            chunk: The chunk.
+            location: File and line, for the error message.
+
+        Raises:
+            ArchiveDamaged: The chunk does not belong to the document, or exceeds a limit.
+        """
         if not chunk.start < chunk.end <= self._characters or chunk.path not in self._tree_validator:
-            raise ArchiveDamaged(f"{location}: a chunk of the archive is not of its document.")
+            raise ArchiveDamaged(f"{location}: a chunk of the archive does not belong to its document.")
         if chunk.tokens > MAX_TOKENS_PER_CHARACTER * (chunk.end - chunk.start):
             raise ArchiveDamaged(f"{location}: a chunk of the archive has more tokens than its text can have.")
         if chunk.end - chunk.start > MAX_CHUNK_CHARACTERS:

@@ -1,4 +1,4 @@
-"""The files of a document in an archive as what ingestion would have made of it; nobody has to be honest."""
+"""Conversion of a document's files in an archive to the result of its ingestion. The archive is not trusted."""
 
 from array import array
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -28,16 +28,16 @@ from app.transfer.archive_format import (
 from app.transfer.archive_reader import ChunkValidator, TreeValidator, check_page
 from app.transfer.types import ArchiveDamaged
 
-# What single precision and halves leave of a length of one.
+# Range of the length of a unit vector after rounding to single and half precision.
 UNIT_LENGTH_RANGE = (0.97, 1.03)
 _ROWS_PER_CHECK = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedDocument:
-    """What is indexed of a document.
+    """The data that are indexed for a document.
 
-    The sequences run parallel, ``image_by_chunk`` are pictures' numbers by their chunks'.
+    Sequences have one entry for each chunk. ``image_by_chunk`` maps positions of chunks to numbers of images.
     """
 
     tree: DocumentTree
@@ -52,7 +52,7 @@ class ImportedDocument:
 
 @dataclass(slots=True)
 class DocumentStructure:
-    """Tree and chunks of a document, put together from records; the chunks' texts are ranges of the stored text."""
+    """Tree and chunks of a document, built from records. The text of a chunk is a range of the stored text."""
 
     text: str
     enforced_keys: Collection[str]
@@ -64,7 +64,16 @@ class DocumentStructure:
     image_by_chunk: dict[int, int] = field(default_factory=dict)
 
     async def add_records(self, records: AsyncIterator[ArchiveRecord], image_numbers: Collection[int]) -> None:
-        """Take all records; each is compared once more with the text and with those before. Raises ArchiveDamaged."""
+        """Add all records. Each is compared with the text and with the earlier records again, because the reader is not
+        trusted.
+
+        Args:
+            records: The nodes, pages and chunks.
+            image_numbers: Numbers of the document's images.
+
+        Raises:
+            ArchiveDamaged: A record is not valid, or there are no chunks.
+        """
         tree_validator = TreeValidator(len(self.text))
         chunk_validator = ChunkValidator(tree_validator, len(self.text), frozenset(image_numbers))
         location = "A document of the archive"
@@ -117,7 +126,15 @@ class DocumentStructure:
 
 
 def read_text(folder: Path, *, max_characters: int) -> str:
-    """Return the text of a document whose files are in ``folder``. Blocking. Raises ArchiveDamaged."""
+    """Return the text of a document. The call blocks.
+
+    Args:
+        folder: Folder with the document's files.
+        max_characters: Maximum number of characters; the rest is not read.
+
+    Raises:
+        ArchiveDamaged: The text is not UTF-8, or has the character U+0000.
+    """
     try:
         with (folder / TEXT).open(encoding="utf-8", newline="") as file:
             text = file.read(max_characters)
@@ -131,7 +148,19 @@ def read_text(folder: Path, *, max_characters: int) -> str:
 def build_imported_document(
     record: DocumentRecord, structure: DocumentStructure, folder: Path, kb: KnowledgeBaseView, embedder: Embedder
 ) -> ImportedDocument:
-    """Add vectors and words, which are analysed anew. Blocking. Raises ArchiveDamaged, TooManyTerms."""
+    """Return the document with its vectors and lexical entries. The text is analyzed again. The call blocks.
+
+    Args:
+        record: Record of the document.
+        structure: Its tree and chunks.
+        folder: Folder with its files.
+        kb: The knowledge base that the document is imported into.
+        embedder: Embedding model of the knowledge base.
+
+    Raises:
+        ArchiveDamaged: The vectors are not valid.
+        TooManyTerms: The document has too many different terms.
+    """
     drafts = structure.drafts
     vectors = _read_vectors(folder / VECTORS, len(drafts), structure.unembedded, embedder.identity.dimensions)
     limit = embedder.max_tokens - embedder.special_tokens
@@ -151,10 +180,13 @@ def build_imported_document(
 
 
 def _read_vectors(path: Path, chunks: int, unembedded: Collection[int], dimensions: int) -> npt.NDArray[Any]:
-    """One for each chunk in half precision, zeros for one that has none; of unit length, as all that are stored."""
+    """Return the vector of each chunk in half precision, with zeros for chunks without one.
+
+    All vectors must have the length one, like all stored vectors.
+    """
     count = chunks - len(unembedded)
     if path.stat().st_size != 2 * dimensions * count:
-        raise ArchiveDamaged(f"{VECTORS} has another size than {count} vectors of {dimensions} dimensions.")
+        raise ArchiveDamaged(f"{VECTORS} does not have the size of {count} vectors of {dimensions} dimensions.")
     stored_vectors = np.fromfile(path, np.dtype("<f2")).reshape(count, dimensions)
     for start in range(0, count, _ROWS_PER_CHECK):
         raise_if_cancelled()

@@ -1,4 +1,4 @@
-"""A stored document as the files of an archive, written in batches of rows: never all of them in memory."""
+"""Conversion of a stored document to files of an archive. Rows are written in batches, and never all in memory."""
 
 import hashlib
 import tempfile
@@ -43,17 +43,17 @@ from app.transfer.types import (
 from app.warnings import parse_stored_warnings
 
 NodePath = tuple[int, ...]
-# Topics of several search indexes lie beside each other: so far behind its neighbours a node is looked for.
+# A document with several search indexes has nodes of all of them, so child numbers can have gaps up to this size.
 MAX_SIBLING_GAP = 256
 PIECE_BYTES = 256 * 1024
 
 
 class DocumentNotWritable(Exception):
-    """The document cannot go into an archive; the message says why."""
+    """The document cannot be part of an archive; the message gives the reason."""
 
 
 class PartFile:
-    """A part while it is written: in memory if it is small, else in a file; counted and hashed."""
+    """A part that is being written, with its size and hash. A small part stays in memory, a larger one is a file."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(PIECE_BYTES, dir=str(find_temporary_directory()))  # noqa: SIM115
@@ -61,7 +61,7 @@ class PartFile:
         self.size = 0
 
     def write(self, content: bytes) -> None:
-        """Append. Raises DocumentNotWritable for more than a part may have."""
+        """Append bytes. Raises DocumentNotWritable above the maximum size of a part."""
         self.size += len(content)
         if self.size > MAX_PART_BYTES:
             raise DocumentNotWritable("it is too large")
@@ -69,23 +69,23 @@ class PartFile:
         self._file.write(content)
 
     def to_part(self, name: str) -> ArchivePart:
-        """What the record says of it."""
+        """Return the record of the part."""
         return ArchivePart(name=name, bytes=self.size, sha256=self._digest.hexdigest())
 
     def iter_pieces(self) -> Iterator[bytes]:
-        """Yield what was written."""
+        """Yield the content in pieces."""
         self._file.seek(0)
         while piece := self._file.read(PIECE_BYTES):
             yield piece
 
     def close(self) -> None:
-        """Forget what was written."""
+        """Discard the content."""
         self._file.close()
 
 
 @dataclass(slots=True)
 class DocumentWriter:
-    """The parts of one document: its rows come in order, in batches.
+    """Writer of the parts of one document. Rows come in order, in batches.
 
     All methods block, and raise DocumentNotWritable.
     """
@@ -107,7 +107,14 @@ class DocumentWriter:
             self.files[TEXT].write(self.text[start : start + PIECE_BYTES].encode())
 
     def add_nodes(self, rows: Sequence[Record]) -> None:
-        """Write further nodes; those that hang nowhere are left out."""
+        """Write a batch of nodes. Nodes without a parent are left out.
+
+        Args:
+            rows: Rows of the table node, parents before children.
+
+        Raises:
+            DocumentNotWritable: There are too many nodes.
+        """
         lines = []
         for row in rows:
             path = self._paths.add(row["id"], row["parent_id"])
@@ -119,16 +126,23 @@ class DocumentWriter:
         self.files[NODES].write(b"".join(lines))
 
     def add_pages(self, rows: Sequence[Record]) -> None:
-        """Write further printed pages."""
+        """Write a batch of pages."""
         for row in rows:
             self.files[PAGES].write(_encode_page(row))
 
     def add_chunks(self, rows: Sequence[Record]) -> None:
-        """Write further chunks, and their vectors."""
+        """Write a batch of chunks with their vectors.
+
+        Args:
+            rows: Rows of the table chunk, each with its vector as ``embedding``.
+
+        Raises:
+            DocumentNotWritable: A chunk does not belong to the text or the tree, or there are too many.
+        """
         if any(row["content"] != self.text[row["start_offset"] : row["end_offset"]] for row in rows):
-            raise DocumentNotWritable("its chunks are not of its text")
+            raise DocumentNotWritable("its chunks do not belong to its text")
         if any(tuple(row["node_path"]) not in self._written_paths for row in rows):
-            raise DocumentNotWritable("its chunks are not of its tree")
+            raise DocumentNotWritable("its chunks do not belong to its tree")
         self._chunk_count += len(rows)
         if self._chunk_count > MAX_DOCUMENT_CHUNKS:
             raise DocumentNotWritable("it has too many parts")
@@ -136,9 +150,16 @@ class DocumentWriter:
         self.files[VECTORS].write(_encode_vectors(rows))
 
     def build_record(self, images: Sequence[Record]) -> DocumentRecord:
-        """Describe the document and what was written of it, with these pictures."""
+        """Return the record of the document and its written parts.
+
+        Args:
+            images: Rows of the document's images.
+
+        Raises:
+            DocumentNotWritable: Chunks are missing, or the record is too large.
+        """
         if self._chunk_count != self.document.chunk_count:
-            raise DocumentNotWritable("its chunks are not all there")
+            raise DocumentNotWritable("some of its chunks are missing")
         if len(images) > MAX_DOCUMENT_IMAGES:
             raise DocumentNotWritable("it has too many parts")
         parts = [file.to_part(name) for name, file in self.files.items()]
@@ -148,15 +169,15 @@ class DocumentWriter:
         return record
 
     def close(self) -> None:
-        """Forget what was written."""
+        """Discard the written parts."""
         for file in self.files.values():
             file.close()
 
 
 class NodePathFinder:
-    """The paths that nodes' ids are made of.
+    """Finder of the paths from which the ids of nodes are derived.
 
-    Nodes come with parents before their children, and mostly as their parents' next child.
+    Parents come before their children. A node is mostly the next child of its parent.
     """
 
     def __init__(self, document_id: UUID, version: int) -> None:
@@ -165,7 +186,12 @@ class NodePathFinder:
         self._next_children: dict[UUID, int] = {}
 
     def add(self, stored_id: UUID, parent_id: UUID | None) -> NodePath | None:
-        """Return the path of the next node; None for one that hangs nowhere."""
+        """Return the path of the next node, or None if it has no parent.
+
+        Args:
+            stored_id: Id of the node.
+            parent_id: Id of its parent; None for the root.
+        """
         if parent_id is None:
             self._paths[stored_id] = ()
             return ()
@@ -197,7 +223,7 @@ def _encode_node(row: Record, path: NodePath) -> bytes:
 
 
 def _shorten_title(title: str | None) -> str | None:
-    """Older versions stored titles of any length; all of such a title is in the text."""
+    """Return the beginning of a title. Older versions stored titles of any length; the text has the complete title."""
     return (split_title(title)[0] or None) if title else title
 
 

@@ -1,4 +1,4 @@
-"""A knowledge base as one archive, written while it is sent."""
+"""Export of a knowledge base as an archive, which is written while it is sent."""
 
 import hashlib
 import json
@@ -40,29 +40,29 @@ from app.transfer.types import FORMAT, FORMAT_VERSION, MAX_PART_BYTES, ExportInt
 from carrel import __version__
 
 PAGE_SIZE = 500
-# Of versions of prompts: the texts go along, and are counted anew.
+# The archive has the texts of prompts. The import numbers their versions again.
 PROMPT_VERSION_FIELDS = {"rewrite_prompt_version", "answer_prompt_version"}
 READ_SIZE_BYTES = 1024 * 1024
-# What is written in less time than a thread would be worth.
+# Smaller batches are written without a thread, which would take longer than the work.
 MAX_INLINE_ROWS = 50
 MAX_INLINE_CHARACTERS = 64 * 1024
 
 
 class DocumentSkipped(Exception):
-    """A document does not go into the archive, which says why."""
+    """A document is left out of the archive, which lists it with the reason."""
 
     def __init__(self, document: DocumentRow, reason: str) -> None:
         super().__init__(reason)
         self.details = {"source": document.source, "external_id": document.external_id, "reason": reason}
 
     def to_json_line(self) -> bytes:
-        """As the archive has it."""
+        """Return the entry of the archive's list."""
         return json.dumps(self.details, ensure_ascii=False).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
 class ExportService:
-    """How knowledge bases leave."""
+    """Use cases of the export of knowledge bases."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -70,9 +70,15 @@ class ExportService:
     slots: TenantSlots
 
     async def export(self, reference: str) -> "KnowledgeBaseExport":
-        """An archive that is yet to be written; that somebody wants it is recorded.
+        """Return an export that has not begun. The request is recorded in the audit log.
 
-        Raises KnowledgeBaseNotFound, NoDocumentStore, ForbiddenError.
+        Args:
+            reference: Name or id of the knowledge base.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            NoDocumentStore: The knowledge base searches an HTTP source.
+            ForbiddenError: The API key is restricted.
         """
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -86,7 +92,7 @@ class ExportService:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseExport:
-    """One archive; each document in it is as one moment shows it."""
+    """One archive. Each document is read at one moment."""
 
     db: TenantDatabase
     objects: ObjectStore
@@ -95,12 +101,17 @@ class KnowledgeBaseExport:
 
     @asynccontextmanager
     async def open_stream(self) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Hold a place for the export while its bytes are sent. Raises TooManyTransfers, TransfersBusy."""
+        """Hold a slot for the export while its bytes are sent. Raises TooManyTransfers, TransfersBusy."""
         async with self.slots.acquire(self.db.tenant_id), aclosing(self.iter_pieces()) as pieces:
             yield pieces
 
     async def iter_pieces(self) -> AsyncGenerator[bytes]:
-        """Its bytes. Raises ExportInterrupted where the index is not the same any more; ObjectStoreUnavailable."""
+        """Yield the bytes of the archive.
+
+        Raises:
+            ExportInterrupted: The search index was replaced, or the knowledge base was deleted.
+            ObjectStoreUnavailable: The object store does not answer.
+        """
         directory = find_temporary_directory()
         with tempfile.TemporaryFile(dir=directory) as sums, tempfile.TemporaryFile(dir=directory) as skipped:
             content = build_manifest(self.kb).to_json_line()
@@ -134,7 +145,9 @@ class KnowledgeBaseExport:
             return list(await repository.list_document_ids(after=after, limit=PAGE_SIZE))
 
     async def _read_document(self, document_id: UUID) -> "_WrittenDocument | None":
-        """None where it is gone meanwhile. Raises DocumentSkipped, ExportInterrupted."""
+        """Write the parts of a document, and return None if it was deleted since. Raises DocumentSkipped,
+        ExportInterrupted.
+        """
         async with self.db.transaction(snapshot=True) as session:
             repository = self._create_repository(session)
             snapshot = await repository.find_document(document_id)
@@ -168,12 +181,12 @@ class KnowledgeBaseExport:
         return written
 
     async def _require_objects(self, written: "_WrittenDocument") -> None:
-        """Before anything of the document is sent: afterwards it could not be left out."""
+        """Check the size of every object before the document is sent: afterwards it could not be left out."""
         document = written.writer.document
         sizes = {written.key: document.bytes} | {image["key"]: image["bytes"] for image in written.images}
         for key, size in sizes.items():
             if await self.objects.get_size(key) != size:
-                raise DocumentNotWritable("its original has another size than it should have")
+                raise DocumentNotWritable("its original has the wrong size in the object store")
 
     async def _iter_document(self, folder: str, written: "_WrittenDocument", sums: IO[bytes]) -> AsyncIterator[bytes]:
         content = written.record.to_json_line()
@@ -198,7 +211,11 @@ class KnowledgeBaseExport:
 
 
 def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
-    """What stands first in an archive of this knowledge base."""
+    """Return the manifest of an archive of this knowledge base.
+
+    Args:
+        kb: The knowledge base with its search index.
+    """
     row, identity = kb.row, kb.index.identity
     settings = {
         "title": row.title,
@@ -228,7 +245,7 @@ def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
 
 @dataclass(frozen=True, slots=True)
 class _WrittenDocument:
-    """A document whose parts are written: its record, the key of its original, and its pictures."""
+    """A document with written parts: its record, the key of its original, and the rows of its images."""
 
     writer: DocumentWriter
     record: DocumentRecord
@@ -249,7 +266,7 @@ async def _load_text(repository: TransferRepository, snapshot: DocumentSnapshot)
 
 
 async def _write_parts(repository: TransferRepository, writer: DocumentWriter, key: str) -> _WrittenDocument:
-    """Write all parts, a batch of rows at a time. Raises DocumentNotWritable, ValidationError."""
+    """Write all parts of a document, one batch of rows at a time. Raises DocumentNotWritable, ValidationError."""
     document = writer.document
     await _run_work(writer.add_text, len(writer.text) > MAX_INLINE_CHARACTERS)
     async for rows in repository.iter_nodes(document):
@@ -263,7 +280,7 @@ async def _write_parts(repository: TransferRepository, writer: DocumentWriter, k
 
 
 async def _run_work(work: Callable[[], None], is_large: bool) -> None:
-    """In a thread, if it is worth one."""
+    """Run a function, in a thread if the work is large."""
     if is_large:
         await run_in_thread(work)
     else:

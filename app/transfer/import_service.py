@@ -1,4 +1,4 @@
-"""An archive into a knowledge base: each document becomes visible whole, in one transaction, or not at all."""
+"""Import of an archive into a knowledge base. Each document becomes visible in one transaction, or not at all."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -58,12 +58,12 @@ from app.transfer.types import ArchiveDamaged, ArchiveMismatch, ImportResult
 from app.warnings import ServiceWarning
 
 NO_GROWTH = {"documents": 0, "stored_bytes": 0, "chunks": 0}
-REINDEXED_MESSAGE = "The knowledge base was reindexed while this was imported; import it again."
+REINDEXED_MESSAGE = "The knowledge base was reindexed during the import. Import the archive again."
 
 
 @dataclass(frozen=True, slots=True)
 class ImportService:
-    """Import knowledge bases; ``capacity`` limits the documents of all callers that are in memory at a time."""
+    """Use cases of the import of archives. ``capacity`` limits the documents of all callers that are in memory."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -76,18 +76,40 @@ class ImportService:
     max_characters: int
 
     async def find_target(self, reference: str) -> KnowledgeBaseView:
-        """The one that is to take an archive in. Raises KnowledgeBaseNotFound, NoDocumentStore, ForbiddenError."""
+        """Return the knowledge base that an archive is imported into.
+
+        Raises KnowledgeBaseNotFound, NoDocumentStore, ForbiddenError.
+        """
         self.knowledge_bases.require_unrestricted_key()
         kb = await self.knowledge_bases.find(reference)
         kb.require_documents()
         return kb
 
     async def import_archive(self, kb: KnowledgeBaseView, body: AsyncIterator[bytes]) -> ImportResult:
-        """Read an archive, or a part of one with its manifest before it; what is there already is passed over.
+        """Import an archive, or a part of an archive after its manifest. Existing documents are skipped.
 
-        Whatever was taken before an error stays. Raises IndexMismatch, ArchiveMismatch, ArchiveDamaged,
-        ArchiveTruncated, ArchiveVersionUnsupported, ArchiveTooLarge, TooManyTerms, QuotaExceeded, UploadConflict,
-        KnowledgeBaseNotFound; TooManyTransfers and TransfersBusy before anything is read.
+        Documents that were imported before an error remain.
+
+        Args:
+            kb: The knowledge base.
+            body: Bytes of the archive.
+
+        Returns:
+            Numbers of documents and chunks.
+
+        Raises:
+            TooManyTransfers: The tenant runs too many imports. Nothing was read.
+            TransfersBusy: The service runs too many imports. Nothing was read.
+            IndexMismatch: The service does not have the embedding model of the knowledge base, or a reindex replaced
+                its search index.
+            ArchiveMismatch: Another embedding model or analyzer made the archive.
+            ArchiveDamaged: The archive is not valid. ArchiveTruncated: it ends too early.
+            ArchiveVersionUnsupported: A newer version of Carrel wrote the archive.
+            ArchiveTooLarge: A part of the archive exceeds a limit.
+            TooManyTerms: A document has too many different terms.
+            QuotaExceeded: A quota of the tenant or the API key is used up.
+            UploadConflict: The knowledge base was changed during the import.
+            KnowledgeBaseNotFound: The knowledge base was deleted during the import.
         """
         async with self.slots.acquire(self.db.tenant_id):
             return await self._import_all(kb, body)
@@ -108,12 +130,17 @@ class ImportService:
         return result
 
     async def _check_manifest(self, kb: KnowledgeBaseView, manifest: ArchiveManifest) -> KnowledgeBaseView:
-        """Its words are weighed as they were, where there are none yet. Raises ArchiveMismatch."""
+        """Check the identity, and give an empty search index the mean chunk length of the archive. Raises
+        ArchiveMismatch.
+
+        The BM25 term weights of the documents are then the same as in the exported knowledge base.
+        """
         for name, expected in kb.index.identity.items():
             if manifest.identity.get(name) != expected:
                 actual = str(manifest.identity.get(name))[:100]
                 raise ArchiveMismatch(
-                    f"The archive was made with {name} {actual!r}; the knowledge base has {expected!r}."
+                    f"The archive was made with {name} {actual!r}, but the knowledge base has {expected!r}. "
+                    "Import it into a knowledge base with the same settings."
                 )
         async with self.db.transaction() as session:
             location = (self.db.tenant_id, kb.row.id, kb.index.id)
@@ -153,7 +180,7 @@ def _build_scope(record: DocumentRecord, tenant_id: UUID) -> DocumentScope:
 
 @dataclass(frozen=True, slots=True)
 class _DocumentImport:
-    """One document, from its files to its rows."""
+    """The import of one document, from its files to its rows."""
 
     service: ImportService
     kb: KnowledgeBaseView
@@ -164,7 +191,10 @@ class _DocumentImport:
     object_keys: list[str] = field(default_factory=list)
 
     async def store(self) -> int | None:
-        """Object before row, all rows in one transaction; how many chunks, None where another was faster."""
+        """Store the document's objects, then all its rows in one transaction.
+
+        Return the number of chunks, or None if another request has stored the same document.
+        """
         content = await self._read_content()
         document = self._build_document()
         try:
@@ -175,7 +205,7 @@ class _DocumentImport:
         except BaseException as exc:
             await self._delete_objects()
             if isinstance(exc, IntegrityError):
-                raise KnowledgeBaseNotFound from exc  # it was deleted meanwhile
+                raise KnowledgeBaseNotFound from exc  # it was deleted during the import
             raise
         if not is_written:
             await self._delete_objects()
@@ -184,7 +214,7 @@ class _DocumentImport:
         return len(content.drafts)
 
     async def _read_content(self) -> ImportedDocument:
-        """Read it in a sandboxed process, line by line; then add vectors and words."""
+        """Read the records through a sandboxed process, then add vectors and lexical entries."""
         max_characters, image_numbers = self.service.max_characters, [image.number for image in self.record.images]
         text = await run_in_thread(read_text, self.folder, max_characters=max_characters)
         structure = DocumentStructure(text, self.kb.row.enforced_metadata.keys())
@@ -201,7 +231,7 @@ class _DocumentImport:
         tenant_id, kb, principal = self.service.db.tenant_id, self.kb, self.service.knowledge_bases.principal
         uploads, bases = UploadRepository(session, tenant_id), KnowledgeBaseRepository(session, tenant_id)
         if not await uploads.has_metadata_revision(kb.row.id, kb.row.metadata_revision):
-            raise UploadConflict("The knowledge base was changed while this was imported; import it again.")
+            raise UploadConflict("The knowledge base was changed during the import. Import the archive again.")
         row = await uploads.add(document, key, actor=Actor.from_principal(principal))
         if row is None:
             return False
@@ -229,7 +259,7 @@ class _DocumentImport:
             raise IndexMismatch(REINDEXED_MESSAGE)
         await ImageRepository(session, tenant_id).add(images)
         await StorageQuota.from_principal(principal).check(session, NO_GROWTH, key_added=NO_GROWTH)
-        # Last: the day's row is every document's of the tenant.
+        # This comes last, because all documents of the tenant update the row of the day.
         key_id = principal.key_id or NO_KEY
         await record_usage(
             session, self.service.db, self.embedder, TokenUsage(), key_id=key_id, chunks=len(content.drafts)

@@ -1,4 +1,4 @@
-"""One document of an archive on its way in: its files on the local disk, each with the hash that it should have."""
+"""Reader of one document of an archive: its files go to the local disk, and their hashes are checked."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from app.transfer.types import MAX_IMAGE_BYTES, MAX_PART_BYTES, MAX_RECORD_BYTES
 
 @dataclass(frozen=True, slots=True)
 class IncomingDocument:
-    """A document whose record is read and whose files follow; ``folder`` is its place in the archive."""
+    """A document whose record is read and whose files follow. ``folder`` is its folder in the archive."""
 
     record: DocumentRecord
     folder: str
@@ -26,17 +26,27 @@ class IncomingDocument:
 
 
 async def read_small_member(tar: TarReader, member: ArchiveMember) -> bytes:
-    """A file that is small by its nature. Raises ArchiveTooLarge."""
+    """Return the content of a file that should be small. Raises ArchiveTooLarge."""
     if member.size > MAX_RECORD_BYTES:
         raise ArchiveTooLarge(f"{member.name} is larger than {MAX_RECORD_BYTES} bytes.")
     return b"".join([piece async for piece in tar.iter_pieces()])
 
 
 async def read_incoming_document(tar: TarReader, member: ArchiveMember, *, max_original_bytes: int) -> IncomingDocument:
-    """The document that begins with this file; its parts are not too large. Raises ArchiveDamaged, ArchiveTooLarge."""
+    """Return the document whose record is this file, after a check of the sizes of its parts.
+
+    Args:
+        tar: The archive.
+        member: The file.
+        max_original_bytes: Maximum size of the original.
+
+    Raises:
+        ArchiveDamaged: The file is not the record of a document.
+        ArchiveTooLarge: A part is too large.
+    """
     folder, _, name = member.name.rpartition("/")
     if name != DOCUMENT:
-        raise ArchiveDamaged("A document of the archive does not begin with its record.")
+        raise ArchiveDamaged("The first file of a document is not its record. Export it again.")
     record = parse_record(DocumentRecord, await read_small_member(tar, member), DOCUMENT).check_parts()
     for part in record.parts:
         limit = (
@@ -51,10 +61,18 @@ async def read_incoming_document(tar: TarReader, member: ArchiveMember, *, max_o
 
 @asynccontextmanager
 async def receive_files(tar: TarReader, incoming: IncomingDocument) -> AsyncIterator[Path]:
-    """Its files, all of them right, below a directory that goes with the block. Raises ArchiveDamaged."""
+    """Yield a temporary directory with the document's files, after a check of their hashes.
+
+    Args:
+        tar: The archive.
+        incoming: The document.
+
+    Raises:
+        ArchiveDamaged: A file is missing or has another hash.
+    """
     with create_temp_directory("import") as folder:
         (folder / "images").mkdir()
-        for part in incoming.record.parts:  # their names are ours: the record was checked
+        for part in incoming.record.parts:  # the check of the record allows only known names
             await _expect_part(tar, incoming, part)
             with (folder / part.name).open("wb") as file:
                 digest = hashlib.sha256()
@@ -62,12 +80,14 @@ async def receive_files(tar: TarReader, incoming: IncomingDocument) -> AsyncIter
                     digest.update(piece)
                     file.write(piece)
             if digest.hexdigest() != part.sha256:
-                raise ArchiveDamaged(f"{part.name} of a document has another hash than it should have.")
+                raise ArchiveDamaged(
+                    f"{part.name} of a document does not have the hash of its record. Export it again."
+                )
         yield folder
 
 
 async def skip_files(tar: TarReader, incoming: IncomingDocument) -> None:
-    """Read over its files."""
+    """Skip the files of a document."""
     for part in incoming.record.parts:
         await _expect_part(tar, incoming, part)
 
@@ -75,4 +95,4 @@ async def skip_files(tar: TarReader, incoming: IncomingDocument) -> None:
 async def _expect_part(tar: TarReader, incoming: IncomingDocument, part: ArchivePart) -> None:
     member = await tar.read_next_member()
     if member != ArchiveMember(f"{incoming.folder}/{part.name}", part.bytes):
-        raise ArchiveDamaged("The files of a document are not those that its record names.")
+        raise ArchiveDamaged("The files of a document are not the parts of its record. Export it again.")

@@ -1,4 +1,4 @@
-"""Sandboxed processes that read archives' documents: at most as many as documents are imported at a time."""
+"""Pool of sandboxed processes that check the documents of archives, at most one process for each running import."""
 
 import asyncio
 import json
@@ -26,26 +26,34 @@ MAX_MEMORY_MB = 700
 MAX_CPU_SECONDS = 60
 READ_TIMEOUT_SECONDS = 180
 MAX_CALLS_PER_PROCESS = 500
-# Records are written anew: numbers and escapes may take more bytes than they did.
+# The reader formats records again: numbers and escapes may become longer.
 MAX_REPLY_LINE_BYTES = 8 * MAX_LINE_BYTES
 _RECORD_TYPES: dict[bytes, type[ArchiveRecord]] = {b"n": NodeRecord, b"p": PageRecord, b"c": ChunkRecord}
 _FILES = (TEXT, NODES, PAGES, CHUNKS)
-# So many records are read before others get their turn.
+# After this number of records, other tasks of the event loop run.
 _RECORDS_PER_TURN = 100
 
 
 @dataclass(slots=True)
 class ArchiveReaderPool:
-    """The processes; one that is idle is kept. What they answer is checked once more."""
+    """The processes. One idle process is kept. Their replies are checked again: a process may be compromised."""
 
     _idle: list[SandboxedProcess] = field(default_factory=list)
 
     async def read_records(
         self, folder: Path, *, image_numbers: list[int], max_characters: int
     ) -> AsyncGenerator[ArchiveRecord]:
-        """Yield the nodes, pages and chunks of the document whose files are in ``folder``.
+        """Yield the nodes, pages and chunks of a document.
 
-        Raises ArchiveDamaged and ArchiveTooLarge, which name file and line; SandboxUnavailable.
+        Args:
+            folder: Folder with the document's files.
+            image_numbers: Numbers of the document's images.
+            max_characters: Maximum number of characters of its text.
+
+        Raises:
+            ArchiveDamaged: A record is not valid. The message names file and line.
+            ArchiveTooLarge: The document exceeds a limit of size, memory or time.
+            SandboxUnavailable: No sandboxed process can start.
         """
         process = self._idle.pop() if self._idle else await self._start()
         is_complete = False
@@ -72,7 +80,7 @@ class ArchiveReaderPool:
             await self._release(process, is_complete=is_complete)
 
     async def close(self) -> None:
-        """End the processes that are idle."""
+        """Stop the idle processes."""
         idle, self._idle = self._idle, []
         for process in idle:
             await process.kill()
@@ -86,16 +94,16 @@ class ArchiveReaderPool:
         try:
             line = await process.read_line(MAX_REPLY_LINE_BYTES)
         except ReplyTooLong as exc:
-            raise ArchiveDamaged("The reader of the archive gave too long an answer.") from exc
+            raise ArchiveDamaged("A document of the archive gives a record that is too long.") from exc
         if line is not None:
             return line
         status = await process.process.wait()
         if status in (-signal.SIGKILL, -signal.SIGXCPU):
-            raise ArchiveTooLarge("A document of the archive takes too much memory or time.")
+            raise ArchiveTooLarge("A document of the archive needs too much memory or time.")
         raise ArchiveDamaged("A document of the archive cannot be read.")
 
     async def _release(self, process: SandboxedProcess, *, is_complete: bool) -> None:
-        """Keep the process if it has answered to the end: else its state is unknown."""
+        """Keep the process if its reply is complete; otherwise stop it, because its state is unknown."""
         process.request_count += 1
         if is_complete and not self._idle and process.request_count < MAX_CALLS_PER_PROCESS:
             self._idle.append(process)
@@ -106,7 +114,7 @@ class ArchiveReaderPool:
 def _parse_record(line: bytes) -> ArchiveRecord:
     record_type = _RECORD_TYPES.get(line[:1])
     if record_type is None:
-        raise ArchiveDamaged("The reader of the archive gave an answer that is not valid.")
+        raise ArchiveDamaged("A document of the archive gives a record that is not valid.")
     return parse_record(record_type, line[1:], "A document of the archive")
 
 
@@ -115,5 +123,5 @@ def _parse_error(line: bytes) -> ArchiveDamaged | ArchiveTooLarge:
         error = json.loads(line[1:])
         message = str(error["message"])[:500].encode("utf-8", "replace").decode()
     except (ValueError, TypeError, KeyError):
-        return ArchiveDamaged("The reader of the archive gave an answer that is not valid.")
+        return ArchiveDamaged("A document of the archive gives a record that is not valid.")
     return ArchiveTooLarge(message) if error["error"] == "ArchiveTooLarge" else ArchiveDamaged(message)

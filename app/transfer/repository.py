@@ -1,4 +1,4 @@
-"""What an archive holds of a document, read at one moment; and the mean length that a knowledge base begins with."""
+"""Queries of exports, which read each document at one moment, and of imports, which set the mean chunk length."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from app.documents.types import build_chunk_id
 CHUNK_BATCH_SIZE = 500
 NODE_BATCH_SIZE = 5_000
 PAGE_BATCH_SIZE = 20
-"""Rows that are read at a time."""
+"""Numbers of rows that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """The text of a ready document; ``key`` is where its original is."""
+    """The text of a ready document. ``key`` is the key of its original in the object store."""
 
     key: str
     content: str
@@ -27,7 +27,7 @@ class StoredText:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSnapshot:
-    """A document's row, whether the search index is still live, and nearly how many bytes it holds in memory."""
+    """A document's row, whether the search index is still live, and the approximate memory that the document needs."""
 
     document: DocumentRow
     is_live: bool
@@ -35,48 +35,51 @@ class DocumentSnapshot:
 
 
 class TransferRepository:
-    """Queries in one knowledge base of one tenant."""
+    """Queries in one search index of a knowledge base."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID, index_id: UUID) -> None:
         self.session = session
         self._key_params = {"t": tenant_id, "kb": kb_id, "i": index_id}
 
     async def is_live(self) -> bool:
-        """Whether the search index is still the one that is searched."""
+        """Return whether the search index is still live."""
         return await self.session.fetch_row(_FIND_LIVE_INDEX, self._key_params) is not None
 
     async def list_document_ids(self, *, after: UUID | None, limit: int) -> Sequence[UUID]:
-        """Their ids, in order."""
+        """Return a page of ids of documents, in ascending order."""
         rows = await self.session.fetch_rows(_LIST_DOCUMENT_IDS, {**self._key_params, "after": after, "most": limit})
         return [row["id"] for row in rows]
 
     async def find_document(self, document_id: UUID) -> DocumentSnapshot | None:
-        """None where it is gone."""
+        """Return a document, or None if it does not exist."""
         row = await self.session.fetch_row(_DOCUMENT, {**self._key_params, "d": document_id})
         return None if row is None else DocumentSnapshot(parse_document_row(row), row["is_live"], row["size"])
 
     async def find_text(self, document: DocumentRow) -> StoredText | None:
-        """The text of its live version; None where it is missing."""
+        """Return the text of a document's live version, or None if it is missing."""
         row = await self.session.fetch_row(_TEXT, self._build_params(document))
         return None if row is None else StoredText(row["key"], row["content"])
 
     def iter_nodes(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
-        """Its nodes in batches, parents before children. In a transaction that sees one moment, as all of these."""
+        """Yield a document's nodes in batches, parents before children.
+
+        The transaction must see one moment; the same is true of the other iterators.
+        """
         return self._iter_batches(_NODES, document, "ordinal", NODE_BATCH_SIZE)
 
     def iter_pages(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
-        """Its printed pages in batches."""
+        """Yield a document's pages in batches."""
         return self._iter_batches(_PAGES, document, "page", PAGE_BATCH_SIZE)
 
     async def iter_chunks(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
-        """Its chunks with their vectors, in batches; their ids are looked up one by one."""
+        """Yield a document's chunks with their vectors, in batches. The query finds each chunk by its id."""
         for start in range(0, document.chunk_count, CHUNK_BATCH_SIZE):
             ordinals = range(start, min(start + CHUNK_BATCH_SIZE, document.chunk_count))
             ids = [build_chunk_id(document.id, document.version, ordinal) for ordinal in ordinals]
             yield await self.session.fetch_rows(_CHUNKS, {**self._build_params(document), "ids": ids})
 
     async def list_images(self, document: DocumentRow) -> Sequence[Record]:
-        """Its pictures."""
+        """Return the rows of a document's images."""
         return await self.session.fetch_rows(_IMAGES, self._build_params(document))
 
     async def _iter_batches(
@@ -94,7 +97,7 @@ class TransferRepository:
             after = rows[-1][ordinal_column]
 
     async def seed_average_length(self, average_length: float) -> None:
-        """Let the words of a search index that is empty be weighed with this mean length."""
+        """Set the mean chunk length of the BM25 term weights, if the search index is empty."""
         if await self.session.fetch_row(_HAS_CHUNKS, self._key_params) is not None:
             return
         await self.session.fetch_rows(_LOCK_INDEX, self._key_params)
@@ -138,7 +141,7 @@ _IMAGES = parse_statement("""
 select ordinal, key, media_type, bytes, width, height, sha256 from document_image
  where tenant_id = :t and document_id = :d and version = :v order by ordinal""")
 _HAS_CHUNKS = parse_statement("select 1 from chunk where tenant_id = :t and index_id = :i limit 1")
-# Whoever adds a chunk holds the row by a lock that this one waits for.
+# A transaction that adds a chunk locks the same row, so it waits for this one.
 _LOCK_INDEX = parse_statement("select 1 from search_index where tenant_id = :t and kb_id = :kb and id = :i for update")
 _SEED_AVERAGE_LENGTH = parse_statement("""
 update search_index set avgdl = :average::real

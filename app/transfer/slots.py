@@ -1,4 +1,4 @@
-"""Places for exports or imports: how many run at a time in this process, and how many of one tenant."""
+"""Slots for exports and imports: limits for this process and for each tenant."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,22 +10,22 @@ from app.tenant_slots import TenantSlots
 from app.transfer.reader_pool import ArchiveReaderPool
 from app.transfer.types import LARGE_DOCUMENT_BYTES, TooManyTransfers, TransfersBusy
 
-# Documents that are held in memory at a time, of all tenants.
+# Maximum number of documents of all tenants that are in memory at a time.
 MAX_CONCURRENT_DOCUMENTS = 2
 
 
 @dataclass(slots=True)
 class ImportCapacity:
-    """Room for documents that are held in memory while they are imported: two small ones, or one large one."""
+    """Limit on the documents that are in memory while they are imported: two small ones, or one large one."""
 
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_DOCUMENTS))
     _large_document_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def acquire(self, size: int) -> AsyncIterator[None]:
-        """Hold room for a document of so many bytes while the block runs."""
+        """Hold capacity for a document of ``size`` bytes for this block."""
         async with AsyncExitStack() as stack:
-            if size > LARGE_DOCUMENT_BYTES:  # one at a time takes all: two that have half of it would wait for ever
+            if size > LARGE_DOCUMENT_BYTES:  # only one at a time: two with half of the capacity would deadlock
                 await stack.enter_async_context(self._large_document_lock)
             for _ in range(MAX_CONCURRENT_DOCUMENTS if size > LARGE_DOCUMENT_BYTES else 1):
                 await stack.enter_async_context(self._slots)
@@ -34,7 +34,7 @@ class ImportCapacity:
 
 @dataclass(frozen=True, slots=True)
 class TransferSlots:
-    """The places for exports and those for imports, the room for documents, and the processes that read them."""
+    """Slots for exports and imports, capacity for imported documents, and the pool of archive readers."""
 
     exports: TenantSlots
     imports: TenantSlots
@@ -43,7 +43,7 @@ class TransferSlots:
 
     @classmethod
     def from_settings(cls, settings: TransferSettings) -> "TransferSlots":
-        """Create them as the settings say."""
+        """Create the slots from the settings."""
         wait_timeout_seconds = settings.wait_timeout_seconds
         return cls(
             _create_slots(settings.max_exports, settings.max_tenant_exports, wait_timeout_seconds),

@@ -1,4 +1,4 @@
-"""Tar as archives use it: regular files one after the other, written and read as a stream."""
+"""Tar archives that contain only regular files, written and read as a stream."""
 
 import tarfile
 from collections.abc import AsyncIterator
@@ -8,37 +8,37 @@ from app.transfer.types import ArchiveDamaged, ArchiveTruncated
 
 BLOCK_BYTES = tarfile.BLOCKSIZE
 END_MARKER = bytes(2 * BLOCK_BYTES)
-# Writers fill up their last record with zeros; nobody's is longer.
+# Tar programs pad their last record with zeros, with less than this size.
 MAX_FILLING_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
-    """A file of the archive; its name is compared with names of ours, never opened."""
+    """A file of the archive. Its name is only compared with known names, and never opened."""
 
     name: str
     size: int
 
 
 def build_header(name: str, size: int) -> bytes:
-    """What stands before a file's bytes."""
+    """Return the header of a file."""
     info = tarfile.TarInfo(name)
     info.size = size
     return info.tobuf(tarfile.USTAR_FORMAT)
 
 
 def build_padding(size: int) -> bytes:
-    """What stands behind them."""
+    """Return the padding after the content of a file."""
     return bytes(-size % BLOCK_BYTES)
 
 
 def build_member(name: str, content: bytes) -> bytes:
-    """A file at once."""
+    """Return a file with header and padding."""
     return build_header(name, len(content)) + content + build_padding(len(content))
 
 
 class TarReader:
-    """Reads the files of a stream in their order, each in pieces; what is left of one is passed over."""
+    """Reader of the files of a stream, in their order and in pieces. The unread rest of a file is skipped."""
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
         self._body = body
@@ -47,7 +47,12 @@ class TarReader:
         self._padding_bytes = 0
 
     async def read_next_member(self) -> ArchiveMember | None:
-        """The next file; None behind the last. Raises ArchiveDamaged, ArchiveTruncated."""
+        """Return the next file, or None after the last one.
+
+        Raises:
+            ArchiveDamaged: The archive contains something other than files, or continues after its end.
+            ArchiveTruncated: The stream ends too early.
+        """
         async for _ in self.iter_pieces():
             pass
         await self._read_exactly(self._padding_bytes)
@@ -60,12 +65,12 @@ class TarReader:
         except (tarfile.HeaderError, UnicodeError) as exc:
             raise ArchiveDamaged from exc
         if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.size < 0:
-            raise ArchiveDamaged("The archive holds something else than files.")
+            raise ArchiveDamaged("The archive contains something other than files.")
         self._remaining_bytes, self._padding_bytes = info.size, -info.size % BLOCK_BYTES
         return ArchiveMember(info.name, info.size)
 
     async def iter_pieces(self) -> AsyncIterator[bytes]:
-        """What is left of the file. Raises ArchiveTruncated."""
+        """Yield the unread rest of the file in pieces. Raises ArchiveTruncated."""
         while self._remaining_bytes:
             piece = await self._read_up_to(self._remaining_bytes)
             self._remaining_bytes -= len(piece)
@@ -95,4 +100,4 @@ class TarReader:
             if not is_clean or filling_bytes > MAX_FILLING_BYTES:
                 break
         if not is_clean or filling_bytes > MAX_FILLING_BYTES:
-            raise ArchiveDamaged("Something follows the archive's end.")
+            raise ArchiveDamaged("The file continues after the end of the archive.")

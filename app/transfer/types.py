@@ -1,4 +1,4 @@
-"""The nouns of a transfer: its errors, its limits, and what an import has done."""
+"""Errors, limits and results of exports and imports."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from app.ingestion.types import MAX_CHUNKS, MAX_NODES
 
 FORMAT = "carrel-knowledge-base"
 FORMAT_VERSION = 1
-# What a document brings beside its original and its pictures: each part is read into memory at once.
+# Limits of a document's parts except its original and its images. Each part is read into memory at once.
 MAX_PART_BYTES = 128 * 1024 * 1024
 MAX_RECORD_BYTES = 1024 * 1024
 MAX_IMAGE_BYTES = 32 * 1024 * 1024
@@ -15,7 +15,7 @@ MAX_DOCUMENT_CHUNKS = MAX_CHUNKS
 MAX_DOCUMENT_NODES = MAX_NODES
 MAX_DOCUMENT_IMAGES = 2_000
 MAX_TREE_LEVELS = 64
-# A page has ten thousand lines of six numbers at most, as in the document tree.
+# A page has at most ten thousand lines of six numbers, as in the document tree.
 MAX_PAGE_NUMBERS = 60_000
 MAX_URI_LENGTH = 2_048
 MAX_WARNING_LENGTH = 2_000
@@ -23,29 +23,29 @@ MAX_CHUNK_CHARACTERS = 200_000
 """Characters of a chunk; no embedding model reads more."""
 
 MAX_OVERLAP_FACTOR = 4
-"""How often the chunks of a document may repeat its text, beyond a million characters."""
+"""Maximum ratio of the chunks' length to the text's length, in addition to a million characters."""
 
 MAX_LINE_BYTES = 1024 * 1024
-"""Bytes of a line of JSON in an archive."""
+"""Maximum bytes of a line of JSON in an archive."""
 
 LARGE_DOCUMENT_BYTES = 16 * 1024 * 1024
-"""Bytes of parts, originals and pictures apart, of a document that is imported alone."""
+"""Bytes of a document's parts, without original and images, above which it is imported alone."""
 
 
 class ArchiveDamaged(InvalidInputError):
-    """The archive is damaged, or is none."""
+    """The archive is damaged, or the file is not an archive of Carrel. Export it again."""
 
     code = "archive_damaged"
 
 
 class ArchiveTruncated(ArchiveDamaged):
-    """The archive ends too early."""
+    """The archive ends too early. Send it again."""
 
     code = "archive_truncated"
 
 
 class ArchiveVersionUnsupported(InvalidInputError):
-    """The archive was written in a newer format than this service reads."""
+    """A newer version of Carrel wrote the archive. Update this service."""
 
     code = "archive_version_unsupported"
 
@@ -57,34 +57,34 @@ class ArchiveTooLarge(TooLargeError):
 
 
 class TooManyTransfers(TooManyRequestsError):
-    """This tenant has as many exports or imports at work as it may have; try again when one has ended."""
+    """The tenant runs as many exports or imports as it may. Try again when one of them has ended."""
 
     code = "too_many_transfers"
 
 
 class TransfersBusy(UnavailableError):
-    """The service works on as many exports or imports as it can; try again later."""
+    """The service runs as many exports or imports as it can. Try again later."""
 
     code = "transfers_busy"
 
 
 class ArchiveMismatch(ConflictError):
-    """The archive's vectors or words were made in another way than those of the knowledge base."""
+    """Another embedding model or analyzer made the archive. Import it into a knowledge base with the same settings."""
 
     code = "archive_mismatch"
 
 
 class ExportInterrupted(ConflictError):
-    """The knowledge base was reindexed or deleted while it was exported."""
+    """The knowledge base was reindexed or deleted during the export. Export it again."""
 
     code = "export_interrupted"
 
 
 @dataclass(slots=True)
 class ImportResult:
-    """What an import has done so far.
+    """Counts of an import.
 
-    ``existing`` counts documents that were there already, ``conflicts`` those that are there with other bytes.
+    ``existing`` counts documents that existed before, ``conflicts`` those that exist with other bytes.
     """
 
     documents: int = 0
