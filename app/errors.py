@@ -1,16 +1,16 @@
-"""The error tree: nine kinds that every door maps to its own envelope; rooms subclass a kind with a stable code.
+"""Base classes of all errors. Each API maps them to its error format; packages derive classes with stable codes.
 
-AppError
-├── InvalidInputError      the request is well-formed but wrong (422)
-├── Unauthorized      no credential, or one that is not valid (401)
-├── Forbidden         the credential may not do this (403)
-├── NotFound          nothing there that this credential may see (404)
-├── Conflict          the state of the thing forbids it (409)
-├── TooLargeError          over a limit (413)
-├── Unsupported       a media type nobody parses (415)
-├── TooManyRequestsError           more than a limit in time allows; later it works (429)
-└── Unavailable       a dependency is down or slow; worth trying again (503)
-    └── Postponed     of a job: it is too early, and known until when
+``AppError`` has nine kinds, here with their HTTP status:
+
+- InvalidInputError (422): the request is well-formed but not valid.
+- UnauthorizedError (401): the credential is missing or not valid.
+- ForbiddenError (403): the credential does not allow the request.
+- NotFoundError (404): the object does not exist, or the credential may not see it.
+- ConflictError (409): the state of the object does not allow the request.
+- TooLargeError (413): something is over a limit of size.
+- UnsupportedMediaTypeError (415): no parser reads the media type.
+- TooManyRequestsError (429): something is over a limit of rate or number; a later request can succeed.
+- UnavailableError (503): a dependency does not answer; a later request can succeed. JobPostponed is one for jobs.
 """
 
 from datetime import datetime
@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 
 class AppError(Exception):
-    """Something went wrong."""
+    """An unknown error occurred."""
 
     code: ClassVar[str] = "internal"
 
@@ -39,43 +39,43 @@ class InvalidInputError(AppError):
 
 
 class UnauthorizedError(AppError):
-    """A valid API key is needed."""
+    """The API key is missing or not valid. Send a valid key."""
 
     code = "unauthorized"
 
 
 class ForbiddenError(AppError):
-    """This key may not do that."""
+    """The role or the restrictions of the API key do not allow the request."""
 
     code = "forbidden"
 
 
 class NotFoundError(AppError):
-    """There is no such thing here."""
+    """The object does not exist."""
 
     code = "not_found"
 
 
 class ConflictError(AppError):
-    """The present state does not allow that."""
+    """The state of the object does not allow the request."""
 
     code = "conflict"
 
 
 class TooLargeError(AppError):
-    """That is over a limit."""
+    """The request is over a limit of size."""
 
     code = "too_large"
 
 
 class UnsupportedMediaTypeError(AppError):
-    """No parser reads this media type."""
+    """No parser reads the media type."""
 
     code = "unsupported_media_type"
 
 
 class TooManyRequestsError(AppError):
-    """Too many requests; try again later."""
+    """Too many requests. Try again later."""
 
     code = "too_many_requests"
 
@@ -85,7 +85,7 @@ class TooManyRequestsError(AppError):
 
 
 class UnavailableError(AppError):
-    """Something that this needs is not answering; try again."""
+    """A service that the request needs does not answer. Try again."""
 
     code = "unavailable"
 
@@ -95,7 +95,7 @@ class UnavailableError(AppError):
 
 
 class JobPostponed(UnavailableError):
-    """It is too early for this; it is tried again at the time that is known, and no attempt is counted."""
+    """The job is too early. It runs again at a known time, and the attempt does not count."""
 
     retryable = True
 

@@ -1,8 +1,8 @@
-"""Idempotency keys: what a write answered the first time, kept a day for its retries, in the same Postgres.
+"""Idempotency keys: responses to write requests, stored in Postgres for 24 hours, for retries.
 
-The first request with a key takes its row before anything is done, and holds it by a lock that is renewed while the
-request runs: a process that dies lets go of it within LOCK, and the retry runs anew. ``created_at`` tells one holder
-from the next, so that one who lost the lock keeps and releases nothing any more.
+The first request with a key inserts its row before any work, and holds a lock on it. The lock is renewed while the
+request runs. If its process dies, the lock expires after ``LOCK_TIMEOUT``, and a retry runs the request again.
+``created_at`` identifies the holder: a request that lost the lock stores and releases nothing.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ logger = get_logger(__name__)
 
 RETENTION = timedelta(hours=24)
 LOCK_TIMEOUT = timedelta(seconds=60)
-# Why an answer is not given again whose subject is gone.
+# Reason for not repeating a response: its subject was deleted.
 RESPONSE_DELETED_CODE = "idempotency_response_deleted"
 
 
 class RequestInProgress(ConflictError):
-    """The first request with this Idempotency-Key is still under way."""
+    """The first request with this Idempotency-Key is not finished. Try again later."""
 
     code = "idempotency_in_progress"
 
 
 class IdempotencyKeyReused(ConflictError):
-    """This Idempotency-Key came with another body before; a new request needs a new key."""
+    """This Idempotency-Key was used with another body. Send a new key."""
 
     code = "idempotency_key_reused"
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyScope:
-    """What a key is kept under; ``route`` has the method and the concrete path."""
+    """The scope in which a key is unique. ``route`` has the method and the concrete path."""
 
     tenant_id: UUID
     api_key_id: UUID
@@ -54,10 +54,10 @@ class IdempotencyScope:
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """What is kept of an answer, and the hash of the body that it answers; None: of any.
+    """A stored response, with the hash of the request's body. A hash of None matches every body.
 
-    Without a body it cannot be given again, and ``headers`` hold why. ``subjects`` are what it is about: it goes with
-    them.
+    Without ``body``, the response cannot be repeated, and ``headers`` have the reason. ``subjects`` are the objects of
+    the response; it is deleted with them.
     """
 
     request_hash: bytes | None
@@ -69,7 +69,7 @@ class StoredResponse:
 
 @dataclass(slots=True)
 class InFlightRequest:
-    """A first request under way; the ``response`` that it has at its end is kept, without one the key is free again."""
+    """A first request that is running. Its ``response`` is stored at the end; without one, the key is released."""
 
     scope: IdempotencyScope
     started_at: datetime
@@ -78,13 +78,24 @@ class InFlightRequest:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyStore:
-    """Who may run, and what those after are answered."""
+    """Store of idempotency keys: it lets first requests run and returns responses to retries."""
 
     database: Database
     renew_interval_seconds: float = 20.0
 
     async def acquire(self, scope: IdempotencyScope) -> InFlightRequest | StoredResponse:
-        """The caller runs, or has run before. Raises RequestInProgress, DatabaseUnavailable."""
+        """Lock a key for a first request, or return the stored response of an earlier one.
+
+        Args:
+            scope: The key with its scope.
+
+        Returns:
+            The running request if it is the first; otherwise the stored response.
+
+        Raises:
+            RequestInProgress: The first request is not finished.
+            DatabaseUnavailable: The database does not answer.
+        """
         table = IdempotencyKey
         is_expired = or_(
             and_(table.status.is_(None), table.locked_until < func.now()),
@@ -104,7 +115,7 @@ class IdempotencyStore:
             started_at = await session.scalar(upsert)
             if started_at is not None:
                 return InFlightRequest(scope, started_at)
-            # The conflict has locked the row, so it is there still.
+            # The conflict has locked the row, so the row still exists.
             stored = (await session.scalars(select(table).filter_by(**_build_key_columns(scope)))).one()
         if stored.status is None:
             raise RequestInProgress
@@ -112,7 +123,11 @@ class IdempotencyStore:
 
     @asynccontextmanager
     async def maintain_lock(self, request: InFlightRequest) -> AsyncIterator[None]:
-        """Hold the key while the request runs, and settle it at the end."""
+        """Hold the lock for this block, then store the response or release the key.
+
+        Args:
+            request: The first request. The block sets its ``response``.
+        """
         renewal = asyncio.create_task(self._renew_lock(request))
         try:
             yield
@@ -121,7 +136,7 @@ class IdempotencyStore:
             await asyncio.gather(renewal, return_exceptions=True)
             try:
                 await self._finish_request(request)
-            except UnavailableError as error:  # what was done is done, and its answer must be given
+            except UnavailableError as error:  # the work is done, so the caller must get the response
                 logger.warning("idempotency.finish_failed", error=error)
 
     async def _renew_lock(self, request: InFlightRequest) -> None:
@@ -153,7 +168,13 @@ class IdempotencyStore:
 
 
 async def delete_stored_responses(session: Session, tenant_id: UUID, subjects: Sequence[UUID]) -> None:
-    """Keep of the answers that are about these only that they were given: a retry must not make them anew."""
+    """Delete the bodies of stored responses about these subjects. The keys remain, so that a retry does not run again.
+
+    Args:
+        session: Transaction that deletes the subjects.
+        tenant_id: Tenant of the subjects.
+        subjects: Ids of documents, knowledge bases or tenants.
+    """
     rows = await session.fetch_rows(_REMOVE_SUBJECTS, {"tenant_id": tenant_id, "subjects": list(subjects)})
     if rows:
         columns = {name: [row[name] for row in rows] for name in ("api_key_id", "route", "key")}
@@ -165,7 +186,7 @@ def _build_key_columns(scope: IdempotencyScope) -> dict[str, Any]:
 
 
 def _update_if_locked(request: InFlightRequest, **values: Any) -> Update:
-    """Change the row as long as this run holds it."""
+    """Return an update of the row that has an effect only while this request holds the lock."""
     return (
         update(IdempotencyKey)
         .filter_by(**_build_key_columns(request.scope), created_at=request.started_at, status=None)

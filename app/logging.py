@@ -1,9 +1,9 @@
-"""The event log: one JSON object a line, an event's name and its fields, never content.
+"""The event log: one JSON object a line, with the name of an event and its fields, never content.
 
-Whose text goes into a line is decided by where it comes from. Our own modules log events with fields. uvicorn and
-alembic speak of the process alone: their sentences are kept. Any other library's message may quote what it was working
-on, so a line of its says where it came from and no more. Of an exception there are class, code and places, never the
-message: that may hold a document's text or a statement's parameters.
+The origin of a log record decides which text is written. Carrel's modules log events with fields. uvicorn and alembic
+write only about the process, so their messages are logged. Messages of other libraries may quote content, so only their
+location is logged. An exception is logged with class, code and stack, without its message. The message may quote a
+document or the parameters of a statement.
 """
 
 import json
@@ -29,7 +29,7 @@ MAX_TEXT_CHARACTERS = 500
 MAX_FRAMES = 25
 MAX_CAUSES = 5
 RESERVED_FIELDS = {"time", "level", "logger", "event", "request_id", "tenant_id", "job_id", "error"}
-# Loggers whose sentences are about the process, never about a request's or a document's content.
+# Loggers whose messages are about the process, never about the content of requests or documents.
 TRUSTED_LOGGERS = ("uvicorn", "alembic")
 
 _context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default={})  # noqa: B039  # never changed in place
@@ -38,9 +38,9 @@ _TRACE_LINE = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P
 
 @dataclass(frozen=True, slots=True)
 class EventLogger:
-    """Logs events: ``logger.info("document.ready", chunks=40)``. Fields are numbers, ids and words, never content.
+    """Logger of events: ``logger.info("document.ready", chunks=40)``. Fields are numbers, ids and words, never content.
 
-    A field ``error`` that is an exception is told by class, code and places, as are its causes.
+    An exception in the field ``error`` is logged with class, code and stack, and so are its causes.
     """
 
     target: logging.Logger
@@ -58,7 +58,7 @@ class EventLogger:
         self._log(logging.ERROR, event, fields)
 
     def exception(self, event: str, /, **fields: object) -> None:
-        """An error with the exception that is being handled."""
+        """Log an error with the exception that is being handled."""
         self._log(logging.ERROR, event, {"error": sys.exception(), **fields})
 
     def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
@@ -71,7 +71,7 @@ class EventLogger:
 
 
 def get_logger(name: str) -> EventLogger:
-    """The logger of a module, by its ``__name__``."""
+    """Return the logger of a module, by its ``__name__``."""
     return EventLogger(logging.getLogger(name))
 
 
@@ -79,7 +79,13 @@ def get_logger(name: str) -> EventLogger:
 def bind_context(
     *, request_id: str | None = None, tenant_id: UUID | str | None = None, job_id: UUID | str | None = None
 ) -> Iterator[None]:
-    """Put these ids into every line logged inside the block, in tasks and threads started from it too."""
+    """Add these ids to every line that is logged inside the block, also by its tasks and threads.
+
+    Args:
+        request_id: Id of the request.
+        tenant_id: Id of the tenant.
+        job_id: Id of the job.
+    """
     ids = {"request_id": request_id, "tenant_id": tenant_id, "job_id": job_id}
     bound = {name: str(value) for name, value in ids.items() if value is not None}
     token = _context.set({**_context.get(), **bound})
@@ -90,9 +96,13 @@ def bind_context(
 
 
 def configure_logging(level: LogLevel, stream: TextIO | None = None) -> None:
-    """Send every logger of the process to ``stream`` (standard error) as JSON; may be called again.
+    """Send the records of all loggers to a stream as JSON. The function may be called again.
 
-    uvicorn must be run with ``log_config=None`` and ``access_log=False``, or it puts its own handlers back.
+    Run uvicorn with ``log_config=None`` and ``access_log=False``; otherwise it replaces the handlers.
+
+    Args:
+        level: Minimum level of Carrel's records. Libraries log warnings and errors only.
+        stream: The stream; by default standard error.
     """
     handler = _JsonHandler(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonFormatter())
@@ -109,19 +119,19 @@ def configure_logging(level: LogLevel, stream: TextIO | None = None) -> None:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # Its lines hold whole URLs, query strings included; the service writes an access log of its own.
+    # Its lines have complete URLs with query strings, which may be content. The service has a separate access log.
     logging.getLogger("uvicorn.access").disabled = True
 
 
 class _JsonHandler(logging.StreamHandler[TextIO]):
-    """The one handler of the process; ``configure_logging`` knows it again by its class."""
+    """The only handler of the process. ``configure_logging`` finds it by its class."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say nothing: logging's own report would print the message and its arguments, and must not stop the work."""
+        """Do nothing: the default report would print the message with its arguments."""
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON: time, level, logger, event, bound ids, fields, error."""
+    """Formatter of records as one line of JSON: time, level, logger, event, bound ids, fields, error."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -139,12 +149,20 @@ class JsonFormatter(logging.Formatter):
             line.update(_context.get())
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = describe_error(record.exc_info[1])
-        # ASCII: no line separator of Unicode's gets out, and no stream's encoding can refuse the line.
+        # ASCII contains no line separators of Unicode, and every encoding of a stream accepts it.
         return json.dumps(line, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def describe_error(error: BaseException, *, max_causes: int = MAX_CAUSES) -> dict[str, object]:
-    """Class, code and places (innermost last) of an exception and of what caused it; no message, no values."""
+    """Return class, code and stack of an exception and its causes, without messages and values.
+
+    Args:
+        error: The exception.
+        max_causes: Maximum number of nested causes.
+
+    Returns:
+        ``type``, ``code`` if there is one, ``at`` (frames, innermost last), ``cause`` and ``errors`` of a group.
+    """
     description: dict[str, object] = {"type": _format_type_name(error)}
     code = getattr(error, "code", None)
     if isinstance(code, str | int):
@@ -168,7 +186,7 @@ def _describe_library_record(record: logging.LogRecord) -> dict[str, object]:
     text = record.getMessage().strip()
     if "\n" not in text:
         return {"event": _to_json_value(text)}
-    # A traceback as text (a failed lifespan): its last line, and the source lines in it, may quote anything.
+    # A traceback as text, for example of a failed lifespan. Its last line and its source lines may quote content.
     frames = [f"{PurePath(m['file']).stem}:{m['line']} {m['name']}" for m in _TRACE_LINE.finditer(text)]
     return {"event": _to_json_value(text.partition("\n")[0]), "at": frames[-MAX_FRAMES:] or location}
 
@@ -188,7 +206,7 @@ def _escape_reserved_name(name: str) -> str:
 
 
 def _to_json_value(value: Any) -> object:
-    """A value that JSON has; of types that nobody thought of, the type's name, for their text may be content."""
+    """Return a value that JSON has. For an unknown type, return its name only, because its text may be content."""
     match value:
         case Enum():
             return _to_json_value(value.value)

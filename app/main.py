@@ -1,4 +1,4 @@
-"""The application: lifespan, middleware, and the doors."""
+"""The ASGI application: lifespan, middleware and APIs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -48,7 +48,12 @@ ResourcesFactory = Callable[[], AbstractAsyncContextManager[Resources]]
 
 
 def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...] = ()) -> FastAPI:
-    """The service; its resources are opened when it starts and closed when it stops."""
+    """Create the application. Its resources open when it starts, and close when it stops.
+
+    Args:
+        open_resources: Function that opens the resources.
+        cors_origins: Origins whose web pages may call the API. By default there are none.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -71,7 +76,7 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # A redirect's address would be made from the Host header, and of http:// behind a proxy that speaks TLS.
+        # The address of a redirect would come from the Host header, and with http:// behind a proxy that ends TLS.
         redirect_slashes=False,
         license_info={"name": "AGPL-3.0-or-later", "identifier": "AGPL-3.0-or-later"},
     )
@@ -79,7 +84,7 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
     problems.register_exception_handlers(app)
     app.add_middleware(BodyLimitMiddleware)
     if cors_origins:
-        # Credentials stay off: a key is in a header that the page itself sets, never in a cookie that a browser adds.
+        # Credentials are not allowed: the page itself sets the header with the API key, and no cookie is used.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=cors_origins,
@@ -104,7 +109,7 @@ def get_operation_id(route: APIRoute) -> str:
 
 
 async def get_openapi_document(request: Request) -> JSONResponse:
-    """The OpenAPI document. Made in a thread: the first time it takes a second, for which nobody else is to wait."""
+    """Return the OpenAPI document. A thread builds it, because the first time takes a second."""
     app, root = request.app, request.scope.get("root_path", "").rstrip("/")
     servers = {"servers": [{"url": root}]} if root else {}
     return await asyncio.to_thread(lambda: JSONResponse({**app.openapi(), **servers}))

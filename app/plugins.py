@@ -1,4 +1,6 @@
-"""What other distributions bring along: parsers, chunkers, embedders, rerankers, found by their Python entry points."""
+"""Plugins of other distributions, found by their Python entry points: parsers, chunkers, embedders, rerankers and
+others.
+"""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -25,13 +27,15 @@ PluginReader = Callable[[EntryPoint, Any, Mapping[str, LineT]], Mapping[str, Lin
 
 
 class InvalidPlugin(AppError):
-    """The plugin is not what its entry point says it is."""
+    """The plugin does not implement the interface of its entry point. Correct or remove the plugin."""
 
     code = "invalid_plugin"
 
 
 def find_entry_points(group: str) -> list[EntryPoint]:
-    """The entry points of a group, in an order that does not hang on how they were installed; nothing is imported."""
+    """Return the entry points of a group without importing them, sorted by name, so that the order of installation is
+    irrelevant.
+    """
     return sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value))
 
 
@@ -45,21 +49,30 @@ def load_provider(
     invalid_error: type[AppError],
     setting_name: str,
 ) -> Any:
-    """What the factory of the named plugin makes of the settings; blocking.
+    """Return the object that the factory of a plugin creates from the settings. The call blocks.
 
-    ``find_problem`` says what is wrong with it, or nothing. Raises ``missing_error`` where no plugin has that name,
-    ``invalid_error`` where it fails or has a problem; the message names ``setting_name``, the setting.
+    Args:
+        group: Group of entry points.
+        name: Name of the plugin.
+        settings: Argument of the factory.
+        find_problem: Function that returns the defect of the created object, or an empty text.
+        missing_error: Error if no plugin has this name.
+        invalid_error: Error if the factory fails or the object has a defect.
+        setting_name: Name of the setting that names the plugin, for error messages.
+
+    Raises:
+        AppError: As ``missing_error`` or ``invalid_error``, or as the factory raised it.
     """
     plugins = {entry.name: entry for entry in reversed(find_entry_points(group))}
     if name not in plugins:
         available = ", ".join(sorted(plugins)) or "none"
-        raise missing_error(f"{setting_name}: no plugin brings {name!r}; there are: {available}.")
+        raise missing_error(f"{setting_name}: no plugin has the name {name!r}. Available names: {available}.")
     try:
         provider = plugins[name].load()(settings)
         defect = find_problem(provider)
     except AppError:
         raise
-    except Exception as exc:  # what a stranger's module may raise
+    except Exception as exc:  # a plugin may raise any exception
         raise invalid_error(f"{setting_name}: {name!r} failed ({type(exc).__name__}: {exc}).") from exc
     if defect:
         raise invalid_error(f"{setting_name}: {name!r} {defect}.")
@@ -73,16 +86,22 @@ def merge_plugins(
     *,
     reserved: Collection[str] = (),
 ) -> Mapping[str, LineT]:
-    """A registry and the lines that plugins add to it; what is there already wins, and so do ``reserved`` names.
+    """Return a registry with the entries of plugins added. Existing and reserved names cannot be replaced.
 
-    ``read_plugin`` makes the lines of one loaded plugin, given all that there are so far. It raises InvalidPlugin for a
-    plugin that is none: like one that cannot be imported, it is left out and logged.
+    A plugin that cannot be imported, or is not valid, is logged and left out.
+
+    Args:
+        group: Group of entry points.
+        builtin_entries: The entries without plugins.
+        read_plugin: Function that returns the entries of a loaded plugin. Its arguments are the entry point, the loaded
+            object and the entries so far. It raises InvalidPlugin for a plugin that is not valid.
+        reserved: Names that plugins may not use.
     """
     merged = dict(builtin_entries)
     for entry in find_entry_points(group):
         try:
             merged |= _require_new_names(read_plugin(entry, entry.load(), merged), {*merged, *reserved})
-        except Exception as exc:  # what a stranger's module may raise while it is imported
+        except Exception as exc:  # a plugin may raise any exception when it is imported
             reason = exc.message if isinstance(exc, InvalidPlugin) else "It cannot be loaded."
             logger.warning("plugin.skipped", group=group, plugin=entry.name, reason=reason, error=exc)
     return MappingProxyType(merged)
@@ -91,29 +110,45 @@ def merge_plugins(
 def _require_new_names(entries: Mapping[str, LineT], existing: Collection[str]) -> Mapping[str, LineT]:
     for name in entries:
         if name in existing:
-            raise InvalidPlugin(f"There is one for {name} already.")
+            raise InvalidPlugin(f"The name {name} is in use. Choose another name.")
     return entries
 
 
 def validate_choice(name: object, options: object) -> None:
-    """Raises InvalidPlugin for what a request could not choose by this name, or without saying an option."""
+    """Check the name and the options of a plugin that requests can choose.
+
+    Args:
+        name: Name of the plugin.
+        options: Class of its options.
+
+    Raises:
+        InvalidPlugin: The name or the class is not valid, or an option has no default.
+    """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidPlugin("Its name is a word in small letters.")
+        raise InvalidPlugin(
+            "The name is not valid. Use lower-case letters, digits, `_` and `-`, and begin with a letter."
+        )
     if not (isinstance(options, type) and issubclass(options, BaseModel)):
-        raise InvalidPlugin("Its options are a pydantic model.")
+        raise InvalidPlugin("The class of the options is not valid. Use a pydantic model.")
     if options.model_config.get("extra") != "forbid":
-        raise InvalidPlugin('Its options refuse what they do not know (extra="forbid").')
+        raise InvalidPlugin('The options accept unknown fields. Set extra="forbid" in their configuration.')
     try:
         options()
     except ValidationError as exc:
-        raise InvalidPlugin("Its options have defaults, every one.") from exc
+        raise InvalidPlugin("An option has no default. Give each option a default.") from exc
     options.model_json_schema()
 
 
 def parse_options(options_type: type[OptionsT], provided: Mapping[str, Any], *, loc: tuple[str | int, ...]) -> OptionsT:
-    """What a caller says of a strategy, a transformer or a chunker, ours or a plugin's, and the defaults of the rest.
+    """Return the options of a strategy, a transformer or a chunker, with defaults for missing ones.
 
-    Raises InvalidInputError below ``loc``; where there is no such option, with the names of those that there are.
+    Args:
+        options_type: Class of the options.
+        provided: Options in the request.
+        loc: Location of the options in the request, for the error.
+
+    Raises:
+        InvalidInputError: An option is unknown or not valid. For an unknown one, the message lists the known ones.
     """
     try:
         return options_type.model_validate(dict(provided))

@@ -1,4 +1,4 @@
-"""Who is calling and what they may do: the principal that authentication yields and every room is given."""
+"""The principal: the authenticated caller with role, restrictions and quotas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class Role(StrEnum):
-    """What a key may do, weakest first."""
+    """Role of a key, the weakest first."""
 
     READER = "reader"
     WRITER = "writer"
@@ -16,13 +16,13 @@ class Role(StrEnum):
     OPERATOR = "operator"
 
     def includes(self, needed: "Role") -> bool:
-        """True when this role may do what ``needed`` may; only the operator is the operator."""
+        """Return whether this role has all rights of ``needed``. Only the operator has the rights of the operator."""
         order = list(Role)
         return order.index(self) >= order.index(needed)
 
 
-# Maximum number of rows of each kind in one tenant, unless the operator sets another. The database has the same numbers
-# in default_row_quota, and refuses what is over them; a test compares both.
+# Maximum number of rows of each kind in one tenant, unless the operator sets another. The SQL function
+# default_row_quota has the same numbers, and the database refuses further rows. A test compares both.
 ROW_QUOTAS: Mapping[str, int] = {
     "knowledge_bases": 1_000,
     "api_keys": 1_000,
@@ -40,9 +40,9 @@ ROW_QUOTAS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """What a tenant, or a key of it, may use; None is the default of the service, or no limit if there is none.
+    """Quotas of a tenant or an API key. None means the default of the service, or no limit without a default.
 
-    Quotas of rows, from ``knowledge_bases`` on, are of tenants alone.
+    The row quotas, from ``knowledge_bases`` on, apply to tenants only.
     """
 
     documents: int | None = None
@@ -68,12 +68,12 @@ class Quotas:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any] | None) -> Self:
-        """As they stand in the database, where a newer version may know more of them."""
+        """Return quotas from their JSON in the database. Unknown quotas of newer versions are ignored."""
         field_names = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in (stored or {}).items() if name in field_names})
 
     def to_json(self) -> dict[str, Any]:
-        """Those that are set."""
+        """Return the quotas that are set."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -84,7 +84,7 @@ class Quotas:
 
     @property
     def has_storage_limit(self) -> bool:
-        """Whether what is stored has to be counted."""
+        """Whether stored documents, bytes or chunks must be counted."""
         return any(limit is not None for limit in (self.documents, self.stored_bytes, self.chunks))
 
 
@@ -93,7 +93,7 @@ UNLIMITED = Quotas()
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """Where a request comes from: the id it goes by, and the address of its client."""
+    """Origin of a request: its id, and the address of its client."""
 
     request_id: str | None = None
     address: str | None = None
@@ -101,15 +101,24 @@ class RequestOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling: the tenant comes from the credential alone. ``key_id`` is None for the operator.
+    """The caller. The tenant comes from the credential alone.
 
-    ``subject`` is whom an identity provider's token was issued to, None for a key. A token's ``key_id`` is no row's but
-    made from issuer and subject, so that what is kept by key is kept apart for each of them.
-
-    A key narrowed to a ``user_id`` reaches, of all users' and chats' levels, only that user's and their chats'.
-    ``origin`` is told of requests that may change something. ``key_lineage_id`` is the first of the keys that rotation
-    has made one after the other, this one among them: what is counted or kept by key is theirs together. A token's is
-    its ``key_id``.
+    Attributes:
+        tenant_id: Id of the tenant.
+        tenant_name: Name of the tenant.
+        role: Role of the credential.
+        key_id: Id of the API key; None for the operator. For a token it is derived from issuer and subject, so that
+            usage is counted for each subject.
+        key_name: Name of the API key.
+        knowledge_base_ids: The only knowledge bases that a restricted key may use; None means all.
+        user_id: The user of a restricted key. Of the documents in users' and chats' scopes, the key sees only those of
+            this user and the user's chats.
+        subject: Subject of an identity provider's token; None for an API key.
+        origin: Origin of a request that may change something.
+        quotas: Quotas of the tenant.
+        key_quotas: Quotas of the API key.
+        key_lineage_id: The first key of the rotations that made this one. Usage of all these keys is counted under it.
+            For a token it is ``key_id``.
     """
 
     tenant_id: UUID
@@ -127,14 +136,14 @@ class Principal:
 
     @property
     def storage_quota_key_id(self) -> UUID | None:
-        """The key that what it uploads is counted for, where that is counted by key."""
+        """The key under which uploads are counted, if the API key has a storage quota."""
         return self.key_lineage_id if self.key_quotas.has_storage_limit else None
 
     @property
     def ingestion_quota_key_id(self) -> UUID | None:
-        """The key that its jobs are counted for, where only so many of them run at once."""
+        """The key under which running jobs are counted, if the API key has a quota of concurrent ingestions."""
         return self.key_lineage_id if self.key_quotas.concurrent_ingestions is not None else None
 
     def can_access(self, knowledge_base_id: UUID) -> bool:
-        """False for a knowledge base outside those that the key is narrowed to."""
+        """Return whether the key may use a knowledge base."""
         return self.knowledge_base_ids is None or knowledge_base_id in self.knowledge_base_ids

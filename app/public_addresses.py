@@ -1,7 +1,7 @@
-"""Public internet addresses: which IP addresses the service may connect to on a tenant's behalf.
+"""Public internet addresses: the IP addresses that the service may connect to for a tenant.
 
-The tables are written out from the special-purpose address registries of IANA (IPv4 and IPv6, as of 2025), because the
-tables of Python's ``ipaddress`` differ between releases. Addresses of cloud services inside public ranges are added.
+The tables copy the special-purpose address registries of IANA (IPv4 and IPv6, as of 2025), because the tables of
+Python's ``ipaddress`` differ between releases. Addresses of cloud services inside public ranges are added.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -33,8 +33,8 @@ _NOT_PUBLIC_IPV4 = tuple(
         "240.0.0.0/4",  # reserved, and broadcast
     )
 )
-# Only this block is assigned to hosts of the internet. Everything outside is loopback, link-local, site-local, private,
-# multicast, a translation prefix, or reserved.
+# Only this block is assigned to hosts of the internet. All other blocks are loopback, link-local, site-local, private,
+# multicast, translation prefixes, or reserved.
 _UNICAST = IPv6Network("2000::/3")
 _NOT_PUBLIC_IPV6 = tuple(
     IPv6Network(network)
@@ -48,7 +48,7 @@ _NOT_PUBLIC_IPV6 = tuple(
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _6TO4 = IPv6Network("2002::/16")
-# The interface identifiers of ISATAP: an IPv4 address follows.
+# Interface identifiers of ISATAP, before an IPv4 address.
 _ISATAP = (0x00005EFE, 0x02005EFE)
 
 

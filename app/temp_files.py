@@ -1,4 +1,4 @@
-"""Folders for what is on its way: uploads, originals that are read, documents of an archive."""
+"""Temporary folders for uploads, originals that are being parsed, and documents of archives."""
 
 import errno
 import fcntl
@@ -15,26 +15,32 @@ from app.settings.environment import find_temporary_directory
 
 Purpose = Literal["ingest", "upload", "import"]
 DIRECTORY_PREFIXES: tuple[str, ...] = tuple(f"carrel-{purpose}-" for purpose in get_args(Purpose))
-"""How their names begin: what killed processes leave is found by it."""
+"""Prefixes of the names, by which the folders of killed processes are found."""
 
 
-# Part of the names of folders that are locked; those of earlier versions are not.
+# Part of the names of locked folders. Folders of earlier versions are not locked.
 LOCKED_MARKER = "locked-"
-# Between the creation of a folder and its lock lies a moment.
+# A folder is locked a moment after its creation, so younger folders count as in use.
 MIN_AGE_SECONDS = 2.0
 
 
 class TempDiskFull(UnavailableError):
-    """The disk for temporary files is full; try again when there is room."""
+    """The disk for temporary files is full. Try again later, or free space."""
 
     code = "temp_disk_full"
 
 
 @contextmanager
 def create_temp_directory(purpose: Purpose) -> Iterator[Path]:
-    """A folder that goes with the block. Raises TempDiskFull for what finds no room in it.
+    """Yield a folder that is deleted at the end of the block.
 
-    The process holds a lock on the folder, which ends with the process: a folder without it belongs to nobody.
+    The process holds a lock on the folder, which ends with the process. A folder without a lock is therefore abandoned.
+
+    Args:
+        purpose: Use of the folder, which is part of its name.
+
+    Raises:
+        TempDiskFull: The disk is full. The error of a write inside the block is translated too.
     """
     prefix = f"carrel-{purpose}-{LOCKED_MARKER}"
     try:
@@ -53,19 +59,23 @@ def create_temp_directory(purpose: Purpose) -> Iterator[Path]:
 def _lock_directory(folder: str) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # who looks after folders may have it for a moment
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # the sweeper may hold the lock for a moment
         yield
     finally:
         os.close(descriptor)
 
 
 def is_abandoned(folder: Path) -> bool:
-    """Return whether the process that made the folder is gone; False too for folders that were never locked."""
+    """Return whether the process that created a folder has ended. Folders that were never locked are not abandoned.
+
+    Args:
+        folder: The folder. Links, and folders younger than two seconds, are not abandoned.
+    """
     if f"-{LOCKED_MARKER}" not in folder.name or folder.is_symlink():
         return False
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:  # it has just gone, or is another user's
+    except OSError:  # it was just deleted, or belongs to another user
         return False
     try:
         if time.time() - os.fstat(descriptor).st_mtime < MIN_AGE_SECONDS:
@@ -79,7 +89,11 @@ def is_abandoned(folder: Path) -> bool:
 
 
 def count_abandoned(directory: Path) -> int:
-    """Count the locked folders of this user in ``directory`` whose process is gone, the youngest ones too."""
+    """Return the number of this user's abandoned folders in a directory, including the youngest.
+
+    Args:
+        directory: Parent of the folders.
+    """
     count = 0
     for path in directory.glob(f"carrel-*-{LOCKED_MARKER}*"):
         with suppress(OSError):
@@ -93,12 +107,12 @@ def count_abandoned(directory: Path) -> int:
 
 
 def open_private_file(path: str, flags: int) -> int:
-    """Open a file as ``opener`` of ``open``: if it is created, no other user can read it."""
+    """Open a file for ``open`` (its ``opener``). If the file is created, no other user can read it."""
     return os.open(path, flags, 0o600)
 
 
 def create_temp_file(folder: Path, name: str) -> Path:
-    """Create an empty file that no other user can read; writing to it later keeps its mode."""
+    """Create an empty file that no other user can read, and return its path. Writing to it does not change its mode."""
     path = folder / name
     path.touch(mode=0o600)
     return path

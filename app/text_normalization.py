@@ -1,4 +1,4 @@
-"""Characters: what a text has of them when it is stored, and a query when it is looked for."""
+"""Normalization of characters in stored texts and in queries."""
 
 import re
 import unicodedata
@@ -8,16 +8,15 @@ _INVISIBLE = re.compile(
     r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff"
     r"\ufff9-\ufffb\ufffe\uffff]"
 )
-# Joiners carry meaning in Arabic, Indic scripts and emoji; beside a Latin letter they only break a word for the index.
-# A run is tried at its first joiner only, and whole: a run between other letters would else take the square of its
-# length.
+# Joiners carry meaning in Arabic, Indic scripts and emoji. Next to a Latin letter they only split a word in the index.
+# Possessive matches start at the first joiner of a run: otherwise the time would be quadratic in the length of the run.
 _LATIN_JOINERS = re.compile(
     "(?<=[\\x00-\\u024f])[\\u200c\\u200d]++|(?<![\\u200c\\u200d])[\\u200c\\u200d]++(?=[\\x00-\\u024f])"
 )
 _SURROGATES = re.compile("[\\ud800-\\udfff]")
 
-# A run that may hold more than 30 non-starters: combining marks, without the blocks that have none. The letter before
-# it brings up to three of its own.
+# A run that may contain more than 30 non-starters: combining marks, without the blocks that have none. The letter
+# before it contributes up to three.
 _MARK_RUN = re.compile(
     "[^\\w\\s\\x00-\\u02ff\\u2010-\\u20cf\\u2100-\\u2bff\\u2e80-\\u3029\\u3030-\\u3098\\ufe30-\\uffff"
     "\\U0001f000-\\U0001faff]{28,}"
@@ -27,12 +26,15 @@ _GRAPHEME_JOINER = "\u034f"
 
 
 def normalize_text(text: str) -> str:
-    """NFKC, ``\\n`` as the only line break, no control, zero-width or direction characters, U+FFFD for lone surrogates.
+    """Return a text in NFKC without control, zero-width and direction characters.
 
-    Spaces and tabs stay as they are. Runs of more than 30 combining marks are divided by U+034F. Time grows linearly
-    with the length of any text.
+    ``\n`` is the only line break, and U+FFFD replaces lone surrogates. Spaces and tabs do not change. U+034F divides
+    runs of more than 30 combining marks. The time is linear in the length of the text.
+
+    Args:
+        text: Any text.
     """
-    # Nothing else that the patterns look for is printable; they take far longer than this question.
+    # The patterns match only characters that are not printable, and take far longer than this test.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text if text.isascii() else _normalize_nfkc(text)
     if text.isascii():
@@ -44,22 +46,22 @@ def normalize_text(text: str) -> str:
 
 
 def has_long_mark_run(text: str) -> bool:
-    """Return whether many combining marks follow each other: then others may take the square of the text's length."""
+    """Return whether a text has a long run of combining marks, for which other algorithms may take quadratic time."""
     return _MARK_RUN.search(text) is not None
 
 
 def _normalize_nfkc(text: str) -> str:
-    """Normalize to NFKC by way of the Stream-Safe Text Format (Unicode Standard Annex 15, section 13).
+    """Normalize to NFKC through the Stream-Safe Text Format (Unicode Standard Annex 15, section 13).
 
-    The library sorts the marks of a run by insertion, which takes the square of the run's length.
+    The library sorts the marks of a run by insertion, which takes quadratic time.
     """
-    # The two letters that are non-starters once they are decomposed, which is what NFKC does with them.
+    # NFKC decomposes these two letters to non-starters. Replace them first.
     text = text.replace("\uff9e", "\u3099").replace("\uff9f", "\u309a")
     return unicodedata.normalize("NFKC", _MARK_RUN.sub(_divide_marks, text))
 
 
 def _divide_marks(match: re.Match[str]) -> str:
-    """Put U+034F before each character that would be the 31st non-starter in a row."""
+    """Insert U+034F before each character that would be the 31st non-starter in a row."""
     run, preceding = match[0], match.string[max(0, match.start() - 1) : match.start()]
     decompositions = {character: _count_non_starters(character) for character in set(run)}
     if not any(leading for leading, _, _ in decompositions.values()):
@@ -77,7 +79,7 @@ def _divide_marks(match: re.Match[str]) -> str:
 
 
 def _count_non_starters(character: str) -> tuple[int, int, bool]:
-    """How many non-starters the character's decomposition begins and ends with, and whether it has nothing else."""
+    """Return the numbers of leading and trailing non-starters of a decomposition, and whether it has no others."""
     starter_flags = [unicodedata.combining(each) == 0 for each in unicodedata.normalize("NFKD", character)]
     if True not in starter_flags:
         return len(starter_flags), len(starter_flags), True

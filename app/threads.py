@@ -1,4 +1,4 @@
-"""Work in threads that ends when its caller is cancelled: it asks, from time to time, whether it is still wanted."""
+"""Work in threads that ends when its caller is cancelled, because the work checks for that regularly."""
 
 import asyncio
 import threading
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 SLICE_CHARACTERS = 1 << 16
-"""What a regular expression or a count looks through at once: no other thread, nor the event loop, runs meanwhile."""
+"""Characters that a regular expression or a count processes at once. During that time no other Python thread runs."""
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -18,7 +18,14 @@ _cancelled: ContextVar[threading.Event | None] = ContextVar("unwanted", default=
 async def run_in_thread(
     function: Callable[_Arguments, _Result], *arguments: _Arguments.args, **options: _Arguments.kwargs
 ) -> _Result:
-    """Run a function in a thread, as ``asyncio.to_thread`` does; tell it when the caller is cancelled."""
+    """Run a function in a thread, like ``asyncio.to_thread``. If the caller is cancelled, ``raise_if_cancelled`` raises
+    in it.
+
+    Args:
+        function: The function.
+        arguments: Its positional arguments.
+        options: Its keyword arguments.
+    """
     cancelled = threading.Event()
     token = _cancelled.set(cancelled)
     try:
@@ -31,9 +38,9 @@ async def run_in_thread(
 
 
 def raise_if_cancelled() -> None:
-    """Go on if somebody waits for the result. Call it every few milliseconds of work in a thread.
+    """Raise concurrent.futures.CancelledError if the caller of ``run_in_thread`` is cancelled.
 
-    Raises concurrent.futures.CancelledError if the caller of ``run_in_thread`` is cancelled.
+    Call it every few milliseconds of work in a thread.
     """
     cancelled = _cancelled.get()
     if cancelled is not None and cancelled.is_set():

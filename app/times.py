@@ -1,7 +1,7 @@
-"""Times that callers provide: the range that the database driver carries, and times of rows that were stored before it.
+"""Times in requests, which must be in the range of the database driver, and stored times of any range.
 
-The driver maps the first and the last time that Python knows to infinities of Postgres and gives them back without a
-zone. So a provided time lies in the years 2 to 9998, in UTC.
+The driver maps the first and the last time of Python to infinities of Postgres, and returns those without a zone. A
+time in a request must therefore be in the years 2 to 9998, in UTC.
 """
 
 from datetime import UTC, date, datetime
@@ -14,10 +14,13 @@ OUT_OF_RANGE_MESSAGE = f"must be a time between the years {MIN_YEAR} and {MAX_YE
 
 
 def to_storable_time(value: datetime) -> datetime:
-    """Return a provided time in UTC.
+    """Return the time of a request in UTC.
+
+    Args:
+        value: A time with an offset.
 
     Raises:
-        ValueError: The time lies outside of the years 2 to 9998.
+        ValueError: The time is outside the years 2 to 9998.
     """
     try:
         moment = value.astimezone(UTC)
@@ -29,7 +32,7 @@ def to_storable_time(value: datetime) -> datetime:
 
 
 def to_utc_time(value: datetime) -> datetime:
-    """Return a stored time in UTC, whatever the row holds. The driver gives infinities without a zone."""
+    """Return a stored time in UTC. The driver returns infinities without a zone."""
     if value.tzinfo is None:
         return value.replace(tzinfo=UTC)
     try:

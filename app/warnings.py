@@ -1,4 +1,4 @@
-"""Warnings: a stable code and one sentence about something that was left out or done otherwise."""
+"""Warnings: a stable code, and one sentence about a part of the work that was left out or changed."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _CODE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class WarningCode(StrEnum):
-    """Every warning code of the service with its meaning; ``docs/reference/errors.md`` lists all of them."""
+    """All warning codes of the service with their meanings. ``docs/reference/errors.md`` lists them."""
 
     meaning: str
 
@@ -43,7 +43,7 @@ class WarningCode(StrEnum):
     OCR_LANGUAGES_MISSING = "ocr_languages_missing", "OCR data of some configured languages is not installed."
     OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read, and the message says why."
     PAGES_WITHOUT_TEXT = "pages_without_text", "OCR found no text on some pages."
-    PLUGIN_WARNING = "plugin_warning", "A plugin gave a warning without a code of its own."
+    PLUGIN_WARNING = "plugin_warning", "A plugin gave a warning without a code."
     SLIDES_PARTLY_READ = "slides_partly_read", "Damaged slides were read in part."
 
     # Documents and previews: titles, images and embedding.
@@ -127,7 +127,7 @@ class WarningCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceWarning:
-    """A warning: ``code`` is stable and one word for programs, ``message`` is one sentence for people."""
+    """A warning. ``code`` is stable, for programs; ``message`` is one sentence, for people."""
 
     code: str
     message: str
@@ -138,19 +138,19 @@ class ServiceWarning:
 
 
 def is_warning_code(code: object) -> bool:
-    """Return whether a value is a well-formed code, whoever defined it."""
+    """Return whether a value has the form of a warning code; plugins may define codes too."""
     return isinstance(code, str) and len(code) <= MAX_CODE_CHARACTERS and _CODE.fullmatch(code) is not None
 
 
 def normalize_warning(warning: ServiceWarning | str) -> ServiceWarning:
-    """Return the warning of a plugin as an object: a plain string, or a malformed code, becomes `plugin_warning`."""
+    """Return the warning of a plugin as an object. A plain text or a malformed code becomes `plugin_warning`."""
     if isinstance(warning, str):
         return ServiceWarning(WarningCode.PLUGIN_WARNING, warning)
     return warning if is_warning_code(warning.code) else ServiceWarning(WarningCode.PLUGIN_WARNING, warning.message)
 
 
 def parse_stored_warnings(stored: Any) -> list[ServiceWarning]:
-    """Return the warnings in a column of JSON; an entry that is no warning is skipped."""
+    """Return the warnings in a JSON column; entries that are not warnings are skipped."""
     return list(_iter_stored_warnings(stored))
 
 

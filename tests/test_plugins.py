@@ -46,8 +46,8 @@ def test_a_registry_gets_their_lines_and_keeps_its_own(plugins: Plugins, caplog:
     assert left_out(caplog) == {
         "broken": "It cannot be loaded.",
         "missing": "It cannot be loaded.",
-        "ours": "There is one for ours already.",
-        "red": "There is one for red already.",
+        "ours": "The name ours is in use. Choose another name.",
+        "red": "The name red is in use. Choose another name.",
         "refused": "It is refused.",
     }
 

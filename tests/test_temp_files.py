@@ -63,7 +63,7 @@ def test_the_directory_is_not_tried_with_a_file(tmp_path: Path) -> None:
     )
     assert ended.stdout.splitlines() == [
         str(tmp_path),
-        "The disk for temporary files is full; try again when there is room.",
+        "The disk for temporary files is full. Try again later, or free space.",
     ], ended.stderr
 
 

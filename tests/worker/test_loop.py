@@ -201,7 +201,7 @@ async def test_a_job_that_nobody_knows_is_no_end(workshop: Workshop) -> None:
         await until(lambda: is_dead(workshop))
     [job] = await jobs(workshop)
     assert (job["kind"], job["state"]) == ("from_the_future", "dead")
-    assert "newer" in job["error"]
+    assert "update the worker" in job["error"]
 
 
 async def is_dead(workshop: Workshop) -> bool:

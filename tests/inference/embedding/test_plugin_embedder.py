@@ -127,7 +127,7 @@ def test_one_that_is_none_stops_the_start(plugins: Plugins, function: str, told:
 
 def test_a_name_that_nobody_brings(plugins: Plugins) -> None:
     plugins.add("modelled_two", SOURCE, embedders={"one": "modelled_two:Model", "two": "modelled_two:Model"})
-    with pytest.raises(EmbedderMissing, match="'three'; there are: one, two"):
+    with pytest.raises(EmbedderMissing, match=r"'three'\. Available names: one, two"):
         create_plugin_embedder("three", settings())
 
 

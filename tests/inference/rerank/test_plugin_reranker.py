@@ -86,7 +86,7 @@ def test_one_that_is_none_stops_the_start(plugins: Plugins, function: str, told:
 
 def test_a_name_that_nobody_brings(plugins: Plugins) -> None:
     plugins.add("reranking_two", SOURCE, rerankers={"one": "reranking_two:Longest", "two": "reranking_two:Longest"})
-    with pytest.raises(RerankerMissing, match="'three'; there are: one, two"):
+    with pytest.raises(RerankerMissing, match=r"'three'\. Available names: one, two"):
         create_plugin_reranker("three", settings())
 
 

@@ -50,7 +50,7 @@ def test_the_extensions_lead_to_the_first_type(plugins: Plugins) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [
-        ("p_type", source(["application/pdf"], []), "There is one for application/pdf already."),
+        ("p_type", source(["application/pdf"], []), "The name application/pdf is in use. Choose another name."),
         ("p_extension", source(["text/x-mine"], ["mine", "pdf"]), "Files named .pdf are read by"),
         ("p_chunks", source([CHUNKS_TYPE], []), "and not application/vnd.carrel.chunks+json"),
         ("p_no_type", source([], ["mine"]), "at least one"),
