@@ -1,1 +1,1 @@
-"""The audit: who did what, when, and from where; written with the change itself, and never changed."""
+"""Audit log: actions with actor, time and origin, written in the transaction of the change and never modified."""

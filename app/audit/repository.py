@@ -1,4 +1,4 @@
-"""Writing and reading events; they are written by one statement, or as part of the statement of the change."""
+"""Queries for audit events. An event is written by its own statement or as part of the statement of the change."""
 
 import json
 from collections.abc import Sequence
@@ -17,9 +17,18 @@ _COLUMNS = _NAMES.split()
 
 
 def build_insert_event_sql(tenant_id: str, source: str, *, object_ids: str, kb_id: str) -> str:
-    """The SQL of an event for each row of ``source``, as a part of the statement that makes the change.
+    """Return the SQL that inserts an event for each row of ``source``, to be embedded in the statement of the change.
 
-    Its parameters are those of ``build_event_values``; what is given here is SQL of the caller's own.
+    The parameters of the SQL are those of ``build_event_values``. All arguments are SQL constants of the caller.
+
+    Args:
+        tenant_id: The expression of the tenant's id.
+        source: The table or subquery.
+        object_ids: The expression of the objects' ids.
+        kb_id: The expression of the knowledge base's id.
+
+    Returns:
+        An insert statement.
     """
     expressions = {name: f":event_{name}" for name in _COLUMNS} | {"object_ids": object_ids, "kb_id": kb_id}
     columns = ", ".join(["tenant_id", *_COLUMNS])
@@ -27,7 +36,15 @@ def build_insert_event_sql(tenant_id: str, source: str, *, object_ids: str, kb_i
 
 
 def build_event_values(event: AuditEvent, actor: Actor) -> dict[str, Any]:
-    """The parameters of an event."""
+    """Return the statement parameters of an event.
+
+    Args:
+        event: The event.
+        actor: The actor.
+
+    Returns:
+        Values by parameter name.
+    """
     return {
         "event_id": generate_id(),
         "event_action": event.action.value,
@@ -45,20 +62,29 @@ def build_event_values(event: AuditEvent, actor: Actor) -> dict[str, Any]:
 
 
 class AuditRepository:
-    """Queries in one tenant; the system tenant's list has, beside its own, what was done to tenants."""
+    """Queries in one tenant. The system tenant also reads events about the tenants themselves."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def add(self, event: AuditEvent, actor: Actor) -> None:
-        """Record what is done in this transaction."""
+        """Record an event in this transaction."""
         await self.session.fetch_rows(_ADD, {"tenant": self.tenant_id, **build_event_values(event, actor)})
 
     async def list_events(
         self, filters: EventFilters, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[RecordedEvent]:
-        """Newest first."""
+        """List events, newest first.
+
+        Args:
+            filters: The conditions on the events.
+            after: Time and id of the last event of the previous page, or None.
+            limit: The maximum number of events.
+
+        Returns:
+            The events.
+        """
         after_time, after_id = after or (None, None)
         values = {
             "tenant": self.tenant_id,
@@ -75,7 +101,7 @@ class AuditRepository:
         return [_to_recorded_event(row) for row in await self.session.fetch_rows(_PAGE, values)]
 
     async def has_events(self) -> bool:
-        """Whether the tenant is there, or something that was done to it or in it is still told."""
+        """Return whether the tenant exists or still has events."""
         return await self.session.fetch_row(_HAS_EVENTS, {"tenant": self.tenant_id}) is not None
 
 
@@ -91,7 +117,7 @@ _ADD = parse_statement(
         ":tenant::uuid", "(values (1)) one", object_ids=":event_object_ids::uuid[]", kb_id=":event_kb_id::uuid"
     )
 )
-# Which rows of other tenants the system tenant sees is the policy's business.
+# A row-level security policy decides which rows of other tenants the system tenant reads.
 _PAGE = parse_statement("""
 select id, created_at, action, object_ids, kb_id, deletion_id, counts, actor, actor_id, actor_name, request_id, address
   from audit_event

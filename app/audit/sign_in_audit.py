@@ -1,4 +1,4 @@
-"""Failed sign-ins: noted at once, written a little later in the background, those that are alike as one event."""
+"""Audit of failed sign-ins: recorded in memory, and written in the background with equal attempts as one event."""
 
 import asyncio
 from collections import Counter
@@ -18,15 +18,15 @@ from app.principal import RequestOrigin
 
 logger = get_logger(__name__)
 
-# Somebody who tries keys by the thousand fills neither the memory nor the table: what is alike is counted, and of what
-# differs, no more than so much is told in so many seconds.
+# A caller who tries thousands of keys must fill neither the memory nor the table. Equal attempts are counted. In each
+# interval, at most this number of different attempts is written.
 WRITE_DELAY_SECONDS = 2.0
 MAX_PENDING = 100
 
 
 @dataclass(frozen=True, slots=True)
 class FailedSignIn:
-    """The SHA-256 of a key, None for what is none of ours, and the address that it came from."""
+    """SHA-256 of the rejected key, or None for a text that is not a key, and the address of the caller."""
 
     key_hash: bytes | None
     address: str | None
@@ -34,7 +34,7 @@ class FailedSignIn:
 
 @dataclass(slots=True)
 class SignInAuditLog:
-    """Those of this process; begins to write with the first one."""
+    """Failed sign-ins of this process. Writing starts with the first attempt."""
 
     database: Database
     find_key: Callable[[bytes], Awaitable[RejectedKey | None]]
@@ -45,7 +45,12 @@ class SignInAuditLog:
     _task: asyncio.Task[None] | None = None
 
     def record(self, key_hash: bytes | None, origin: RequestOrigin) -> None:
-        """Somebody was refused."""
+        """Record a rejected sign-in.
+
+        Args:
+            key_hash: The SHA-256 of the key, or None for a text that is not a key.
+            origin: The origin of the request.
+        """
         attempt = FailedSignIn(key_hash, origin.address)
         if attempt not in self._pending and len(self._pending) >= MAX_PENDING:
             self._dropped_count += 1
@@ -55,7 +60,7 @@ class SignInAuditLog:
             self._task = asyncio.create_task(self._write_later())
 
     async def close(self) -> None:
-        """Write what is waiting."""
+        """Write the pending attempts."""
         self._closing.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -81,7 +86,10 @@ class SignInAuditLog:
             logger.warning("sign_ins.dropped", attempts=dropped_count)
 
     async def _count_by_actor(self, pending: dict[FailedSignIn, "_Tally"]) -> Counter[tuple[UUID, Actor]]:
-        """How often, by whose list it goes into and who was refused from where; the request is the first such."""
+        """Count attempts by the tenant whose log gets the event, and by actor.
+
+        An event has the origin of its first attempt.
+        """
         first_actors: dict[tuple[UUID, UUID | None, str | None], Actor] = {}
         counts: Counter[tuple[UUID, Actor]] = Counter()
         for attempt, tally in pending.items():
@@ -100,14 +108,14 @@ class SignInAuditLog:
 
 @dataclass(slots=True)
 class _Tally:
-    """The first request of its kind, and how many there were."""
+    """Origin of the first of several equal attempts, and their number."""
 
     origin: RequestOrigin
     times: int = 0
 
 
 def _resolve_actor(key: RejectedKey | None, origin: RequestOrigin) -> tuple[UUID, Actor]:
-    """The tenant whose list it goes into: that of the key, or the operator's."""
+    """Return the tenant whose log gets the event, and the actor: the tenant of the key, or the system tenant."""
     if key is None:
         return SYSTEM_TENANT, Actor(ActorKind.UNKNOWN, origin=origin)
     return key.tenant_id, Actor(ActorKind.KEY, key.key_id, key.key_name, origin)

@@ -1,4 +1,4 @@
-"""The nouns of the audit: what is done, to what, and by whom; ids and counts, never a text that a caller sent."""
+"""Types of the audit log: actions, actors and events. They contain ids and counts, never a text from a caller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from app.principal import Principal, RequestOrigin, Role
 
 
 class AuditAction(StrEnum):
-    """What is done; the word before the dot says to what kind of thing."""
+    """Actions in the audit log. The part before the dot names the type of the object."""
 
     TENANT_CREATE = "tenant.create"
     TENANT_UPDATE = "tenant.update"
@@ -53,12 +53,12 @@ class AuditAction(StrEnum):
 
     @property
     def object_type(self) -> str:
-        """The kind of thing that it is done to."""
+        """Type of the object of the action."""
         return self.value.partition(".")[0]
 
 
 class ActorKind(StrEnum):
-    """How somebody acts: with a key, with an identity provider's token, as the operator, or as the service itself."""
+    """Kinds of actors: API key, token of an identity provider, operator, the service itself, or unknown."""
 
     KEY = "key"
     TOKEN = "token"  # noqa: S105  (a word)
@@ -69,7 +69,7 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who acts, and from where."""
+    """Actor of an event, and the origin of its request."""
 
     kind: ActorKind
     id: UUID | None = None
@@ -78,7 +78,14 @@ class Actor:
 
     @classmethod
     def from_principal(cls, principal: Principal) -> Self:
-        """Who is calling."""
+        """Return the actor of a caller.
+
+        Args:
+            principal: The caller.
+
+        Returns:
+            The operator, a token or an API key, with the origin of the request.
+        """
         if principal.role is Role.OPERATOR:
             return cls(ActorKind.OPERATOR, name="operator", origin=principal.origin)
         if principal.subject is not None:
@@ -86,13 +93,13 @@ class Actor:
         return cls(ActorKind.KEY, principal.key_id, principal.key_name, principal.origin)
 
 
-# Nobody asked for it just now: a time has come, or somebody works at the machine itself.
+# The actor of actions without a request: periodic jobs, and commands on the machine itself.
 SERVICE_ACTOR = Actor(ActorKind.SERVICE)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    """What is done to which objects; ``counts`` are numbers by name."""
+    """An action and its objects. ``counts`` has numbers by name."""
 
     action: AuditAction
     object_ids: Sequence[UUID] = ()
@@ -103,7 +110,7 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """An event as it is kept."""
+    """A stored event."""
 
     id: UUID
     created_at: datetime
@@ -113,7 +120,7 @@ class RecordedEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventFilters:
-    """What events can be narrowed by; ``actor`` is a key's id, or an actor's name or kind; ``until`` is left out."""
+    """Conditions on events. ``actor`` is the id of a key, or the name or kind of an actor. ``until`` is exclusive."""
 
     action: AuditAction | None = None
     actor: UUID | str | None = None

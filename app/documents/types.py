@@ -44,10 +44,7 @@ class ChunkNotFound(NotFoundError):
 
 
 class DuplicateIdentity(ConflictError):
-    """Another document in this scope has the same external_id or bytes.
-
-    Delete that document or choose another scope.
-    """
+    """Another document in this scope has the same external_id or bytes. Delete it or choose another scope."""
 
     code = "duplicate_identity"
 

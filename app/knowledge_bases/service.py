@@ -157,17 +157,17 @@ class KnowledgeBaseService:
         max_count: int,
         max_with_empty: int | None = None,
     ) -> tuple[Sequence[KnowledgeBaseView], bool]:
-        """Return knowledge bases that the key may read, and leave out empty ones first.
+        """Return the knowledge bases that the key may read. If there are too many, leave out empty ones first.
 
         Args:
             session: An open transaction.
             requested_ids: Only these are returned. None returns all.
-            max_count: The maximum number of knowledge bases.
-            max_with_empty: With more knowledge bases than this, empty ones are left out. The default is ``max_count``.
+            max_count: The maximum number of knowledge bases, after empty ones are left out.
+            max_with_empty: Up to this number, all knowledge bases are returned. The default is ``max_count``.
 
         Returns:
-            The knowledge bases, and whether others that can have results were left out. Without empty ones, those that
-            can have results come first; if none can, the newest one is returned.
+            The knowledge bases, and whether others that can have results were left out. If none can have results, only
+            the newest one is returned.
         """
         allowed_ids = (
             self.get_allowed_ids() if requested_ids is None else [*filter(self.principal.can_access, requested_ids)]

@@ -1,4 +1,4 @@
-"""Where originals are kept: one protocol, two homes (files on disk, S3)."""
+"""Storage of original files: one protocol with two implementations, files on disk and S3."""
 
 import re
 from collections.abc import AsyncIterator
@@ -15,102 +15,106 @@ _KEY = re.compile(r"[a-z0-9-]+(/[A-Za-z0-9._-]+)*")
 
 
 class ObjectStoreUnavailable(UnavailableError):
-    """The object store is not answering; try again."""
+    """The object store is not answering. Try again."""
 
     code = "object_store_unavailable"
 
 
 class ObjectMissing(UnavailableError):
-    """The stored original is not in the object store."""
+    """The stored original is not in the object store. Restore it from a backup or upload the file again."""
 
     code = "object_missing"
 
 
 class InvalidObjectKey(AppError):
-    """That is not a key of the object store."""
+    """The text is not a key of the object store. Report this error with the request id."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object as a list has it; whatever wrote it, ``key`` may be none of ours."""
+    """An object in a listing. Other programs may have written it, so ``key`` is not validated."""
 
     key: str
     modified: datetime
 
 
 class ObjectStore(Protocol):
-    """Stores whole objects under keys like ``tenant/document/version``; every write replaces and is durable on return.
+    """Store of whole objects under keys like ``tenant/document/upload``.
 
-    Every method that takes a key raises InvalidObjectKey for one that ``validate_key`` refuses. A cancelled call
-    returns only after its thread has stopped using the caller's files. Two puts at a time on one key must carry the
-    same number of bytes (a key names a version): the length that is checked afterwards may be the other one's.
+    A write replaces the object and is durable on return. Methods with a key raise InvalidObjectKey if ``validate_key``
+    rejects the key. A cancelled call returns after its thread has stopped using the caller's files. Two parallel puts
+    of one key must have the same number of bytes. A put checks the stored length afterwards and could read the length
+    of the other put.
     """
 
     async def put(self, key: str, source: Path) -> None:
-        """Store the file at ``source`` (read, never moved).
+        """Store the file at ``source``, which is read and not moved.
 
-        Raises ObjectStoreUnavailable; a ``source`` that cannot be opened raises its own OSError.
+        Raises ObjectStoreUnavailable. If ``source`` cannot be opened, its OSError is raised.
         """
 
     async def get(self, key: str, target: Path) -> None:
-        """Write the object to the file ``target``; a failure leaves no ``target``.
+        """Write the object to the file ``target``. A failure leaves no file.
 
-        Raises ObjectMissing, ObjectStoreUnavailable; OSError of ``target`` as it is.
+        Raises ObjectMissing, ObjectStoreUnavailable, and the OSError of ``target``.
         """
 
     async def get_size(self, key: str) -> int:
-        """Length in bytes. Raises ObjectMissing, ObjectStoreUnavailable."""
+        """Return the length in bytes. Raises ObjectMissing, ObjectStoreUnavailable."""
 
     def stream(self, key: str, *, start: int, length: int) -> AsyncIterator[bytes]:
-        """Yield ``length`` bytes from byte ``start`` on, in pieces of at most 256 KiB.
+        """Yield ``length`` bytes from byte ``start``, in pieces of at most 256 KiB.
 
-        Raises ObjectMissing, and ObjectStoreUnavailable also where the object ends before ``start + length``.
+        Raises ObjectMissing. Raises ObjectStoreUnavailable, also if the object ends before ``start + length``.
         """
 
     async def presign(self, key: str, *, filename: str, media_type: str, inline: bool) -> str | None:
-        """A link that downloads the object for five minutes, or None where the home has no links of its own.
+        """Return a link that downloads the object for five minutes, or None if the store has no links.
 
-        It is made without asking the store: a link to a missing object fails when it is followed.
+        The store is not contacted. A link to a missing object fails when it is opened.
         """
 
     async def delete(self, key: str) -> None:
-        """Remove the object; a missing one is no error. Raises ObjectStoreUnavailable."""
+        """Delete the object. A missing object is no error. Raises ObjectStoreUnavailable."""
 
     async def delete_prefix(self, prefix: str) -> int:
-        """Remove every object whose key begins with ``prefix`` (ends with ``/``); returns how many.
+        """Delete all objects whose key begins with ``prefix``, which ends with ``/``, and return their number.
 
-        What unfinished writes left under it goes too. Raises ObjectStoreUnavailable.
+        Remains of incomplete writes are deleted too. Raises ObjectStoreUnavailable.
         """
 
     def list_objects(self, prefix: str | None = None) -> AsyncIterator[StoredObject]:
-        """Every object, or those below ``prefix`` (ends with ``/``).
+        """Yield all objects, or those whose key begins with ``prefix``, which ends with ``/``.
 
-        Those of one ``tenant/`` come together, in no other promised order. What is written or deleted meanwhile may be
-        in it or not. Raises ObjectStoreUnavailable.
+        Objects of one tenant are adjacent. No other order is guaranteed. Objects that are written or deleted during the
+        listing may be missing or present. Raises ObjectStoreUnavailable.
         """
 
     async def abort_incomplete_uploads(self, prefix: str, *, before: datetime) -> int:
-        """Remove what writes left that were begun before then and never ended; returns how many.
+        """Remove the remains of incomplete writes that began before a time, and return their number.
 
-        Of keys that begin with ``prefix`` (ends with ``/``). Raises ObjectStoreUnavailable.
+        Only keys that begin with ``prefix`` count, which ends with ``/``. Raises ObjectStoreUnavailable.
         """
 
     async def check(self) -> None:
-        """Prove that the store can be reached. Raises ObjectStoreUnavailable."""
+        """Check that the store can be reached. Raises ObjectStoreUnavailable."""
 
     async def close(self) -> None:
-        """Let go of connections and threads."""
+        """Close connections and threads."""
 
 
 def validate_key(key: str) -> str:
-    """Return ``key``, or raise InvalidObjectKey where it could leave its place or mean another one."""
+    """Return ``key``. Raise InvalidObjectKey if the key could leave the store's directory or be ambiguous."""
     if _KEY.fullmatch(key) is None or any(part in (".", "..") for part in key.split("/")):
         raise InvalidObjectKey
     return key
 
 
 def validate_prefix(prefix: str) -> str:
-    """Return ``prefix``, a key with a slash after it, or raise InvalidObjectKey: an empty one would mean everything."""
+    """Return ``prefix``, a key followed by a slash.
+
+    Raise InvalidObjectKey otherwise; an empty prefix would match everything.
+    """
     if not prefix.endswith("/"):
         raise InvalidObjectKey
     validate_key(prefix.removesuffix("/"))

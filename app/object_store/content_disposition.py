@@ -1,4 +1,4 @@
-"""The Content-Disposition header of a download (RFC 6266, with RFC 8187's encoding of names beyond ASCII)."""
+"""Content-Disposition header of a download (RFC 6266, with the encoding of RFC 8187 for names beyond ASCII)."""
 
 import re
 import unicodedata
@@ -8,17 +8,23 @@ from urllib.parse import quote
 MAX_NAME_LENGTH = 200
 MAX_SUFFIX_LENGTH = 20
 
-# RFC 8187 attr-char without the letters and digits, which quote() never escapes.
+# The characters of attr-char in RFC 8187, except letters and digits, which ``quote`` never escapes.
 _ATTRIBUTE_CHARACTERS = "!#$&+-.^_`|~"
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 !#$&'()+,\-.;=@\[\]^_`{}~]")
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(; ?charset=[A-Za-z0-9._-]+)?")
 
 
 def format_content_disposition(filename: str, *, inline: bool) -> str:
-    """A header value of printable ASCII, whatever ``filename`` holds: no quote, separator or line break gets through.
+    """Return a header value of printable ASCII, without quotes, separators or line breaks from the filename.
 
-    Old clients read ``filename``, with ``_`` for what is not plain, new ones ``filename*``. It keeps 200 characters,
-    the ending among them.
+    Old clients read ``filename``, in which ``_`` replaces unsafe characters. New clients read ``filename*``.
+
+    Args:
+        filename: Any name. It is shortened to 200 characters with its extension.
+        inline: Whether browsers show the file in place.
+
+    Returns:
+        The value of the header.
     """
     kind = "inline" if inline else "attachment"
     name = "".join("_" if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "/\\" else c for c in filename)
@@ -33,5 +39,5 @@ def format_content_disposition(filename: str, *, inline: bool) -> str:
 
 
 def sanitize_media_type(media_type: str) -> str:
-    """``media_type`` where it is one, else ``application/octet-stream``."""
+    """Return ``media_type`` if it is valid, otherwise ``application/octet-stream``."""
     return media_type if _MEDIA_TYPE.fullmatch(media_type) else "application/octet-stream"

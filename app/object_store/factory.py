@@ -1,14 +1,21 @@
-"""The object store that the settings name."""
+"""Factory of the configured object store."""
 
 from app.object_store import ObjectStore
 from app.object_store.filesystem import FileObjectStore
 from app.settings import Settings
 
-# The SDK is imported where it is chosen: it costs a third of a second at the start and tens of megabytes.
+# The SDK is imported only if S3 is configured, because the import takes 0.3 seconds and tens of megabytes.
 
 
 def create_object_store(settings: Settings) -> ObjectStore:
-    """S3 where a bucket is named, else files below the data directory."""
+    """Create an S3 store if a bucket is configured, otherwise a store of files in the data directory.
+
+    Args:
+        settings: The settings of the service.
+
+    Returns:
+        The object store. The caller closes it.
+    """
     s3 = settings.object_store
     if s3.bucket is None or s3.access_key_id is None or s3.secret_access_key is None:
         return FileObjectStore(settings.server.data_dir / "objects")

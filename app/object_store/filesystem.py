@@ -1,4 +1,4 @@
-"""Objects as files below one directory, each written beside its place, synced and renamed into it."""
+"""Objects as files below one directory. Each file is written under a temporary name, synced and renamed."""
 
 import os
 import tempfile
@@ -25,15 +25,18 @@ from app.object_store.threads import StoreThreadPool
 THREADS = 16
 COPY_BYTES = 1024 * 1024
 PAGE_OBJECTS = 1000
-# Not a character of any key: what begins with it is never an object.
+# No key contains this character, so a file whose name begins with it is never an object.
 UNFINISHED_PREFIX = "~"
-# How long a put tries against whoever removes its directory: a failed attempt takes less than a millisecond, for it
-# has copied nothing, and on a busy machine many in a row may fail.
+# The time for which a put competes with deletes of its directory. A failed attempt takes less than a millisecond,
+# because it copies nothing. On a busy machine, many attempts in a row can fail.
 PUT_TIMEOUT_SECONDS = 10
 
 
 class FileObjectStore:
-    """An object's key is its path below ``root``; directories are 0700, files 0600, both made when first needed."""
+    """Store in which an object's key is its path below ``root``.
+
+    Directories have mode 0700 and files have mode 0600.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
@@ -58,14 +61,16 @@ class FileObjectStore:
             while length > 0:
                 piece = await self._threads.run(partial(_read, source, min(length, PIECE_BYTES)))
                 if not piece:
-                    raise ObjectStoreUnavailable("The stored original is shorter than it should be.")
+                    raise ObjectStoreUnavailable(
+                        "The stored original is too short. Restore it or upload the file again."
+                    )
                 length -= len(piece)
                 yield piece
         finally:
             source.close()
 
     async def presign(self, key: str, *, filename: str, media_type: str, inline: bool) -> str | None:
-        """None: files have no links of their own."""
+        """Return None, because files have no links."""
         del filename, media_type, inline
         validate_key(key)
         return None
@@ -101,7 +106,8 @@ class FileObjectStore:
         deadline = time.monotonic() + PUT_TIMEOUT_SECONDS
         with source.open("rb") as readable:
             for attempt in takewhile(lambda _: time.monotonic() < deadline, count()):
-                # A delete may take the directory away between its making and its first file: make it again.
+                # A delete can remove the directory between its creation and the first file, so the directory is created
+                # again.
                 with _translate_errors(), suppress(FileNotFoundError):
                     if attempt:
                         readable.seek(0)
@@ -112,7 +118,7 @@ class FileObjectStore:
         raise ObjectStoreUnavailable
 
     def _create_directory(self, directory: Path) -> None:
-        """Like ``mkdir -p`` with mode 0700 throughout; what is above the root gets the usual one."""
+        """Create a directory and its parents with mode 0700. Directories above the root get the default mode."""
         if directory.is_dir():
             return
         if directory != self._root:
@@ -125,7 +131,10 @@ class FileObjectStore:
                 _sync_directory(directory.parent)
 
     def _sync_up(self, directory: Path) -> None:
-        """Sync every entry from ``directory`` up to the root: free where another put has just done it."""
+        """Sync each directory from ``directory`` up to the root.
+
+        A directory that another put has just synced costs nothing.
+        """
         _sync_directory(directory)
         while directory != self._root:
             directory = directory.parent
@@ -183,7 +192,7 @@ class FileObjectStore:
         return count
 
     def _remove_empty(self, directory: Path) -> None:
-        """Remove ``directory`` and its parents up to the root while they are empty; rmdir itself refuses a full one."""
+        """Remove ``directory`` and its parents up to the root while they are empty."""
         while directory != self._root:
             try:
                 directory.rmdir()

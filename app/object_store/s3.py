@@ -1,4 +1,4 @@
-"""Objects in an S3 bucket, through one boto3 client and threads of its own."""
+"""Objects in an S3 bucket, through one boto3 client and its own threads."""
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -38,19 +38,20 @@ if TYPE_CHECKING:
 THREADS = 16
 COPY_BYTES = 1024 * 1024
 LINK_EXPIRY_SECONDS = 300
-# How often a thread that waits for a multipart upload looks whether its caller still wants it.
+# The interval at which a thread that waits for a multipart upload checks for a cancellation.
 CANCEL_POLL_SECONDS = 0.05
 SIZE_RETRY_DELAYS_SECONDS = (0.05, 0.2, 0.75, 0.0)
-# What servers without batch deletes or upload listings answer: Swift 400, others not implemented or not allowed.
+# Statuses of servers without batch deletes or listings of uploads: Swift answers 400, others 405 or 501.
 UNSUPPORTED_STATUSES = (400, 405, 501)
 
 
 class S3ObjectStore:
-    """One bucket, made beforehand; the client is made by the first call that needs it, once (it takes 0.3 s).
+    """Store in one existing bucket. The first call creates the client, which takes 0.3 seconds.
 
-    Without ``region`` it signs for us-east-1; ``endpoint_url`` means another server than AWS, spoken to in path style.
-    Whether callers can reach that one is not known: it makes links only with ``public_endpoint_url``, the server's
-    address for them. ``read_timeout_seconds`` is the longest silence of the server during a reply.
+    Without ``region``, requests are signed for us-east-1. ``endpoint_url`` names a server other than AWS, with
+    path-style addresses. Callers may not be able to reach that server. Links are therefore created only with
+    ``public_endpoint_url``, the server's address for callers. ``read_timeout_seconds`` is the maximum silence of the
+    server during a reply.
     """
 
     def __init__(
@@ -103,7 +104,9 @@ class S3ObjectStore:
             while length > 0:
                 piece = await self._threads.run(partial(_read, body, min(length, PIECE_BYTES)))
                 if not piece:
-                    raise ObjectStoreUnavailable("The stored original is shorter than it should be.")
+                    raise ObjectStoreUnavailable(
+                        "The stored original is too short. Restore it or upload the file again."
+                    )
                 length -= len(piece)
                 yield piece
 
@@ -154,7 +157,7 @@ class S3ObjectStore:
             return self._connection
 
     def _get_signing_client(self) -> "S3Client":
-        """A client that signs for the address that callers use; a signature covers the host's name."""
+        """Return a client that signs for the callers' address, because a signature covers the host name."""
         if self._public_endpoint_url is None:
             return self._get_connection().client
         with self._connection_lock:
@@ -170,12 +173,15 @@ class S3ObjectStore:
                     self._get_connection().client.put_object(Bucket=self._bucket, Key=key, Body=body)
             else:
                 self._put_multipart(key, source, stop)
-        # A server or library that loses bytes reports success all the same: only the stored length tells.
+        # A server or library that loses bytes can still report success, so the stored length is compared.
         if not stop.is_set() and self._get_size_after_put(key, stop) != length:
-            raise ObjectStoreUnavailable("The object store kept fewer bytes than it was given.")
+            raise ObjectStoreUnavailable("The object store stored fewer bytes than it received. Try again.")
 
     def _get_size_after_put(self, key: str, stop: threading.Event) -> int | None:
-        """None where nothing is there, also after a while: in the moment of another put Swift says so (1 of 2,400)."""
+        """Return the stored length, or None if the object stays missing.
+
+        During a parallel put, Swift reports a missing object in 1 of 2,400 cases, so the request is repeated.
+        """
         for delay_seconds in SIZE_RETRY_DELAYS_SECONDS:
             with suppress(ObjectMissing):
                 return self._get_size(key)
@@ -214,7 +220,7 @@ class S3ObjectStore:
             response = client.get_object(Bucket=self._bucket, Key=key, Range=f"bytes={start}-{start + length - 1}")
         if response["ContentLength"] != length:
             response["Body"].close()
-            raise ObjectStoreUnavailable("The object store answered with another range than the one asked for.")
+            raise ObjectStoreUnavailable("The object store returned a different range than requested. Try again.")
         return response["Body"]
 
     def _get_size(self, key: str) -> int:
@@ -233,7 +239,7 @@ class S3ObjectStore:
             try:
                 self._get_connection().client.delete_object(Bucket=self._bucket, Key=key)
             except ClientError as exc:
-                # AWS answers 204 for a missing object, others (Swift) 404.
+                # AWS answers 204 for a missing object. Other servers, such as Swift, answer 404.
                 if get_error_code(exc) not in ("404", "NoSuchKey"):
                     raise
 
@@ -254,7 +260,7 @@ class S3ObjectStore:
         return count
 
     def _delete_batch(self, objects: "Sequence[ObjectIdentifierTypeDef]") -> list[str]:
-        """Delete a page of objects in one request where the server can; returns the keys left for single requests."""
+        """Delete a page of objects in one request if the server can. Return the keys that need single requests."""
         if not objects or not self._can_batch_delete:
             return [item["Key"] for item in objects]
         batch = self._get_connection().client.delete_objects
@@ -269,7 +275,7 @@ class S3ObjectStore:
 
     @translate_errors()
     def _abort_uploads(self, prefix: str, *, before: datetime) -> int:
-        """End multipart uploads that a killed process left: their parts are kept, and paid for, but never listed."""
+        """Abort multipart uploads that a killed process left. Their parts are stored and billed, but never listed."""
         client = self._get_connection().client
         count = 0
         try:
@@ -285,7 +291,7 @@ class S3ObjectStore:
         return count
 
     def _list_page(self, prefix: str, after: str, _: threading.Event) -> list[StoredObject]:
-        """The next keys in order."""
+        """Return the next keys in order."""
         with translate_errors():
             response = self._get_connection().client.list_objects_v2(
                 Bucket=self._bucket, Prefix=prefix, StartAfter=after
@@ -298,7 +304,10 @@ class S3ObjectStore:
 
     @contextmanager
     def _raise_if_missing(self) -> Iterator[None]:
-        """A reply to HEAD has no body: 404 means a missing object only where the bucket is there."""
+        """Raise ObjectMissing for a 404 if the bucket exists.
+
+        A reply to HEAD has no body, so its 404 can mean either.
+        """
         with translate_errors():
             try:
                 yield

@@ -1,4 +1,4 @@
-"""The boto3 client of the object store: timeouts, retries, parts, and nothing taken from somebody's AWS profile."""
+"""boto3 client of the object store: timeouts, retries and part sizes, independent of AWS profiles."""
 
 import os
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 * 1024 * 1024
 PARTS_AT_ONCE = 4
-# The longest silence of a server: for a connection, and for a reply or more of one. A request that has gone out whole
-# is not sent again after such a silence, so a frozen server costs a call this time once. What a slow link takes to
-# carry a part is not counted, as long as bytes move.
+# The maximum silence of a server: for a connection, and for a reply or its next bytes. A complete request is not sent
+# again after such a silence, so a frozen server delays a call only once. A slow transfer of a part is not a silence as
+# long as bytes move.
 CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS = 3, 15
 
 
 @dataclass(frozen=True, slots=True)
 class S3Connection:
-    """A client and what sends big files through it; both are safe to use from many threads."""
+    """A client and its manager of large transfers. Both are safe to use from many threads."""
 
     client: "S3Client"
     transfers: "TransferManager"
@@ -39,8 +39,20 @@ def create_s3_connection(
     connections: int,
     read_timeout_seconds: float = READ_TIMEOUT_SECONDS,
 ) -> S3Connection:
-    """Make the client: blocking, about 0.3 s, no request yet. Raises botocore's errors for settings that cannot be."""
-    # Checksums in trailers are newer than many of the servers that speak S3.
+    """Create the client without a request to the server. The function blocks for about 0.3 seconds.
+
+    Args:
+        endpoint_url: The server's address in path style, or None for AWS.
+        access_key_id: The id of the access key.
+        secret_access_key: The secret of the access key.
+        region: The region for signatures, by default us-east-1.
+        connections: The maximum number of connections.
+        read_timeout_seconds: The maximum silence of the server during a reply.
+
+    Returns:
+        The connection. Errors of botocore are raised for settings that are not valid.
+    """
+    # Many servers with an S3 API do not support the newer checksums in trailers.
     checksums: Literal["when_required", "when_supported"] = "when_required" if endpoint_url else "when_supported"
     config = Config(
         connect_timeout=CONNECT_TIMEOUT_SECONDS,
@@ -52,7 +64,7 @@ def create_s3_connection(
         request_checksum_calculation=checksums,
         response_checksum_validation=checksums,
     )
-    # The service has settings of its own: an AWS profile or its endpoint must not change, or break, the store.
+    # The service has its own settings. An AWS profile or its endpoint must not change or break the store.
     no_config_files = dict.fromkeys(("config_file", "credentials_file"), (None, None, os.devnull, None))
     session = botocore.session.Session(
         session_vars={
@@ -78,6 +90,6 @@ def create_s3_connection(
 
 
 def _raise_read_timeout(caught_exception: Exception | None = None, **_: Any) -> None:
-    """Raise the error of a request that got no reply in time; leave every other failure to the retry rules."""
+    """Raise the error of a request without a reply in time. Other failures follow the retry rules."""
     if isinstance(caught_exception, ReadTimeoutError):
         raise caught_exception

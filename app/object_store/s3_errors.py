@@ -1,4 +1,4 @@
-"""The errors of an S3 server, told apart and translated into ours."""
+"""Translation of errors of the S3 client."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from app.object_store import ObjectStoreUnavailable
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Every error of the client's as ObjectStoreUnavailable, with the code that says why and nothing more."""
+    """Translate every error of the client into ObjectStoreUnavailable with the error's code only."""
     try:
         yield
     except ClientError as exc:
@@ -20,10 +20,10 @@ def translate_errors() -> Iterator[None]:
 
 
 def get_error_code(error: ClientError) -> str:
-    """The server's word for it."""
+    """Return the error code of the server's reply."""
     return error.response.get("Error", {}).get("Code", "")
 
 
 def get_status(error: ClientError) -> int:
-    """The status of the reply."""
+    """Return the HTTP status of the server's reply."""
     return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

@@ -1,4 +1,4 @@
-"""Threads of an object store's own, and calls into them that a cancelled task never leaves running behind its back."""
+"""Thread pool of an object store. A cancelled call does not leave its thread running."""
 
 import asyncio
 import threading
@@ -16,13 +16,13 @@ def _do_nothing(_: object) -> None:
 
 
 def _discard_result(discard: Callable[[Result], None], future: "asyncio.Future[Result]") -> None:
-    # Asking for the exception matters too: an outcome that nobody asks for is logged by asyncio as lost.
+    # The exception must be read as well, or asyncio logs it as never retrieved.
     if not future.cancelled() and future.exception() is None:
         discard(future.result())
 
 
 class StoreThreadPool:
-    """A bounded pool apart from asyncio's default one, so that slow storage never holds up other blocking work."""
+    """A bounded pool, separate from asyncio's default pool, so that slow storage does not delay other blocking work."""
 
     def __init__(self, max_threads: int) -> None:
         self._pool = ThreadPoolExecutor(max_workers=max_threads, thread_name_prefix="object-store")
@@ -30,9 +30,16 @@ class StoreThreadPool:
     async def run(
         self, work: Callable[[threading.Event], Result], *, discard: Callable[[Result], None] = _do_nothing
     ) -> Result:
-        """Run ``work`` in a thread and wait for it; on cancellation set its event and wait until it has tidied up.
+        """Run a function in a thread and wait for it.
 
-        ``discard`` gets the result that came too late for a cancelled caller: something to close.
+        After a cancellation, the function is signalled, and the call waits until the function has ended.
+
+        Args:
+            work: The function. It checks the event, which is set after a cancellation.
+            discard: Receives a result that arrives after a cancellation, for example to close it.
+
+        Returns:
+            The result of ``work``. Its errors are raised.
         """
         stop = threading.Event()
         future = asyncio.get_running_loop().run_in_executor(self._pool, copy_context().run, work, stop)
@@ -45,5 +52,5 @@ class StoreThreadPool:
             raise
 
     async def close(self) -> None:
-        """Wait for the calls under way and end the threads."""
+        """Wait for running calls and end the threads."""
         await asyncio.to_thread(self._pool.shutdown)

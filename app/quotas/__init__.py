@@ -1,1 +1,1 @@
-"""Quotas: what a tenant and its keys may use, and what they have used."""
+"""Quotas: limits of a tenant and its API keys, and their usage."""

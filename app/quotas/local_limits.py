@@ -1,4 +1,4 @@
-"""Limits of one process: searches a second, searches at once and event streams, by tenant and by key, in memory."""
+"""Limits of one process, in memory: search rate, parallel searches and event streams of each tenant and key."""
 
 import time
 from collections import Counter
@@ -29,9 +29,9 @@ class _TokenBucket:
 
 @dataclass(slots=True)
 class LocalLimits:
-    """Defaults for tenants without quotas, and what every tenant and key uses in this process now.
+    """Default limits of tenants without quotas, and the present usage of each tenant and key in this process.
 
-    The default rate is a token bucket in memory, so that a search asks the database nothing for it.
+    The default rate is a token bucket in memory, so that a search needs no database query for it.
     """
 
     searches_per_second: float
@@ -42,7 +42,17 @@ class LocalLimits:
     _in_use: Counter[tuple[LocalLimitKind, UUID, UUID]] = field(default_factory=Counter)
 
     def acquire_search(self, tenant_id: UUID) -> RateLimitState:
-        """Take one search from the tenant's default rate. Raises RateLimitExceeded."""
+        """Take one search from the tenant's default rate.
+
+        Args:
+            tenant_id: The tenant.
+
+        Returns:
+            The state of the rate after the search.
+
+        Raises:
+            RateLimitExceeded: The rate is used up.
+        """
         rate, now = self.searches_per_second, self.clock()
         burst = max(1.0, rate * BURST_SECONDS)
         self._drop_full_buckets(now)
@@ -55,14 +65,22 @@ class LocalLimits:
         return RateLimitState(floor(burst), floor(bucket.tokens), ceil((burst - bucket.tokens) / rate))
 
     def get_limit(self, principal: Principal, kind: LocalLimitKind) -> int:
-        """Return the tenant's limit of what it uses at once in one process."""
+        """Return the tenant's limit of parallel searches or event streams in one process."""
         tenant_limit: int | None = getattr(principal.quotas, kind)
         default: int = getattr(self, kind)
         return default if tenant_limit is None else tenant_limit
 
     @contextmanager
     def track(self, principal: Principal, kind: LocalLimitKind) -> Iterator[None]:
-        """Count one search or one stream until the end of the block. Raises RateLimitExceeded."""
+        """Count one search or event stream until the end of the block.
+
+        Args:
+            principal: The caller.
+            kind: The limit to check.
+
+        Raises:
+            RateLimitExceeded: The tenant or the key has reached its limit.
+        """
         counted: list[tuple[LocalLimitKind, UUID, UUID]] = []
         key_limit: int | None = getattr(principal.key_quotas, kind)
         limits = [(NO_KEY, self.get_limit(principal, kind), "tenant")]
@@ -91,7 +109,7 @@ class LocalLimits:
 
 def _build_error(kind: LocalLimitKind, limit: int, owner_kind: str) -> RateLimitExceeded:
     message = (
-        f"This {owner_kind} has {limit} {LIMIT_LABELS[kind]}, which is its limit: "
-        "wait until one ends, or ask the operator for more."
+        f"This {owner_kind} has {limit} {LIMIT_LABELS[kind]}, which is its limit. "
+        "Wait until one ends, or ask the operator for more."
     )
     return RateLimitExceeded(message, retry_after=RETRY_AFTER_SECONDS[kind], limit=limit, quota=kind)

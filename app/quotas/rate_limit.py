@@ -1,4 +1,7 @@
-"""Searches a second: token buckets in the database that all processes share; a busy one takes some ahead."""
+"""Search rates: token buckets in the database, shared by all processes.
+
+A busy process takes several tokens in advance.
+"""
 
 import asyncio
 import time
@@ -11,17 +14,17 @@ from app.db.session import Database
 from app.quotas.repository import QuotaRepository
 from app.quotas.types import RateLimitExceeded, RateLimitState
 
-# A bucket holds the rate of this many seconds: the longest burst.
+# The capacity of a bucket, in seconds of its rate. It limits the longest burst.
 BURST_SECONDS = 2.0
-# What a process took ahead is lost after this time, and is at most what comes in it: so no process keeps much from
-# the others, and a busy one asks the database four times a second.
+# Tokens that a process took in advance expire after this time. A process takes at most the tokens of this time in
+# advance. It therefore withholds few tokens from others, and queries the database at most four times per second.
 PREFETCH_WINDOW_SECONDS = 0.25
 MAX_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
 class LocalBucket:
-    """The part of a bucket that one process has taken."""
+    """Tokens that one process has taken from a shared bucket."""
 
     remaining: float = 0.0
     expires_at: float = 0.0
@@ -33,16 +36,26 @@ class LocalBucket:
 
 @dataclass(slots=True)
 class SearchRateLimiter:
-    """The buckets as one process sees them; one for all of its requests."""
+    """Rate limits of searches, shared by all requests of a process."""
 
     database: Database
     clock: Callable[[], float] = time.monotonic
     _buckets: dict[tuple[UUID, UUID], LocalBucket] = field(default_factory=dict)
 
     async def acquire(self, tenant_id: UUID, bucket_id: UUID, rate: float) -> RateLimitState:
-        """Take one search from the bucket, which fills by ``rate`` a second.
+        """Take one search from a bucket.
 
-        Raises RateLimitExceeded, DatabaseUnavailable.
+        Args:
+            tenant_id: The tenant.
+            bucket_id: The lineage of the key, or ``NO_KEY`` for the tenant.
+            rate: The tokens per second with which the bucket fills.
+
+        Returns:
+            The state of the bucket after the search.
+
+        Raises:
+            RateLimitExceeded: The bucket is empty.
+            DatabaseUnavailable: The database does not answer.
         """
         self._drop_idle_buckets()
         local_bucket = self._buckets.setdefault((tenant_id, bucket_id), LocalBucket())
@@ -62,14 +75,14 @@ class SearchRateLimiter:
             return RateLimitState(floor(burst), floor(remaining), ceil((burst - remaining) / rate))
 
     def release(self, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
-        """One that was taken just now was not used; it is kept for as long as another takes to come."""
+        """Return a token that was taken but not used. It stays valid for the time in which a new token arrives."""
         local_bucket = self._buckets.get((tenant_id, bucket_id))
         if local_bucket is not None:
             local_bucket.remaining += 1
             local_bucket.expires_at = max(local_bucket.expires_at, self.clock() + 1 / rate)
 
     async def _prefetch(self, local_bucket: LocalBucket, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
-        """Take tokens from the shared bucket: twice as many as the last time if those are used up, else one."""
+        """Take tokens from the shared bucket: twice the last number if those are used up, otherwise one."""
         is_busy = local_bucket.remaining < 1 and self.clock() < local_bucket.expires_at
         max_prefetch = max(1, floor(rate * PREFETCH_WINDOW_SECONDS))
         local_bucket.requested = min(max_prefetch, local_bucket.requested * 2) if is_busy else 1

@@ -1,4 +1,4 @@
-"""Counting what a tenant has stored and used, and taking from its rates."""
+"""Queries for the storage and usage of a tenant, and for its rates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from app.db.statements import Record, parse_statement
 from app.principal import Quotas
 from app.quotas.types import StorageUsage, Usage
 
-# What is counted in memory; chunks and the tokens of documents are booked where they are stored.
+# Fields that are counted in memory. Chunks and the tokens of documents are recorded when they are stored.
 COUNTED_FIELDS = ("uploads", "documents", "bytes", "searches", "query_tokens")
 _USAGE_FIELDS = ("uploads", "documents", "bytes", "chunks", "searches", "embedding_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class RateGrant:
-    """The amount taken from a bucket, and the rest that it holds."""
+    """Tokens taken from a bucket, and the tokens that remain in it."""
 
     granted: float
     tokens: float
@@ -28,7 +28,7 @@ class RateGrant:
 class TokensToday:
     """Tokens embedded today for a tenant and for a key's lineage, with the current quotas of both.
 
-    ``now`` is the database's time, and decides the day.
+    ``now`` is the time of the database, which decides the day.
     """
 
     now: datetime
@@ -46,7 +46,10 @@ class QuotaRepository:
         self.tenant_id = tenant_id
 
     async def start_counting_storage(self) -> None:
-        """Count the tenant's documents from now on; waits for all that are being added and removed."""
+        """Start counting the tenant's documents.
+
+        The statement waits until running inserts and deletes of documents end.
+        """
         await self.session.fetch_rows(_LOCK, {"t": self.tenant_id})
         await self.session.fetch_rows(_BEGIN, {"t": self.tenant_id})
 
@@ -70,7 +73,7 @@ class QuotaRepository:
         return await self.find_counted_storage() or StorageUsage(**row)
 
     async def start_counting_key_storage(self, key_id: UUID) -> None:
-        """Count what comes by a new key, and those that rotation will make of it."""
+        """Start counting the storage of a new key and of its replacements after rotations."""
         await self.session.fetch_rows(_BEGIN_KEY, {"t": self.tenant_id, "key": key_id})
 
     async def find_key_storage(self, key_id: UUID) -> StorageUsage | None:
@@ -79,7 +82,7 @@ class QuotaRepository:
         return StorageUsage(**row) if row else None
 
     async def acquire(self, bucket_id: UUID, *, requested: int, rate: float, burst: float) -> RateGrant:
-        """Take as many as there are of those that are asked for."""
+        """Take up to the requested number of tokens from a bucket."""
         values = {"t": self.tenant_id, "bucket": bucket_id, "requested": requested, "rate": rate, "burst": burst}
         row = await self.session.fetch_row(_ACQUIRE, values)
         assert row is not None
@@ -93,8 +96,8 @@ class QuotaRepository:
         return TokensToday(row["now"], row["of_tenant"], row["of_key"], quotas, key_quotas)
 
     async def add_usage(self, rows: Mapping[tuple[date, UUID], Mapping[str, int]]) -> None:
-        """Add what keys did on days."""
-        usage_keys = sorted(rows)  # so that two processes lock in one order
+        """Add usage by day and key."""
+        usage_keys = sorted(rows)  # a fixed order prevents deadlocks between processes
         values: dict[str, Any] = {"t": self.tenant_id}
         values |= {"days": [day for day, _ in usage_keys], "keys": [key for _, key in usage_keys]}
         values |= {name: [rows[usage_key].get(name, 0) for usage_key in usage_keys] for name in COUNTED_FIELDS}
@@ -106,7 +109,7 @@ class QuotaRepository:
         return [(row["day"], _to_usage(row)) for row in rows]
 
     async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
-        """Return the usage of each key in that time, with the key's name if it still exists; the busiest first."""
+        """Return the usage of each key in a period, the busiest first, with the key's name if the key still exists."""
         rows = await self.session.fetch_rows(_KEYS, {"t": self.tenant_id, "begin": begin, "end": end})
         return [(row["key_id"], row["name"], _to_usage(row)) for row in rows]
 
@@ -117,7 +120,7 @@ def _to_usage(row: Record) -> Usage:
 
 # The triggers that count share the tenant's row. An exclusive lock of the row means that no writer is active.
 _LOCK = parse_statement("select 1 from tenant where id = :t for update")
-# Files that are no documents yet.
+# Stored files count in addition to documents.
 _FILE_BYTES = "(select coalesce(sum(f.bytes), 0) from stored_file f where f.tenant_id = :t)"
 _BEGIN = parse_statement(f"""
 insert into tenant_usage (tenant_id, documents, stored_bytes, chunks)

@@ -23,7 +23,7 @@ _DAILY = DailyTokenLimitReached.QUOTA
 
 @dataclass(frozen=True, slots=True)
 class QuotaService:
-    """The quotas of a tenant and its key, and the meter that counts what they do."""
+    """Quotas of a tenant and its key, and the meter of their usage."""
 
     db: TenantDatabase
     principal: Principal
@@ -34,17 +34,17 @@ class QuotaService:
 
     @property
     def upload_limit_bytes(self) -> int:
-        """How large an upload may be: the least of what the service, the tenant and the key allow."""
+        """Maximum size of an upload: the lowest limit of the service, the tenant and the key."""
         limits = (self.max_upload_bytes, self.principal.quotas.upload_bytes, self.principal.key_quotas.upload_bytes)
         return min(limit for limit in limits if limit is not None)
 
     @property
     def token_budget(self) -> TokenBudget:
-        """The token budget of today."""
+        """Token budget of today."""
         return TokenBudget.from_principal(self.db, self.principal)
 
     def count(self, **counts: int) -> None:
-        """Count what the caller did."""
+        """Count usage of the caller."""
         self.meter.count(self.principal.tenant_id, self.principal.key_id, **counts)
 
     def track_search(self) -> AbstractContextManager[None]:
@@ -56,9 +56,15 @@ class QuotaService:
         return self.local_limits.track(self.principal, "event_streams")
 
     async def acquire_search(self) -> RateLimitState:
-        """Take a search from the key's rate and the tenant's, and return the lower remainder. Raises RateLimitExceeded.
+        """Take a search from the rates of the key and of the tenant.
 
         A tenant without a quota has the default rate of this process.
+
+        Returns:
+            The state of the rate with fewer remaining searches.
+
+        Raises:
+            RateLimitExceeded: One of the rates is used up.
         """
         tenant_id, key_lineage_id = self.principal.tenant_id, self.principal.key_lineage_id or NO_KEY
         key_rate, tenant_rate = self.principal.key_quotas.searches_per_second, self.principal.quotas.searches_per_second
@@ -75,21 +81,33 @@ class QuotaService:
         return tenant_state if key_state is None or tenant_state.remaining < key_state.remaining else key_state
 
     async def check_storage(self, session: Session, *, replaces: bool) -> None:
-        """Check that the document of the caller's transaction, new or replacing another, fits. Raises QuotaExceeded."""
+        """Check that the document stored in the caller's transaction fits the storage quotas.
+
+        Args:
+            session: The transaction.
+            replaces: Whether the document replaces another version.
+
+        Raises:
+            QuotaExceeded: A quota of the tenant or of the key is exceeded.
+        """
         tenant_quota_names = ("stored_bytes",) if replaces else ("documents", "stored_bytes")
-        # A key that replaces a document of another key takes over all of it.
+        # A key that replaces a document of another key takes over the document's whole storage.
         key_quota_names = ("documents", "stored_bytes", "chunks")
         await StorageQuota.from_principal(self.principal).check(
             session, dict.fromkeys(tenant_quota_names, 0), key_added=dict.fromkeys(key_quota_names, 0)
         )
 
     async def check_file_storage(self, session: Session) -> None:
-        """Check that the file that the caller's transaction has stored fits. Raises QuotaExceeded."""
+        """Check that the file stored in the caller's transaction fits the storage quotas. Raises QuotaExceeded."""
         added = {"stored_bytes": 0}
         await StorageQuota.from_principal(self.principal).check(session, added, key_added=added)
 
     def get_limits(self) -> dict[str, Any]:
-        """Return the limits that hold for the caller, with defaults."""
+        """Return the effective limits of the caller.
+
+        Returns:
+            Limits by name: the lower one of the key's and the tenant's quota, or the default.
+        """
         defaults = {
             **ROW_QUOTAS,
             "searches_per_second": self.local_limits.searches_per_second,
@@ -102,7 +120,11 @@ class QuotaService:
         return limits
 
     async def get_usage(self) -> dict[str, int]:
-        """Return the usage of each limit that can be used up; without such limits there is no query."""
+        """Return the usage of each limit that can be used up. Without such limits, there is no query.
+
+        Returns:
+            Usage by the name of the limit.
+        """
         limits = self.get_limits().keys()
         used: dict[str, int] = {}
         if not limits & {"documents", "stored_bytes", "chunks", _DAILY}:
@@ -133,14 +155,14 @@ class QuotaService:
             return await QuotaRepository(session, self.db.tenant_id).get_storage()
 
     async def list_usage_by_day(self, begin: date, end: date) -> Sequence[tuple[date, Usage]]:
-        """Return the tenant's usage of each day that has any. Raises ForbiddenError."""
+        """Return the tenant's usage of each day with usage. Raises ForbiddenError."""
         self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:
             return await QuotaRepository(session, self.db.tenant_id).list_usage_by_day(begin, end)
 
     async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
-        """Return the usage of each key in that time. Raises ForbiddenError."""
+        """Return the usage of each key in a period. Raises ForbiddenError."""
         self._require_unrestricted_key()
         await self.meter.write(self.db.tenant_id)
         async with self.db.transaction() as session:
@@ -148,11 +170,17 @@ class QuotaService:
 
     def _require_unrestricted_key(self) -> None:
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
-            raise ForbiddenError("A key that is narrowed does not see what others use.")
+            raise ForbiddenError("A restricted API key cannot read the tenant's usage. Use an unrestricted key.")
 
 
 async def set_quotas(session: Session, tenant_id: UUID, quotas: Quotas) -> None:
-    """Begin or stop counting what is stored, as they need it; and how many jobs run at once."""
+    """Start or stop counting the storage of a tenant, as its quotas require, and set its limit of running jobs.
+
+    Args:
+        session: An open transaction of the tenant.
+        tenant_id: The tenant.
+        quotas: The new quotas.
+    """
     repository = QuotaRepository(session, tenant_id)
     if quotas.has_storage_limit:
         await repository.start_counting_storage()

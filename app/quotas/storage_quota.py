@@ -1,4 +1,4 @@
-"""Whether what is stored fits: asked in the transaction that adds it, when the triggers have counted it."""
+"""Check of storage quotas, in the transaction that adds the data and after triggers have counted it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from app.quotas.types import QuotaExceeded, StorageUsage
 
 @dataclass(frozen=True, slots=True)
 class StorageQuota:
-    """The storage limits of a tenant and of the key that a document counts for; without a limit there is no query."""
+    """Storage limits of a tenant and of the key that a document counts against. Without a limit, there is no query."""
 
     tenant_id: UUID
     quotas: Quotas = UNLIMITED
@@ -30,9 +30,9 @@ class StorageQuota:
         return bool(_get_limits(self.quotas, names) or (self.key_id and _get_limits(self.key_quotas, names)))
 
     async def check(self, session: Session, added: Mapping[str, int], *, key_added: Mapping[str, int]) -> None:
-        """Check that the storage and ``added``, by the names of quotas, fit. Raises QuotaExceeded.
+        """Check that the counted storage plus ``added``, by the names of quotas, fits. Raises QuotaExceeded.
 
-        Other writers wait for this count until the transaction ends.
+        Other writers wait for the counted row until the transaction ends.
         """
         repository = QuotaRepository(session, self.tenant_id)
         if _get_limits(self.quotas, added):

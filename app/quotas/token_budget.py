@@ -1,4 +1,4 @@
-"""Embedding tokens a day: asked before a model is."""
+"""Daily budget of embedding tokens, checked before each call of a model."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -28,14 +28,18 @@ class TokenBudget:
         return cls(db, principal.key_id or NO_KEY, principal.quotas, principal.key_quotas)
 
     async def check(self) -> None:
-        """Raises DailyTokenLimitReached."""
+        """Check that the tenant and the key may embed more tokens today.
+
+        Raises:
+            DailyTokenLimitReached: One of the limits is reached.
+        """
         if self.quotas.embedding_tokens_per_day is None and self.key_quotas.embedding_tokens_per_day is None:
             return
         async with self.db.transaction() as session:
             today = await QuotaRepository(session, self.db.tenant_id).get_tokens_today(self.key_id)
-        # The current quotas: a quota that was raised during a long document counts at once.
+        # The current quotas are read, so that a quota that was raised during a long document applies at once.
         for quotas, tokens in ((today.quotas, today.tenant_tokens), (today.key_quotas, today.key_tokens)):
             limit = quotas.embedding_tokens_per_day
             if limit is not None and tokens >= limit:
-                # Use the database's clock, which counted the tokens: another clock may already be in the next day.
+                # The database's clock has counted the tokens. Another clock may already show the next day.
                 raise DailyTokenLimitReached(limit, today.now)

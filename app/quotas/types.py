@@ -1,4 +1,4 @@
-"""The nouns of quotas: what is over one, what is left of a rate, and what was used."""
+"""Types of quotas: errors, the state of a rate, storage and usage."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -8,14 +8,14 @@ from uuid import UUID
 
 from app.errors import TooManyRequestsError
 
-# Usage without a key: the operator's, and work that no upload has caused.
+# The key of usage without a key: that of the operator, and work without an upload.
 NO_KEY = UUID(int=0)
-# What is over a quota of what is stored fits again once something is deleted: sooner, there is no use in asking.
+# A storage quota is free again only after a deletion, so earlier retries are useless.
 STORAGE_RETRY_AFTER_SECONDS = 60.0
 
 
 class QuotaExceeded(TooManyRequestsError):
-    """A quota of this tenant, or of this key, is used up."""
+    """A quota of this tenant or API key is used up. Delete something, wait, or ask for more."""
 
     code = "quota_exceeded"
 
@@ -23,13 +23,13 @@ class QuotaExceeded(TooManyRequestsError):
     def from_quota(cls, quota: str, limit: int, *, owner_kind: str = "tenant") -> Self:
         """Create the error of a storage quota."""
         message = (
-            f"This {owner_kind}'s quota of {limit} {quota.replace('_', ' ')} is used up: delete some, or ask for more."
+            f"This {owner_kind}'s quota of {limit} {quota.replace('_', ' ')} is used up. Delete some, or ask for more."
         )
         return cls(message, retry_after=STORAGE_RETRY_AFTER_SECONDS, quota=quota, limit=limit)
 
 
 class DailyTokenLimitReached(QuotaExceeded):
-    """The day's embedding tokens are used up."""
+    """The embedding tokens of this day are used up. Try again tomorrow (UTC)."""
 
     QUOTA: ClassVar[str] = "embedding_tokens_per_day"
 
@@ -41,19 +41,19 @@ class DailyTokenLimitReached(QuotaExceeded):
 
 
 class RateLimitExceeded(TooManyRequestsError):
-    """More searches a second than are allowed; try again a moment later."""
+    """The rate of searches is exceeded. Try again a moment later."""
 
     code = "rate_limited"
 
 
 def get_next_day_start(now: datetime) -> datetime:
-    """Return the end of the day (UTC) of this moment."""
+    """Return the start of the next day (UTC)."""
     return datetime.combine(now.astimezone(UTC).date() + timedelta(days=1), time(), UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimitState:
-    """A bucket of searches after one was taken: what it holds when full, now, and in how many seconds it is full."""
+    """State of a rate after a search: the capacity, the remaining searches, and the seconds until it is full."""
 
     limit: int
     remaining: int
@@ -71,7 +71,7 @@ class StorageUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The usage of a day or of a key; ``embedding_tokens`` counts those of documents and of queries."""
+    """Usage of a day or of a key; ``embedding_tokens`` counts tokens of documents and of queries."""
 
     uploads: int
     documents: int

@@ -1,4 +1,4 @@
-"""Usage of keys, counted in memory and written in the background: no search or upload waits for it."""
+"""Meter of the usage of keys: counted in memory and written in the background, so that no request waits for it."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ from app.quotas.types import NO_KEY
 
 logger = get_logger(__name__)
 
-# So much is lost where a process is killed.
+# Counts of this period are lost if a process is killed.
 WRITE_INTERVAL_SECONDS = 5.0
 CLOSE_TIMEOUT_SECONDS = 5.0
 UsageCounts = dict[tuple[date, UUID], Counter[str]]
@@ -24,7 +24,7 @@ UsageCounts = dict[tuple[date, UUID], Counter[str]]
 
 @dataclass(slots=True)
 class UsageMeter:
-    """Searches, uploads and the tokens of queries, by tenant, day (UTC) and key; one for a process."""
+    """Counts of searches, uploads and query tokens by tenant, day (UTC) and key, shared by a process."""
 
     database: Database
     write_interval_seconds: float = WRITE_INTERVAL_SECONDS
@@ -32,21 +32,28 @@ class UsageMeter:
     _task: asyncio.Task[None] | None = None
 
     def count(self, tenant_id: UUID, key_id: UUID | None, **counts: int) -> None:
-        """Count; the names are those of ``COUNTED_FIELDS``."""
+        """Add counts by the names in ``COUNTED_FIELDS``."""
         usage_key = datetime.now(UTC).date(), key_id or NO_KEY
         self._counts.setdefault(tenant_id, {}).setdefault(usage_key, Counter()).update(counts)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write_periodically())
 
     async def write(self, tenant_id: UUID) -> None:
-        """Write what was counted of a tenant; where that fails, it is kept. Raises DatabaseUnavailable."""
+        """Write the counts of a tenant. If the write fails, they are kept for the next attempt.
+
+        Args:
+            tenant_id: The tenant. Counts of a deleted tenant are discarded.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+        """
         counts = self._counts.pop(tenant_id, None)
         if counts is None:
             return
         try:
             async with self.database.transaction(tenant_id) as session:
                 await QuotaRepository(session, tenant_id).add_usage(counts)
-        except IntegrityError:  # the tenant is gone
+        except IntegrityError:  # the tenant was deleted
             return
         except BaseException:
             pending = self._counts.setdefault(tenant_id, {})
@@ -60,7 +67,7 @@ class UsageMeter:
             await self.write(tenant_id)
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining counts."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,1 +1,1 @@
-"""Tenants: who the customers are, their API keys, and who is calling."""
+"""Tenants, their API keys, and the authentication of callers."""

@@ -1,4 +1,4 @@
-"""Tenant and key queries."""
+"""Queries for tenants and their API keys."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -43,7 +43,7 @@ select d.* from tenant t
 
 
 class TenantRepository:
-    """One tenant's own row and keys; the session's scope decides which tenant that is."""
+    """Queries for one tenant's row and keys. The session's tenant scope decides which tenant can be read."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -72,7 +72,14 @@ class TenantRepository:
         return None if row is None else DeletedCounts(**row)
 
     async def mark_deleted(self, tenant_id: UUID) -> bool:
-        """Mark the tenant as deleted, so that its keys are refused; True also if it was marked before."""
+        """Mark a tenant as deleted, so that its keys are refused.
+
+        Args:
+            tenant_id: The tenant.
+
+        Returns:
+            Whether the tenant exists. An earlier mark stays.
+        """
         statement = (
             update(TenantRow)
             .where(TenantRow.id == tenant_id)
@@ -81,7 +88,11 @@ class TenantRepository:
         return (await self.session.scalar(statement.returning(TenantRow.id))) is not None
 
     async def purge(self, tenant_id: UUID) -> None:
-        """Remove every row of the tenant; rows without a foreign key first, when no row can be added any more."""
+        """Delete every row of a tenant. Rows without a foreign key are deleted while locks prevent new ones.
+
+        Args:
+            tenant_id: The tenant.
+        """
         for table in ("knowledge_base", "document"):
             await self.session.execute(
                 text(f"select from {table} where tenant_id = :id for update"),
@@ -100,7 +111,16 @@ class TenantRepository:
         return key
 
     async def list_keys(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
-        """Return the keys that are not revoked, newest first."""
+        """List keys that are not revoked, newest first.
+
+        Args:
+            tenant_id: The tenant.
+            after: Creation time and id of the last key of the previous page, or None.
+            limit: The maximum number of keys.
+
+        Returns:
+            The keys with the time of their last use.
+        """
         used = (ApiKeyUse.tenant_id == ApiKeyRow.tenant_id) & (ApiKeyUse.key_id == ApiKeyRow.id)
         query = select(ApiKeyRow, ApiKeyUse.last_used_at).outerjoin(ApiKeyUse, used)
         query = query.where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.revoked_at.is_(None))
@@ -132,7 +152,15 @@ class TenantRepository:
         await self.session.fetch_rows(_RECORD_USES, values)
 
     async def revoke_key(self, tenant_id: UUID, key_id: UUID) -> bool:
-        """Make a key invalid from now on; False when there is no such valid key."""
+        """Revoke a key.
+
+        Args:
+            tenant_id: The tenant.
+            key_id: The key.
+
+        Returns:
+            False if the tenant has no such key, or the key was revoked before.
+        """
         statement = (
             update(ApiKeyRow)
             .where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.id == key_id, ApiKeyRow.revoked_at.is_(None))

@@ -1,4 +1,4 @@
-"""Create and remove tenants; issue, rotate and revoke their keys."""
+"""Use cases that create, change and delete tenants, and that issue, rotate and revoke their keys."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +37,10 @@ from app.tenants.types import (
 
 @dataclass(frozen=True, slots=True)
 class TenantService:
-    """The operator's operations on tenants."""
+    """Use cases of the operator for tenants.
+
+    ``provision_tenant`` adds the initial contents of a new tenant, the default knowledge base.
+    """
 
     DELETE_JOB: ClassVar[str] = "delete_tenant"
 
@@ -51,7 +54,16 @@ class TenantService:
     async def create(
         self, name: str, *, quotas: Mapping[str, Any] | None = None, actor: Actor = SERVICE_ACTOR
     ) -> tuple[TenantRow, IssuedKey]:
-        """Create a tenant, its first key and what ``provision_tenant`` adds (the default knowledge base)."""
+        """Create a tenant with its first API key and its initial contents.
+
+        Args:
+            name: The name.
+            quotas: Quotas that replace the default quotas, by name.
+            actor: The author of the audit event.
+
+        Returns:
+            The tenant, and its first key with the role admin.
+        """
         tenant_id = generate_id()
         effective_quotas = replace(self.default_quotas, **(quotas or {}))
         async with self.database.transaction(tenant_id) as session:
@@ -68,7 +80,7 @@ class TenantService:
         return tenant, issued
 
     async def get(self, tenant_id: UUID) -> TenantRow:
-        """Raises TenantNotFound."""
+        """Return a tenant. Raises TenantNotFound."""
         async with self.database.transaction(tenant_id) as session:
             tenant = await TenantRepository(session).get(tenant_id)
         if tenant is None or tenant_id == SYSTEM_TENANT:
@@ -88,9 +100,20 @@ class TenantService:
         sql_views: bool | None = None,
         actor: Actor = SERVICE_ACTOR,
     ) -> TenantRow:
-        """Change the given fields: the name, quotas (None removes a limit). Raises TenantNotFound.
+        """Change a tenant. None leaves a field unchanged.
 
-        ``sql_views`` allows or forbids SQL views; where they are forbidden, those that exist are empty at once.
+        Args:
+            tenant_id: The tenant.
+            name: The new name.
+            quotas: New quotas by name. A quota of None removes the limit.
+            sql_views: Whether SQL views are allowed. If they are forbidden, existing ones are empty at once.
+            actor: The author of the audit event.
+
+        Returns:
+            The changed tenant.
+
+        Raises:
+            TenantNotFound: The tenant does not exist or is being deleted.
         """
         await self.get(tenant_id)
         async with self.database.transaction(tenant_id) as session:
@@ -112,23 +135,33 @@ class TenantService:
         return tenant
 
     async def _set_quotas(self, session: Session, tenant: TenantRow, changes: Mapping[str, Any]) -> None:
-        """Set quotas, and run jobs that wait for the next day's tokens at once: the budget may be larger now."""
+        """Set quotas, and resume jobs that wait for a new token budget, because it may be larger now."""
         effective_quotas = replace(Quotas.from_json(tenant.quotas), **changes)
         await set_quotas(session, tenant.id, effective_quotas)
         tenant.quotas = effective_quotas.to_json()
         await self.queue.resume_jobs(session, tenant_id=tenant.id, code=QuotaExceeded.code)
 
     async def delete(self, tenant_id: UUID, *, actor: Actor = SERVICE_ACTOR) -> UUID:
-        """Refuse the tenant's keys at once; a job of the system tenant removes its data. Returns the deletion's id.
+        """Delete a tenant. Its keys are refused immediately, and a job of the system tenant removes its data.
 
-        Asked again before that is done, it is the same deletion. Raises TenantNotFound.
+        A repeated call returns the same deletion.
+
+        Args:
+            tenant_id: The tenant.
+            actor: The author of the audit event.
+
+        Returns:
+            The id of the deletion.
+
+        Raises:
+            TenantNotFound: The tenant does not exist.
         """
         async with self.database.transaction(tenant_id) as session:
             counts = await TenantRepository(session).count_contents(tenant_id)
         if counts is None or tenant_id == SYSTEM_TENANT:
             raise TenantNotFound
         deletion = derive_id("deletion", tenant_id)
-        # First the job: after a crash it shuts the tenant out itself.
+        # The job is enqueued first. If this process crashes after it, the job disables the tenant itself.
         async with self.database.transaction(SYSTEM_TENANT) as session:
             await open_receipt(
                 session, SYSTEM_TENANT, deletion, kind="tenant", object_id=tenant_id, kb_id=None, counts=counts
@@ -149,14 +182,14 @@ class TenantService:
         self.credential_cache.invalidate(tenant_id)
 
     async def purge(self, tenant_id: UUID) -> None:
-        """Remove every row of a tenant that was deleted; for the job."""
+        """Delete every row of a deleted tenant. The purge job calls this method."""
         async with self.database.transaction(tenant_id) as session:
             await TenantRepository(session).purge(tenant_id)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyService:
-    """The admin's operations on a tenant's keys."""
+    """Use cases of a tenant's admin for API keys."""
 
     db: TenantDatabase
     credential_cache: CredentialCache
@@ -172,9 +205,24 @@ class KeyService:
         expires_at: datetime | None = None,
         quotas: Quotas = UNLIMITED,
     ) -> IssuedKey:
-        """Make a key. Raises InvalidInputError for an expiry in the past."""
+        """Create an API key.
+
+        Args:
+            name: The name.
+            role: The role.
+            knowledge_base_ids: The knowledge bases that the key is restricted to. None allows all.
+            user_id: The user that the key is restricted to, or None.
+            expires_at: The end of its validity. None never expires.
+            quotas: The quotas of the key.
+
+        Returns:
+            The key with its secret.
+
+        Raises:
+            InvalidInputError: ``expires_at`` is in the past.
+        """
         if expires_at is not None and expires_at <= datetime.now(UTC):
-            raise InvalidInputError("expires_at is in the past.", loc=("body", "expires_at"))
+            raise InvalidInputError("expires_at is in the past. Choose a later time.", loc=("body", "expires_at"))
         issued = _create_key(
             self.db.tenant_id,
             name=name,
@@ -197,9 +245,19 @@ class KeyService:
             return await TenantRepository(session).list_keys(self.db.tenant_id, after=after, limit=limit)
 
     async def rotate(self, key_id: UUID, *, overlap: timedelta) -> IssuedKey:
-        """Create a replacement with the same settings and expiry; the old key expires after ``overlap``.
+        """Create a replacement of an API key with the same settings. The old key expires after ``overlap``.
 
-        Raises ApiKeyNotFound, ApiKeyReplaced, ApiKeyExpired.
+        Args:
+            key_id: The key to replace.
+            overlap: The remaining validity of the old key, unless it expires earlier.
+
+        Returns:
+            The replacement with its secret.
+
+        Raises:
+            ApiKeyNotFound: The key does not exist or is revoked.
+            ApiKeyReplaced: The key was rotated before.
+            ApiKeyExpired: The key has expired.
         """
         async with self.db.transaction() as session:
             repository = TenantRepository(session)
@@ -228,7 +286,7 @@ class KeyService:
         return issued
 
     async def revoke(self, key_id: UUID) -> None:
-        """Revoke a key: every process refuses it from now on. Raises ApiKeyNotFound."""
+        """Revoke an API key. Every process refuses it from now on. Raises ApiKeyNotFound."""
         async with self.db.transaction() as session:
             if not await TenantRepository(session).revoke_key(self.db.tenant_id, key_id):
                 raise ApiKeyNotFound

@@ -1,4 +1,4 @@
-"""The nouns of tenancy: its errors, and the text form of a key."""
+"""Types of tenants: errors, and the text form of an API key."""
 
 import hashlib
 import re
@@ -15,37 +15,37 @@ _KEY = re.compile(r"carrel_[0-9A-Za-z]{38}")
 
 
 class TenantNotFound(NotFoundError):
-    """There is no such tenant."""
+    """The tenant does not exist. Check the id of the tenant."""
 
     code = "tenant_not_found"
 
 
 class ApiKeyNotFound(NotFoundError):
-    """There is no such API key."""
+    """The API key does not exist. Check the id of the key."""
 
     code = "api_key_not_found"
 
 
 class ApiKeyExpired(ConflictError):
-    """That key has expired; make a new one."""
+    """The API key has expired and cannot be rotated. Create a new one."""
 
     code = "api_key_expired"
 
 
 class ApiKeyReplaced(ConflictError):
-    """That key has been replaced already; rotate the one that replaced it."""
+    """The API key was rotated before. Rotate its replacement."""
 
     code = "api_key_replaced"
 
 
 class OidcExtraMissing(AppError):
-    """Tokens need `pip install carrel[oidc]`; or leave CARREL_OIDC_ISSUER out."""
+    """Tokens need an extra package. Run `pip install carrel[oidc]`, or remove CARREL_OIDC_ISSUER."""
 
     code = "oidc_extra_missing"
 
 
 class TooManyFailedSignIns(TooManyRequestsError):
-    """Too many failed sign-ins from this address; try again later."""
+    """Too many sign-ins from this address have failed. Try again later."""
 
     code = "too_many_failed_sign_ins"
 
@@ -60,7 +60,7 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class ListedKey:
-    """A key and when it was used last."""
+    """A key with the time of its last use."""
 
     row: ApiKeyRow
     last_used_at: datetime | None
@@ -75,18 +75,18 @@ def _encode_base62(number: int, length: int) -> str:
 
 
 def generate_key() -> str:
-    """Return ``carrel_`` + 32 random characters + 6 of CRC-32, by which secret scanners recognise a leaked key."""
+    """Return a new key: ``carrel_``, 32 random characters, and a CRC-32 as 6 characters for secret scanners."""
     body = "".join(secrets.choice(_ALPHABET) for _ in range(32))
     return f"carrel_{body}{_compute_checksum(body)}"
 
 
 def has_key_format(text: str) -> bool:
-    """Return whether form and checksum are those of a key, which saves a look-up otherwise."""
+    """Return whether a text has the format and checksum of a key. Other texts need no lookup."""
     return _KEY.fullmatch(text) is not None and _compute_checksum(text[7:39]) == text[39:]
 
 
 def hash_key(text: str) -> bytes:
-    """Return the SHA-256 of a key: with 190 random bits it needs no slow hash."""
+    """Return the SHA-256 of a key. Its 190 random bits need no slow hash."""
     return hashlib.sha256(text.encode()).digest()
 
 

@@ -218,7 +218,7 @@ def nobody(trusting: Service) -> httpx2.Client:
 def test_a_token_that_is_not_valid(nobody: httpx2.Client, issuer: TokenIssuer, home: Tenant, name: str) -> None:
     headers = {"Authorization": f"Bearer {BAD[name](issuer, home)}"}
     found = problem(nobody.get("/v1/me", headers=headers), 401, "unauthorized")
-    assert found["detail"] == "The API key is not valid."  # nor why
+    assert found["detail"] == "The API key is not valid. Send a valid API key."  # nor why
 
 
 def test_the_log_has_the_kind_of_fault_and_nothing_of_the_token(

@@ -154,7 +154,7 @@ async def test_of_a_job_that_was_given_up_the_rest_has_failed(workshop: Workshop
     job = await queue.claim("a worker", LEASE, tenant_concurrency=1)
     assert job is not None
     assert job.kind == ATTACH_JOB
-    failure = JobFailure("object_store_unavailable", "The object store is not answering; try again.", False)
+    failure = JobFailure("object_store_unavailable", "The object store is not answering. Try again.", False)
     assert (await queue.fail(job, "a worker", failure)).dead
     found = await seen(services, batch)
     assert [file.error for file in found.files] == [{"code": failure.code, "message": failure.message}] * 3

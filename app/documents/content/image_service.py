@@ -13,7 +13,7 @@ from app.object_store import ObjectStore
 
 
 class ImageNotFound(NotFoundError):
-    """The document has no image with this number. Read the document's nodes to find its images."""
+    """The document has no image with this number. Check the number of the image."""
 
     code = "image_not_found"
 

@@ -19,7 +19,7 @@ class MetadataBackfill:
     """Change of a knowledge base's enforced metadata from ``old`` to ``new``.
 
     Keys of ``new`` are set, and keys that only ``old`` has are removed. ``revision`` is the revision of ``new``.
-    Documents that have it were written after the change and stay as they are.
+    Documents with this revision were written after the change and stay as they are.
     """
 
     old: dict[str, Any]

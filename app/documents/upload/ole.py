@@ -1,6 +1,7 @@
-"""Names of the streams in OLE containers: old Office files, Outlook messages, encrypted Office files ([MS-CFB] 2).
+"""Names of the streams in OLE containers: old Office files, Outlook messages, encrypted Office files.
 
-Only a bounded number of directory sectors is read. Every value from the file is checked before use.
+The format is defined in [MS-CFB], section 2. Only a bounded number of directory sectors is read. Every value from the
+file is checked before use.
 """
 
 import os

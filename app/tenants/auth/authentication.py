@@ -1,4 +1,4 @@
-"""Who is calling: from an API key, the operator's key, or a token of the identity provider."""
+"""Authentication of callers by an API key, the operator's key, or a token of the identity provider."""
 
 import hmac
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from app.tenants.types import has_key_format, hash_key
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """The claims of a valid token; ``key_id`` is derived from its issuer and subject."""
+    """Claims of a valid token. ``key_id`` is derived from the issuer and the subject."""
 
     tenant_id: UUID
     role: Role
@@ -29,7 +29,7 @@ class TokenClaims:
 
 
 class TokenReader(Protocol):
-    """Reads the tokens of one identity provider."""
+    """Reader of the tokens of one identity provider."""
 
     async def read(self, token: str) -> TokenClaims | None:
         """Return the claims of a token, or None if it is not valid. Raises UnavailableError."""
@@ -42,7 +42,7 @@ class TokenReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Authenticates callers by the credential alone."""
+    """Authentication of callers by their credential alone."""
 
     credential_cache: CredentialCache
     operator_key_hash: bytes
@@ -51,21 +51,33 @@ class Authenticator:
     token_reader: TokenReader | None = None
 
     async def authenticate(self, token: str, *, address: str | None = None) -> Principal:
-        """Authenticate a caller. The credential is checked first: a valid one is never refused for its address.
+        """Authenticate a caller.
 
-        Raises UnauthorizedError for an invalid credential, without a reason; TooManyFailedSignIns; UnavailableError.
+        The credential is checked before the address is throttled, so a valid credential is never refused.
+
+        Args:
+            token: The credential from the request.
+            address: The caller's address, or None if failures are not throttled.
+
+        Returns:
+            The caller.
+
+        Raises:
+            UnauthorizedError: The credential is not valid. The error does not name the reason.
+            TooManyFailedSignIns: Too many sign-ins from the address have failed.
+            UnavailableError: The database or the identity provider does not answer.
         """
         principal = await self._find_principal(token)
         if principal is None:
             if address is not None:
                 self.sign_in_throttle.record_failure(address)
-            raise UnauthorizedError("The API key is not valid.")
+            raise UnauthorizedError("The API key is not valid. Send a valid API key.")
         if principal.key_id is not None and principal.subject is None:
             self.usage_recorder.record(principal.tenant_id, principal.key_id)
         return principal
 
     async def close(self) -> None:
-        """Stop listening and write what is left."""
+        """Stop listening and write pending data."""
         await self.credential_cache.close()
         await self.usage_recorder.close()
         if self.token_reader is not None:
@@ -84,7 +96,7 @@ class Authenticator:
     async def _read_token(self, token: str) -> CredentialLookup | None:
         assert self.token_reader is not None
         claims = await self.token_reader.read(token)
-        # The shared level is the operator's, whose key is no token.
+        # Only the operator's key reaches the system tenant, and this key is not a token.
         if claims is None or claims.tenant_id == SYSTEM_TENANT:
             return None
         async with self.credential_cache.control_plane.database.transaction(claims.tenant_id) as session:

@@ -1,4 +1,4 @@
-"""Callers of background jobs: a job keeps the rights of its caller, also if the key is revoked later."""
+"""Snapshots of callers for background jobs. A job keeps its caller's rights, even if the key is revoked later."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,14 @@ from app.tenants.repository import TenantRepository
 
 
 def snapshot_caller(principal: Principal) -> dict[str, Any]:
-    """Return the caller for a job's payload."""
+    """Return a snapshot of a caller for a job's payload.
+
+    Args:
+        principal: The caller.
+
+    Returns:
+        A JSON object.
+    """
     allowed = principal.knowledge_base_ids
     return {
         "key": None if principal.key_id is None else str(principal.key_id),
@@ -25,7 +32,16 @@ def snapshot_caller(principal: Principal) -> dict[str, Any]:
 
 
 async def restore_caller(database: Database, tenant_id: UUID, snapshot: Mapping[str, Any]) -> Principal | None:
-    """Return the caller with the current quotas, or None if the tenant is being deleted."""
+    """Return the caller of a snapshot, with the current quotas.
+
+    Args:
+        database: The database.
+        tenant_id: The tenant of the caller.
+        snapshot: The result of ``snapshot_caller``.
+
+    Returns:
+        The caller, or None if the tenant is being deleted.
+    """
     key_id = None if snapshot["key"] is None else UUID(snapshot["key"])
     async with database.transaction(tenant_id) as session:
         repository = TenantRepository(session)

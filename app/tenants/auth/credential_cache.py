@@ -1,4 +1,4 @@
-"""A cache of valid credentials: entries live for seconds, and only while changes arrive as notifications."""
+"""Cache of valid credentials. Entries live for seconds, and only while notifications of changes arrive."""
 
 import asyncio
 import time
@@ -13,18 +13,19 @@ from app.db.notifications import NotificationNamer, listen
 from app.db.session import DatabaseUnavailable
 from app.principal import Principal, Quotas, Role
 
-# The triggers on api_key and tenant: the notification name of the tenant whose keys are to be looked up again.
+# The triggers on ``api_key`` and ``tenant`` notify on this channel. The payload is the notification name of the tenant
+# whose keys must be loaded again.
 CHANNEL = "carrel_key"
-# How long a key may outlive its revocation where a connection is dead and neither side knows it.
+# The time for which a revoked key can stay valid if the connection is dead and neither side has noticed.
 CACHE_TTL_SECONDS = 5.0
 MAX_KEYS = 10_000
-# A database that answers finds a key sooner; a search waits for five seconds in all.
+# A working database finds a key sooner, and a search has five seconds in total.
 LOOKUP_TIMEOUT_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialLookup:
-    """Who has a valid credential, and for how long it is valid at most."""
+    """The principal of a valid credential, and the maximum time for which it stays valid."""
 
     principal: Principal
     remaining_seconds: float
@@ -32,7 +33,7 @@ class CredentialLookup:
 
 @dataclass(frozen=True, slots=True)
 class CachedCredential:
-    """The principal of a credential, and when it has to be looked up again.
+    """The principal of a credential, and the time at which it must be loaded again.
 
     ``notification_name`` is the tenant's name in notifications.
     """
@@ -44,7 +45,7 @@ class CachedCredential:
 
 @dataclass(frozen=True, slots=True)
 class PendingLookup:
-    """A look-up under way, and the number of changes that were known when it began."""
+    """A running lookup, and the number of changes that were known at its start."""
 
     task: "asyncio.Future[CredentialLookup | None]"
     change_count: int
@@ -52,9 +53,9 @@ class PendingLookup:
 
 @dataclass(slots=True)
 class CredentialCache:
-    """Valid keys and tokens by their SHA-256; listens from the first look-up on.
+    """Cache of keys and tokens by their SHA-256. It starts to listen at the first lookup.
 
-    Nothing is kept while nothing is heard: then every look-up asks the database.
+    Without a listening connection, nothing is cached, and every lookup queries the database.
     """
 
     control_plane: ControlPlaneDatabase
@@ -64,7 +65,7 @@ class CredentialCache:
     _cached: OrderedDict[bytes, CachedCredential] = field(default_factory=OrderedDict)
     _pending: dict[bytes, PendingLookup] = field(default_factory=dict)
     _change_count: int = 0
-    _namer: NotificationNamer | None = None  # None while nothing is heard
+    _namer: NotificationNamer | None = None  # None without a listening connection
     _task: asyncio.Task[None] | None = None
 
     async def find(self, key_hash: bytes) -> Principal | None:
@@ -72,7 +73,7 @@ class CredentialCache:
         return await self.resolve(key_hash, lambda: self._load_key(key_hash))
 
     async def resolve(self, digest: bytes, load: Callable[[], Awaitable[CredentialLookup | None]]) -> Principal | None:
-        """Return the principal of the credential with this hash, by ``load`` if it is not cached."""
+        """Return the principal of a credential by its hash, or None. Call ``load`` if the credential is not cached."""
         cached = self._cached.get(digest)
         if cached is not None and self.clock() < cached.expires_at:
             self._cached.move_to_end(digest)
@@ -80,7 +81,7 @@ class CredentialCache:
         return await self._load_and_cache(digest, load)
 
     def invalidate(self, tenant_id: UUID) -> None:
-        """Forget the keys of a tenant that this process has changed, ahead of the notification."""
+        """Remove the keys of a tenant that this process has changed, before the notification arrives."""
         self._on_change("" if self._namer is None else self._namer(str(tenant_id)))
 
     async def close(self) -> None:
@@ -115,7 +116,7 @@ class CredentialCache:
         if lookup is None:
             return None
         principal = lookup.principal
-        # The answer may be older than a change that was notified in between.
+        # The result may be older than a change that was notified during the lookup.
         if self._namer is not None and change_count == self._change_count:
             until = requested_at + min(self.ttl_seconds, lookup.remaining_seconds)
             self._cached[digest] = CachedCredential(principal, self._namer(str(principal.tenant_id)), until)
@@ -127,9 +128,9 @@ class CredentialCache:
     async def _load_once(
         self, digest: bytes, load: Callable[[], Awaitable[CredentialLookup | None]]
     ) -> CredentialLookup | None:
-        """Join a look-up of the same credential that is under way, if nothing has changed since it began.
+        """Join a running lookup of the same credential, unless something has changed since its start.
 
-        Many requests at once whose key is not known any more ask the database once: they would take all connections.
+        Many parallel requests with an uncached key share one query. Separate queries would take all connections.
         """
         pending = self._pending.get(digest)
         if pending is None or self._namer is None or pending.change_count != self._change_count:
@@ -143,7 +144,7 @@ class CredentialCache:
         if pending is not None and pending.task is task:
             del self._pending[digest]
         if not task.cancelled():
-            task.exception()  # the waiting callers have it; all of them may have left
+            task.exception()  # waiting callers get the exception, and there may be none left
 
     def _on_change(self, notification_name: str) -> None:
         self._change_count += 1

@@ -1,6 +1,6 @@
-"""Factory of authentication, as it is configured.
+"""Factory of the configured authentication.
 
-The library that reads tokens is imported where an issuer is named: it is an extra that others need not install.
+The library that reads tokens is imported only if an issuer is configured, because it is an optional extra.
 """
 
 from app.db.control_plane import ControlPlaneDatabase
@@ -14,7 +14,19 @@ from app.tenants.types import OidcExtraMissing, hash_key
 
 
 def create_authenticator(settings: IdentitySettings, database: Database, operator_key: str) -> Authenticator:
-    """Create an authenticator with an empty cache; close it. Raises OidcExtraMissing."""
+    """Create an authenticator with an empty cache. The caller closes it.
+
+    Args:
+        settings: The identity settings.
+        database: The database.
+        operator_key: The key of the operator.
+
+    Returns:
+        The authenticator.
+
+    Raises:
+        OidcExtraMissing: An issuer is configured, but the extra is not installed.
+    """
     return Authenticator(
         credential_cache=CredentialCache(ControlPlaneDatabase(database)),
         operator_key_hash=hash_key(operator_key),
@@ -25,7 +37,17 @@ def create_authenticator(settings: IdentitySettings, database: Database, operato
 
 
 def create_token_reader(settings: IdentitySettings) -> TokenReader | None:
-    """Create the reader of an identity provider's tokens, or return None without one. Raises OidcExtraMissing."""
+    """Create the reader of an identity provider's tokens.
+
+    Args:
+        settings: The identity settings.
+
+    Returns:
+        The reader, or None if no issuer is configured.
+
+    Raises:
+        OidcExtraMissing: An issuer is configured, but the extra is not installed.
+    """
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The keys that an identity provider signs its tokens with: fetched over HTTP, kept while it does not answer."""
+"""Signing keys of an identity provider, fetched over HTTP and reused while the provider does not answer."""
 
 import asyncio
 import json
@@ -23,24 +23,27 @@ REFRESH_INTERVAL_SECONDS = 60.0
 EMPTY_RETRY_INTERVAL_SECONDS = 5.0
 FETCH_TIMEOUT_SECONDS = 3.0
 MAX_RESPONSE_BYTES = 256 * 1024
-# As it is: a little that is compressed may be very much.
+# Without compression, because a small compressed reply could become very large.
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 
 class IssuerUnavailable(UnavailableError):
-    """The identity provider does not return its keys; try again."""
+    """The identity provider does not return its keys. Try again."""
 
     code = "issuer_unavailable"
 
 
 class InvalidJwksResponse(Exception):
-    """The identity provider's answer is not a key set."""
+    """The reply of the identity provider is not a key set."""
 
 
 @dataclass(slots=True)
 class JwksClient:
-    """By their ``kid``. Without ``jwks_url`` the issuer's discovery document says where they are."""
+    """Client of a key set, by the keys' ``kid``.
+
+    Without ``jwks_url``, the issuer's discovery document has the address.
+    """
 
     issuer: str
     jwks_url: str | None
@@ -52,9 +55,16 @@ class JwksClient:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def find(self, kid: str) -> PyJWK | None:
-        """Return the key, or None if the issuer has no such key.
+        """Return a signing key.
 
-        Raises IssuerUnavailable if no key set was ever fetched.
+        Args:
+            kid: The id of the key.
+
+        Returns:
+            The key, or None if the issuer has no such key.
+
+        Raises:
+            IssuerUnavailable: No key set was ever fetched.
         """
         if self._needs_refresh(kid):
             async with self._lock:
@@ -83,26 +93,26 @@ class JwksClient:
         document = await self._fetch_json(self.issuer.rstrip("/") + DISCOVERY_PATH)
         url = document.get("jwks_uri")
         if document.get("issuer") != self.issuer or not isinstance(url, str):
-            raise InvalidJwksResponse("that is another issuer's description")
+            raise InvalidJwksResponse("the discovery document names another issuer")
         if httpx2.URL(url).scheme not in ({"https"} if self.issuer.startswith("https:") else {"http", "https"}):
-            raise InvalidJwksResponse("keys are not fetched less safely than their issuer is named")
+            raise InvalidJwksResponse("the address of the keys must use https, like the issuer")
         return url
 
     async def _fetch_json(self, url: str) -> dict[str, Any]:
         body = bytearray()
         async with self.client.stream("GET", url, headers=HEADERS) as reply:
-            if reply.status_code != httpx2.codes.OK:  # a redirect as well: whom to ask is configured
+            if reply.status_code != httpx2.codes.OK:  # redirects are refused, because the address is configured
                 raise InvalidJwksResponse(f"status {reply.status_code}")
             async for part in reply.aiter_raw():
                 body += part
                 if len(body) > MAX_RESPONSE_BYTES:
-                    raise InvalidJwksResponse("too long")
+                    raise InvalidJwksResponse("the response is too long")
         try:
             document = json.loads(body)
         except (ValueError, RecursionError) as exc:
-            raise InvalidJwksResponse("no JSON") from exc
+            raise InvalidJwksResponse("the response is not JSON") from exc
         if not isinstance(document, dict):
-            raise InvalidJwksResponse("no JSON object")
+            raise InvalidJwksResponse("the response is not a JSON object")
         return document
 
 
@@ -122,5 +132,5 @@ def _parse_signing_keys(document: Mapping[str, Any]) -> Mapping[str, PyJWK]:
         if key.algorithm_name in ALGORITHMS:
             keys[data["kid"]] = key
     if not keys:
-        raise InvalidJwksResponse("no key to check signatures with")
+        raise InvalidJwksResponse("the response has no usable signing key")
     return keys

@@ -1,4 +1,4 @@
-"""When keys were used last: noted in memory, written in the background."""
+"""Times of the last use of keys, recorded in memory and written in the background."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from app.tenants.repository import TenantRepository
 
 logger = get_logger(__name__)
 
-# A key that is used all the time is written once in so long; so much is lost where a process is killed.
+# A key in constant use is written once in this interval. Uses of the interval are lost if a process is killed.
 WRITE_INTERVAL_SECONDS = 60.0
 POLL_INTERVAL_SECONDS = 1.0
 CLOSE_TIMEOUT_SECONDS = 5.0
@@ -25,7 +25,7 @@ TenantKeyId = tuple[UUID, UUID]
 
 @dataclass(slots=True)
 class KeyUsageRecorder:
-    """Writes a key's first use within a second or two, and its later ones at most once a minute."""
+    """Recorder of uses. It writes a key's first use within two seconds, and later uses at most once a minute."""
 
     database: Database
     write_interval_seconds: float = WRITE_INTERVAL_SECONDS
@@ -42,11 +42,11 @@ class KeyUsageRecorder:
             self._task = asyncio.create_task(self._write_periodically())
 
     async def write(self) -> None:
-        """Write the uses of keys that have not been written for a while."""
+        """Write the uses of keys that were not written within the interval."""
         now = self.clock()
         self._written = {use: at for use, at in self._written.items() if now - at < self.write_interval_seconds}
         due: dict[UUID, dict[UUID, datetime]] = {}
-        for (tenant_id, key_id), at in sorted(self._used.items()):  # so that two processes lock in one order
+        for (tenant_id, key_id), at in sorted(self._used.items()):  # a fixed order prevents deadlocks between processes
             if (tenant_id, key_id) not in self._written:
                 due.setdefault(tenant_id, {})[key_id] = at
         for tenant_id, uses in due.items():
@@ -58,7 +58,7 @@ class KeyUsageRecorder:
                     del self._used[tenant_id, key_id]
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining uses."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -74,5 +74,5 @@ class KeyUsageRecorder:
             await asyncio.sleep(self.poll_interval_seconds)
             try:
                 await self.write()
-            except (AppError, DBAPIError) as error:  # tried again at the next look
+            except (AppError, DBAPIError) as error:  # the next interval tries again
                 logger.warning("key_usage.waiting", error=error)

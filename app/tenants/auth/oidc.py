@@ -1,4 +1,4 @@
-"""Tokens of an OpenID Connect provider: signature, issuer, audience and times checked; claims to what they allow."""
+"""Tokens of an OpenID Connect provider: check of signature, issuer, audience and times, and conversion of claims."""
 
 import time
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ MAX_CLAIM_CHARACTERS = 256
 MAX_KNOWLEDGE_BASES = 100
 LEEWAY_SECONDS = 30
 MAX_EXPIRY = 2**40
-# A token without an end could not be revoked.
+# Without an expiry, a token could not be revoked.
 REQUIRED_CLAIMS = ["exp", "iss", "aud", "sub"]
 ROLES = {role.value: role for role in (Role.READER, Role.WRITER, Role.ADMIN)}
 
 
 class InvalidClaims(Exception):
-    """A valid token does not say what it must say to be let in here."""
+    """A valid token lacks a claim that the service requires."""
 
 
 @dataclass(frozen=True, slots=True)
 class OidcTokenReader:
-    """Reads the tokens of the configured issuer; they never make an operator."""
+    """Reader of the configured issuer's tokens. A token never gives the role operator."""
 
     settings: IdentitySettings
     issuer: str
@@ -40,7 +40,17 @@ class OidcTokenReader:
     jwks_client: JwksClient
 
     async def read(self, token: str) -> TokenClaims | None:
-        """Return the claims of a token, or None if it is not valid. Raises IssuerUnavailable."""
+        """Return the claims of a token.
+
+        Args:
+            token: The token from the request.
+
+        Returns:
+            The claims, or None if the token is not valid.
+
+        Raises:
+            IssuerUnavailable: The identity provider's keys were never fetched.
+        """
         if len(token) > MAX_TOKEN_CHARACTERS or token.count(".") != 2:
             return None
         try:
@@ -58,7 +68,7 @@ class OidcTokenReader:
         key = await self.jwks_client.find(kid) if isinstance(kid, str) else None
         if key is None:
             raise jwt.InvalidKeyError
-        # The algorithm is the key's, whatever the token says of itself.
+        # The key decides the algorithm, not the token's header.
         claims: dict[str, Any] = jwt.decode(
             token,
             key,
@@ -99,7 +109,10 @@ def _read_text_claim(claims: dict[str, Any], name: str) -> str:
 
 
 def _parse_knowledge_base_ids(value: Any) -> frozenset[UUID]:
-    """Parse the claim of knowledge bases. It must exist if a setting names it, or the token would not be restricted."""
+    """Parse the claim of knowledge bases.
+
+    If a setting names the claim, it must exist, or the token would be unrestricted.
+    """
     if not isinstance(value, list) or not 0 < len(value) <= MAX_KNOWLEDGE_BASES:
         raise InvalidClaims
     ids = {decode_id("kb", text) if isinstance(text, str) else None for text in value}

@@ -1,4 +1,4 @@
-"""A limit on failed sign-ins by address: after some in a minute the next ones are refused."""
+"""Limit of failed sign-ins by address, within one minute."""
 
 import time
 from collections import OrderedDict
@@ -14,7 +14,7 @@ MAX_ADDRESSES = 10_000
 
 @dataclass(slots=True)
 class FailureWindow:
-    """The failures of one address since the first one."""
+    """Failures of one address since its first failure."""
 
     ends_at: float
     failures: int = 0
@@ -22,7 +22,7 @@ class FailureWindow:
 
 @dataclass(slots=True)
 class SignInThrottle:
-    """Counts in this process, and only what failed: a valid credential is taken from any address at any time."""
+    """Throttle of failed sign-ins in this process. A valid credential is accepted from every address at any time."""
 
     max_failures: int
     max_addresses: int = MAX_ADDRESSES
@@ -30,7 +30,14 @@ class SignInThrottle:
     _windows: OrderedDict[str, FailureWindow] = field(default_factory=OrderedDict)
 
     def record_failure(self, address: str) -> None:
-        """Count a failure of this address. Raises TooManyFailedSignIns, until a minute after the first."""
+        """Count a failure of an address.
+
+        Args:
+            address: The address. All addresses of an IPv6 /64 network count together.
+
+        Raises:
+            TooManyFailedSignIns: The address has too many failures, until one minute after the first.
+        """
         now, source = self.clock(), _normalize_address(address)
         window = self._windows.get(source)
         if window is None or window.ends_at <= now:
@@ -44,7 +51,7 @@ class SignInThrottle:
 
 
 def _normalize_address(address: str) -> str:
-    """Return the address, or the /64 network of an IPv6 address: its owner has all of them."""
+    """Return the address, or the /64 network of an IPv6 address, because one owner has the whole network."""
     try:
         parsed = ip_address(address)
     except ValueError:
