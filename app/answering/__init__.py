@@ -1,1 +1,1 @@
-"""Answers: what a search finds, written up by a chat model, and the sources that it rests on."""
+"""Answers: a chat model answers a question from the results of a search, with citations."""

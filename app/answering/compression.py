@@ -1,4 +1,4 @@
-"""Sources shortened by the model to what matters to the question, so that more of them have room."""
+"""Compress sources: the chat model shortens each one to its relevant parts, so that more sources fit the context."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,20 +14,28 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# A call for each of the best, so many at a time: those behind them are left out.
 MAX_SOURCES, MAX_CONCURRENT_CALLS = 16, 4
+"""Number of best sources that are compressed (the others are dropped), and maximum number of concurrent calls."""
+
 MAX_TOKENS = 300
+"""Maximum number of tokens of a compressed source."""
 
 
 class CompressedText(BaseModel):
-    """What the model writes."""
+    """Reply of the model: the relevant part of a source."""
 
-    text: str = Field("", description="What of the source matters to the question; empty where nothing does")
+    text: str = Field("", description="The part of the source that matters to the question; empty if nothing does")
 
 
 @dataclass(frozen=True, slots=True)
 class CompressionResult:
-    """The sources that matter; ``failed_count`` of them could not be compressed, and are as they were."""
+    """Result of a compression.
+
+    Attributes:
+        sources: Relevant sources; sources that could not be compressed are unchanged.
+        failed_count: Number of sources that could not be compressed.
+        tokens: Tokens of each call.
+    """
 
     sources: Sequence[AnswerSource]
     failed_count: int
@@ -37,13 +45,24 @@ class CompressionResult:
 async def compress_sources(
     chat: ChatModel, question: str, sources: Sequence[AnswerSource], *, max_source_tokens: int, timeout_seconds: float
 ) -> CompressionResult:
-    """Those that the model has something of, in their order; what is too long for it stays as it is."""
+    """Compress the first 16 sources.
+
+    Args:
+        chat: Chat model.
+        question: The question.
+        sources: Sources, the best first.
+        max_source_tokens: Maximum size of a source that is sent to the model; a longer one stays unchanged.
+        timeout_seconds: Time for all calls together.
+
+    Returns:
+        The sources in the same order, without those that the model found irrelevant.
+    """
     semaphore = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     used_tokens: list[ChatTokens] = []
 
     async def compress_source(source: AnswerSource) -> AnswerSource | None:
-        """None where it could not be done."""
+        """Return the compressed source, or None if the compression failed."""
         async with semaphore:
             remaining_seconds = deadline - asyncio.get_running_loop().time()
             if remaining_seconds <= 0 or estimate_source_tokens(source) > max_source_tokens:

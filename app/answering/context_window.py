@@ -1,4 +1,4 @@
-"""What goes into the model's context: whole passages, the best first, as many as there is room for (pure)."""
+"""Select the sources for the context of the chat model: complete chunks, the best first, as many as fit."""
 
 import json
 from collections.abc import Sequence
@@ -9,23 +9,24 @@ from app.errors import InvalidInputError
 from app.inference.embedding.token_estimate import estimate_tokens
 from app.retrieval.types import Hit
 
-# A passage is hardly ever shorter: so more is fetched than fits.
 TOKENS_PER_CHUNK = 100
+"""Low estimate of the tokens of a chunk, so that a search returns more chunks than fit the context."""
+
 MIN_CHUNKS, MAX_CHUNKS = 10, 100
 
 
 def compute_default_top_k(max_context_tokens: int) -> int:
-    """How many the search is asked for where the caller does not say."""
+    """Compute the number of results that a search returns by default, from 10 to 100."""
     return min(MAX_CHUNKS, max(MIN_CHUNKS, max_context_tokens // TOKENS_PER_CHUNK))
 
 
 def number_sources(hits: Sequence[Hit]) -> list[AnswerSource]:
-    """As they were found."""
+    """Number the results of a search from 1, in their order."""
     return [AnswerSource(number, hit) for number, hit in enumerate(hits, start=1)]
 
 
 def to_prompt_json(source: AnswerSource) -> dict[str, Any]:
-    """What the model is given of it: a passage says little without the title and the headings that it stands under."""
+    """Return a source for the prompt: number, title, headings and text, because a text alone lacks its context."""
     hit = source.hit
     document = hit.document.title or hit.document.source
     fields: dict[str, Any] = {"number": source.number, "document": document, "text": source.text}
@@ -35,9 +36,17 @@ def to_prompt_json(source: AnswerSource) -> dict[str, Any]:
 
 
 def select_within_budget(sources: Sequence[AnswerSource], *, max_tokens: int) -> list[AnswerSource]:
-    """Those for which there is room, numbered anew; one that is too large is left out whole.
+    """Select the sources that fit the context, and number them from 1. A source that does not fit is left out.
 
-    Raises InvalidInputError where there is room for none of them.
+    Args:
+        sources: Sources, the best first.
+        max_tokens: Maximum number of tokens of the sources, estimated upwards.
+
+    Returns:
+        The selected sources.
+
+    Raises:
+        InvalidInputError: No source fits.
     """
     selected: list[AnswerSource] = []
     remaining_tokens = max_tokens
@@ -49,11 +58,11 @@ def select_within_budget(sources: Sequence[AnswerSource], *, max_tokens: int) ->
             remaining_tokens -= tokens
     if sources and not selected:
         min_tokens = min(map(estimate_source_tokens, sources))
-        message = f"There is no room for any of the passages found: the shortest takes {min_tokens} tokens."
+        message = f"No chunk that the search found fits: the shortest has {min_tokens} tokens. Increase the limit."
         raise InvalidInputError(message, loc=("body", "max_context_tokens"))
     return selected
 
 
 def estimate_source_tokens(source: AnswerSource) -> int:
-    """What it takes of the context, estimated upwards."""
+    """Estimate the tokens of a source in the prompt; the estimate is rather too high than too low."""
     return estimate_tokens(json.dumps(to_prompt_json(source), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""A model's text without the thoughts before it, as plain servers send those of reasoning models: in <think> tags."""
+"""Filter that removes the reasoning before an answer, which some servers send as text in <think> tags."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 
@@ -6,9 +6,13 @@ from app.inference.chat.structured_output import THOUGHTS_END, THOUGHTS_START
 
 
 async def strip_reasoning(pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
-    """The pieces behind the thoughts; all of them, where the text does not begin with any."""
+    """Yield the pieces of a text behind its reasoning. A text that does not begin with reasoning is unchanged.
+
+    Args:
+        pieces: Pieces of the model's text.
+    """
     buffered: list[str] = []
-    start = ""  # without the white space before it: at most one piece longer than the tag
+    start = ""  # the beginning without white space, at most one piece longer than the tag
     async for piece in pieces:
         buffered.append(piece)
         start = start + piece if start else piece.lstrip()
@@ -28,12 +32,12 @@ async def strip_reasoning(pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
 
 
 async def _yield_after_reasoning(buffered: str, pieces: AsyncIterator[str]) -> AsyncGenerator[str]:
-    """Nothing, where the thoughts do not end."""
+    """Yield the text behind the end of the reasoning; nothing if the reasoning does not end."""
     while THOUGHTS_END not in buffered:
         piece = await anext(pieces, None)
         if piece is None:
             return
-        buffered = buffered[1 - len(THOUGHTS_END) :] + piece  # an end may come in two pieces
+        buffered = buffered[1 - len(THOUGHTS_END) :] + piece  # the end tag may be split between two pieces
     if text := buffered.partition(THOUGHTS_END)[2].lstrip():
         yield text
     async for piece in pieces:

@@ -1,4 +1,4 @@
-"""Answers: search → sources → the model's text as it comes → the look back for citations."""
+"""Answer a question: search → select sources → stream the text of the chat model → find citations."""
 
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -38,7 +38,7 @@ logger = get_logger(__name__)
 
 CITATIONS_BY_OVERLAP = ServiceWarning(
     WarningCode.CITATIONS_BY_OVERLAP,
-    "The chat model did not say which sources it used: the citations are by words.",
+    "The chat model did not name its sources, so the citations are the sources with the words of the answer.",
 )
 
 MAX_CITATION_TOKENS = 300
@@ -46,7 +46,14 @@ MAX_CITATION_TOKENS = 300
 
 @dataclass(frozen=True, slots=True)
 class AnsweringService:
-    """Answers as one key may search; ``timeout_seconds`` is how long the model may take for one."""
+    """Service that answers questions with the search of one caller.
+
+    Attributes:
+        retrieval: Search of the caller.
+        models: Chat models; None if none is configured.
+        settings: Settings of answers.
+        timeout_seconds: Time for the calls of the chat model for one answer.
+    """
 
     retrieval: RetrievalService
     models: AnswerModels | None
@@ -56,10 +63,17 @@ class AnsweringService:
     async def answer(self, request: AnswerRequest) -> AsyncGenerator[AnswerEvent]:
         """Yield QueryResolved, SourcesFound, TextDelta events, CitationsFound and AnswerFinished.
 
-        The model is not called if nothing relevant was found.
+        The model is not called if the search finds no source. The text is then the configured abstention.
 
-        Before the first event it raises ChatNotConfigured, InvalidInputError, and as ``RetrievalService.search``; after
-        it ChatUnavailable, and InvalidInputError where no compressed source has room.
+        Args:
+            request: The question.
+
+        Raises:
+            ChatNotConfigured: No chat model is configured. Raised before the first event.
+            InvalidInputError: The question has no words, or no source fits. Raised before the first event, or after it
+                if no compressed source fits.
+            ChatUnavailable: The chat model fails. Raised after the first event.
+            AppError: The search fails, like ``RetrievalService.search``. Raised before the first event.
         """
         if self.models is None:
             raise ChatNotConfigured(retry_after=60.0)
@@ -95,7 +109,17 @@ class AnsweringService:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRun:
-    """One answer on its way; ``used_tokens`` are the tokens of the calls so far."""
+    """State of one answer.
+
+    Attributes:
+        models: Chat models.
+        settings: Settings of answers.
+        request: The request.
+        question: Standalone question.
+        search_result: Result of the search.
+        run: Deadline, timings and warnings.
+        used_tokens: Tokens of each call of a chat model so far.
+    """
 
     models: AnswerModels
     settings: AnswerSettings
@@ -106,11 +130,15 @@ class AnswerRun:
     used_tokens: list[ChatTokens] = field(default_factory=list)
 
     def select_sources(self, sources: Sequence[AnswerSource]) -> list[AnswerSource]:
-        """Those that the context has room for. Raises InvalidInputError."""
+        """Select the sources that fit the context, or raise InvalidInputError if none fits."""
         return select_within_budget(sources, max_tokens=self.request.max_context_tokens)
 
     async def compress_sources(self, sources: Sequence[AnswerSource]) -> Sequence[AnswerSource]:
-        """The sources, shortened by the model."""
+        """Compress sources with the chat model, and add a warning if some of them stay uncompressed.
+
+        Args:
+            sources: Sources, the best first.
+        """
         timeout_seconds = min(self.settings.compression_timeout_seconds, self.run.remaining_seconds)
         with self.run.time_step("compress"):
             result = await compress_sources(
@@ -122,12 +150,19 @@ class AnswerRun:
             )
         self.used_tokens.extend(result.tokens)
         if result.failed_count:
-            message = f"{result.failed_count} of the sources could not be compressed: they are as they were."
+            message = f"{result.failed_count} of the sources could not be compressed, and were used unchanged."
             self.run.add_notice(ServiceWarning(WarningCode.SOURCES_NOT_COMPRESSED, message))
         return result.sources
 
     async def stream_text(self, sources: Sequence[AnswerSource]) -> AsyncGenerator[str]:
-        """The model's text as it comes, never an empty one. Raises ChatUnavailable."""
+        """Stream the text of the chat model, which is never empty.
+
+        Args:
+            sources: Sources of the answer.
+
+        Raises:
+            ChatUnavailable: The model fails, or its answer is empty.
+        """
         messages = build_answer_messages(
             self.question,
             sources,
@@ -161,7 +196,12 @@ class AnswerRun:
                 self.run.add_notice(ServiceWarning(WarningCode.ANSWER_TRUNCATED, message))
 
     async def find_citations(self, answer: str, sources: Sequence[AnswerSource]) -> Sequence[Citation]:
-        """What it rests on: as the model says, looking back, else by the words that they have in common."""
+        """Find the citations of an answer: the sources that the model names, otherwise those with common words.
+
+        Args:
+            answer: Text of the answer.
+            sources: Sources of the answer.
+        """
         citations: list[Citation] | None = None
         with self.run.time_step("citations"):
             try:
@@ -182,7 +222,12 @@ class AnswerRun:
         return citations
 
     def build_finished_event(self, started: float, *, abstained: bool) -> AnswerFinished:
-        """The end, and what it took."""
+        """Build the last event with warnings, tokens and timings.
+
+        Args:
+            started: Start of the answer, by ``time.perf_counter``.
+            abstained: Whether the search found no source.
+        """
         search_timings = {
             ("search" if step == "total" else step): milliseconds
             for step, milliseconds in self.search_result.timings_ms.items()
@@ -196,14 +241,21 @@ class AnswerRun:
 
 
 def extract_question(search: SearchRequest) -> str:
-    """The question in words: what is searched for, else the conversation's last. Raises InvalidInputError."""
+    """Extract the text of the question: the queries of a search, or the last question of its conversation.
+
+    Args:
+        search: The search.
+
+    Raises:
+        InvalidInputError: The search has no text, for example only vectors or images.
+    """
     queries = [query if isinstance(query, str) else query.text for query in search.queries]
     words = [query for query in queries if query is not None]
     if not search.queries:
         turns = (message.content.strip() for message in search.messages if message.role in ASKING_ROLES)
         words = [turn for turn in turns if turn][-1:]
     if not words:
-        raise InvalidInputError("An answer needs a question in words.", loc=("body",))
+        raise InvalidInputError("An answer needs a question as text. Add a query or a message.", loc=("body",))
     return "\n".join(words)
 
 

@@ -1,4 +1,4 @@
-"""The nouns of answering: what is asked, what it rests on, and the events in which an answer comes."""
+"""Types of answering: requests, sources, citations and the events of an answer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,19 @@ CitationMethod = Literal["model", "overlap"]
 
 
 class ChatNotConfigured(UnavailableError):
-    """Answers need a chat model: CARREL_CHAT_BASE_URL and CARREL_CHAT_MODEL are not set."""
+    """Answers need a chat model; set CARREL_CHAT_BASE_URL and CARREL_CHAT_MODEL."""
 
     code = "chat_not_configured"
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRequest:
-    """A question, as a search asks it. ``search.top_k`` is the most passages that are read; None: as many as fit.
+    """Request for an answer.
 
-    What the model reads of the sources has at most ``max_context_tokens``, estimated upwards; with ``compress_sources``
-    it reads what matters of each, not the whole.
+    Attributes:
+        search: Search for sources. Its ``top_k`` limits the number of sources; None uses as many as fit.
+        max_context_tokens: Maximum number of tokens of all sources, estimated upwards.
+        compress_sources: Whether the model first shortens each source to its relevant part.
     """
 
     search: SearchRequest
@@ -34,9 +36,12 @@ class AnswerRequest:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
-    """A passage with the number that the model knows it by, from 1.
+    """Source of an answer.
 
-    ``compressed_text`` is what the model reads in its place.
+    Attributes:
+        number: Number in the prompt, from 1.
+        hit: Hit of the search.
+        compressed_text: Relevant part of the text; None if the source is not compressed.
     """
 
     number: int
@@ -45,20 +50,25 @@ class AnswerSource:
 
     @property
     def text(self) -> str:
-        """What the model reads."""
+        """Text that the model reads."""
         return self.hit.text_span.text if self.compressed_text is None else self.compressed_text
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A document that the answer rests on, and its passages that do; ``method`` is how that was found out."""
+    """Document that supports an answer.
+
+    Attributes:
+        sources: Sources of the document that support the answer, in reading order.
+        method: Method that found them: ``model`` or ``overlap``.
+    """
 
     sources: Sequence[AnswerSource]
     method: CitationMethod
 
     @property
     def label(self) -> str:
-        """For people: the document and the places in it."""
+        """Name of the document with pages or sections, for people."""
         name = self.sources[0].hit.document.source
         locations = [source.hit.citation.removeprefix(name).removeprefix(", ") for source in self.sources]
         return ", ".join([name, *dict.fromkeys(location for location in locations if location)])
@@ -66,7 +76,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class QueryResolved:
-    """The question as it was understood, and the search that it came to."""
+    """Event with the standalone question and the result of its search."""
 
     question: str
     search_result: SearchResult
@@ -74,28 +84,35 @@ class QueryResolved:
 
 @dataclass(frozen=True, slots=True)
 class SourcesFound:
-    """What the answer is written from, the best first."""
+    """Event with the sources of the answer, the best first."""
 
     sources: Sequence[AnswerSource]
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """The next piece of the answer."""
+    """Event with the next piece of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CitationsFound:
-    """What the finished answer rests on."""
+    """Event with the citations of the finished answer."""
 
     citations: Sequence[Citation]
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFinished:
-    """The end. ``tokens`` are those of all calls of the chat model but for rewriting the question."""
+    """Last event of an answer.
+
+    Attributes:
+        abstained: Whether the search found no source, so that the model was not called.
+        warnings: Warnings of the search and the answer.
+        tokens: Tokens of all calls of the chat model, except those that rewrote the question.
+        timings_ms: Milliseconds by step.
+    """
 
     abstained: bool
     warnings: Sequence[ServiceWarning]

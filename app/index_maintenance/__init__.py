@@ -1,1 +1,1 @@
-"""Maintenance of search indexes: folding, re-weighing, and vector indexes of their own for the large ones."""
+"""Maintenance of search indexes: merged counts, recomputed weights, vector indexes and routing profiles."""

@@ -1,4 +1,4 @@
-"""Centroids: a few directions that stand for many vectors (pure)."""
+"""Compute centroids, a few unit vectors that represent many, by spherical k-means (Dhillon and Modha, 2001)."""
 
 import math
 from collections.abc import Sequence
@@ -9,16 +9,26 @@ import numpy.typing as npt
 Vectors = npt.NDArray[np.float32]
 
 MAX_CENTROIDS = 16
-# k-means has settled long before that on a few thousand vectors.
 MAX_ROUNDS = 20
-# Vectors that are tried as each next of the first means.
+"""Maximum number of rounds of k-means, which needs fewer for a few thousand vectors."""
+
 SEEDING_CANDIDATES = 3
-# So that the same vectors give the same centroids.
+"""Number of candidates for each further initial mean."""
+
 SEED = 7
+"""Seed of the random generator: equal vectors give equal centroids."""
 
 
 def compute_centroids(vectors: Vectors, *, chunks: int) -> Vectors:
-    """Unit vectors by spherical k-means; more for more ``chunks``, of which the vectors are a sample. Blocking."""
+    """Compute the centroids of a sample of vectors. The call blocks.
+
+    Args:
+        vectors: Sample, of the shape (vectors, dimensions); zero vectors are ignored.
+        chunks: Number of chunks that the sample represents; more chunks give more centroids.
+
+    Returns:
+        Unit vectors, of the shape (centroids, dimensions).
+    """
     lengths = np.linalg.norm(vectors, axis=1)
     vectors = vectors[lengths > 0] / lengths[lengths > 0, None]
     number = min(compute_centroid_count(chunks), len(vectors))
@@ -34,7 +44,7 @@ def compute_centroids(vectors: Vectors, *, chunks: int) -> Vectors:
         assignments = nearest
         sums = (assignments == np.arange(number)[:, None]).astype(np.float32) @ unit
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        # A mean without vectors, or whose vectors cancel each other out, stays as it is.
+        # A mean without vectors, or whose vectors cancel each other out, stays unchanged.
         means = np.divide(sums, norms, out=means, where=norms > 0)
     return means
 
@@ -62,5 +72,5 @@ def _compute_distances(unit: Vectors, chosen: Sequence[int] | npt.NDArray[np.int
 
 
 def compute_centroid_count(chunks: int) -> int:
-    """How many centroids stand for so many chunks: 1 for up to 4, 5 for 100, all 16 from 1,000 on."""
+    """Compute the number of centroids for a number of chunks: 1 for up to 4, 5 for 100, 16 for about 1,000 and more."""
     return min(MAX_CENTROIDS, math.ceil(math.sqrt(chunks) / 2))

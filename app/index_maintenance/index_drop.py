@@ -1,4 +1,4 @@
-"""Search indexes that nobody goes back to: emptied in batches beside everything that goes on, then removed."""
+"""Delete retired search indexes whose time for a rollback is over: first their chunks in batches, then the index."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,23 @@ from app.logging import get_logger
 logger = get_logger(__name__)
 
 DROP_JOB = "drop_search_index"
-# Writers of the knowledge base wait for one: a batch takes some tenths of a second.
 BATCH_SIZE = 1000
+"""Number of chunks that one transaction deletes. Writers of the knowledge base wait some tenths of a second for it."""
+
 LOCK_TIMEOUT_SECONDS = 0.7
+"""Maximum seconds that a transaction waits for a lock; Postgres detects a deadlock after one second."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDropper:
-    """What the jobs call."""
+    """Service of the jobs that delete retired search indexes.
+
+    Attributes:
+        database: Database.
+        queue: Job queue.
+        find_expired: Finds the retired search indexes of all tenants whose time for a rollback is over.
+        owner_database: Connection as the owner of the tables, who drops partial indexes; None if not configured.
+    """
 
     database: Database
     queue: JobQueue
@@ -30,7 +39,11 @@ class IndexDropper:
     owner_database: OwnerDatabase | None
 
     async def scan(self) -> None:
-        """Give every search index whose time has passed a job. Raises DatabaseUnavailable."""
+        """Enqueue a job for each retired search index whose time for a rollback is over.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+        """
         for index in await self.find_expired():
             async with self.database.transaction(index.tenant_id) as session:
                 await self.queue.enqueue_unique(
@@ -39,11 +52,21 @@ class IndexDropper:
                 )  # fmt: skip
 
     async def delete_chunks(self, tenant_id: UUID, index_id: UUID) -> UUID | None:
-        """Remove all that is in it; its knowledge base, or None where it is gone, or live or built again.
+        """Delete the chunks of a retired search index. A rollback to it is impossible from the beginning of the call.
 
-        From the first moment nobody can go back to it. Its own partial indexes go first: to take chunks out of them
-        costs more than all else. Raises IndexBusy, MaintenanceFailed, and DBAPIError where writers are in the way for
-        long.
+        Its partial indexes are dropped first, because deleting chunks from them would take most of the time.
+
+        Args:
+            tenant_id: The tenant.
+            index_id: The search index.
+
+        Returns:
+            The knowledge base, or None if the search index was deleted or is not retired.
+
+        Raises:
+            IndexBusy: Other maintenance is running.
+            MaintenanceFailed: A partial index cannot be dropped.
+            DBAPIError: A writer holds a lock for too long.
         """
         async with self.database.transaction(tenant_id) as session:
             marked = await IndexRepository(session, tenant_id, index_id).mark_for_deletion()
@@ -56,7 +79,7 @@ class IndexDropper:
                     raise IndexBusy
                 await connection.drop_all(index_id)
         while True:
-            # The two cascades of each chunk are planned once: planned row by row, they cost five times as much.
+            # A generic plan for the two cascades of each chunk: planning them for each row takes five times as long.
             async with self.database.transaction(tenant_id, allow_generic_plans=True) as session:
                 repository = IndexRepository(session, tenant_id, index_id)
                 if not await repository.lock_exclusive(timeout_seconds=LOCK_TIMEOUT_SECONDS):
@@ -65,7 +88,7 @@ class IndexDropper:
                     return kb_id
 
     async def remove(self, tenant_id: UUID, index_id: UUID) -> None:
-        """The row of one that is empty, and what was counted in it."""
+        """Delete the row and the counts of an empty search index."""
         async with self.database.transaction(tenant_id) as session:
             repository = IndexRepository(session, tenant_id, index_id)
             if await repository.lock_exclusive(timeout_seconds=LOCK_TIMEOUT_SECONDS):

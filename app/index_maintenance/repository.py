@@ -1,4 +1,4 @@
-"""What maintenance reads and writes in one tenant, as the plain role."""
+"""Read and write one search index for its maintenance, with the role that owns no tables."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,13 @@ from app.index_maintenance.types import IndexBusy, IndexStats, VectorIndexSkipRe
 from app.lexical.weights import recompute_weights
 
 BATCH_SIZE = 2000
-# A sparsevec as the server sends it: dimensions, entries, 0, then the indices, then the values.
+# Bytes before the data of a sparsevec in the format of the server: dimensions, number of entries, 0. The data are all
+# indices, then all values.
 _HEADER_BYTES = 12
 
 
 class StoredTerms(SparseVector):
-    """A sparsevec in the server's own form, so that rows pass through without becoming lists of numbers."""
+    """Sparse vector in the binary format of the server, so that rows are not converted to lists of numbers."""
 
     def __init__(self, stored: bytes) -> None:
         self.stored = stored
@@ -31,14 +32,21 @@ class StoredTerms(SparseVector):
 
 @dataclass(frozen=True, slots=True)
 class IndexRepository:
-    """Queries about one search index."""
+    """Repository of one search index."""
 
     session: Session
     tenant_id: UUID
     index_id: UUID
 
     async def lock_shared(self) -> bool:
-        """Keep others from maintaining it, though not from using it; False if it is deleted. Raises IndexBusy."""
+        """Lock the search index against other maintenance. Searches and writers continue.
+
+        Returns:
+            False if the search index is deleted.
+
+        Raises:
+            IndexBusy: Other maintenance is running.
+        """
         if not await self._lock_knowledge_base():
             return False
         if await self.session.fetch_row(_LOCK_SHARED, self._params) is None:
@@ -46,10 +54,17 @@ class IndexRepository:
         return True
 
     async def lock_exclusive(self, *, timeout_seconds: float) -> bool:
-        """The same, and keep everybody from adding, changing and deleting chunks; raises DBAPIError after a wait.
+        """Lock the search index against other maintenance, and against adding, changing and deleting chunks.
 
-        No wait for a lock is longer in this transaction: shorter than what Postgres takes to see that two wait for each
-        other.
+        Args:
+            timeout_seconds: Maximum seconds that this transaction waits for any lock. Choose less than the second after
+                which Postgres detects a deadlock.
+
+        Returns:
+            False if the search index is deleted.
+
+        Raises:
+            DBAPIError: Another transaction holds a lock for longer.
         """
         await self.session.fetch_rows(_SET_LOCK_TIMEOUT, {"ms": str(int(timeout_seconds * 1000))})
         if not await self._lock_knowledge_base():
@@ -57,11 +72,11 @@ class IndexRepository:
         return await self.session.fetch_row(_LOCK_EXCLUSIVE, self._params) is not None
 
     async def _lock_knowledge_base(self) -> bool:
-        """Comes first: whoever deletes it begins with its row, and removes what is counted here."""
+        """Lock the row of the knowledge base first, because a deletion begins with that row and removes the counts."""
         return await self.session.fetch_row(_LOCK_KNOWLEDGE_BASE, self._params) is not None
 
     async def get_stats(self) -> IndexStats | None:
-        """What is known of it, with its chunks counted; None if it is deleted."""
+        """Return the statistics of the search index with its number of chunks, or None if it is deleted."""
         row = await self.session.fetch_row(_STATS, self._params)
         if row is None:
             return None
@@ -82,10 +97,10 @@ class IndexRepository:
         )
 
     async def merge_deltas(self) -> None:
-        """Make one row of the changes of its totals, and of those of a key where they are many.
+        """Merge the append-only rows of the totals, of the document frequencies and of the private frequencies.
 
-        Rows are folded when there are twice as many as keys: so each is rewritten about twice in its life, whatever
-        the size. Beside writers: a change that this statement does not see stays a row of its own.
+        Frequencies are merged when there are more than twice as many rows as keys. Each row is thus rewritten about
+        twice, whatever the size of the index. Writers continue: a row that this transaction does not see stays.
         """
         counted = await self.session.fetch_row(_COUNT_FREQUENCIES, self._params)
         if counted is not None and counted["rows"] > 2 * counted["keys"] + MIN_MERGE_ROWS:
@@ -102,11 +117,16 @@ class IndexRepository:
             await self.session.fetch_rows(_COUNT_CHANGED, {**self._params, "changed": merged["changed"]})
 
     async def measure_size(self, names: Collection[str]) -> None:
-        """What its indexes, of these names, take by now: rows that come and go make them grow."""
+        """Store the size in bytes of the partial indexes with these names, which grows as rows change."""
         await self.session.fetch_rows(_MEASURE, {**self._params, "names": list(names)})
 
     async def recompute_weights(self, stats: IndexStats, avgdl: float) -> None:
-        """Give every chunk the weights of another mean length. The caller holds the index alone."""
+        """Recompute the term weights of every chunk for another average chunk length.
+
+        Args:
+            stats: Statistics of the search index, which the caller has locked exclusively.
+            avgdl: New average length of a chunk, in terms.
+        """
         after = UUID(int=0)
         while rows := await self.session.fetch_rows(_TERMS, {**self._params, "after": after, "limit": BATCH_SIZE}):
             terms = recompute_term_weights(
@@ -119,31 +139,43 @@ class IndexRepository:
         await self.session.fetch_rows(_SET_AVGDL, {**self._params, "avgdl": avgdl})
 
     async def set_exact(self, reason: VectorIndexSkipReason | None, *, chunks: int | None = None) -> None:
-        """From now on searches read all its vectors; ``chunks`` is how many were too many for a try that failed."""
+        """Make searches scan all vectors from now on.
+
+        Args:
+            reason: Reason why a large search index has no vector index.
+            chunks: Number of chunks at which a vector index was not accurate enough.
+        """
         await self.session.fetch_rows(_SET_EXACT, {**self._params, "reason": reason and reason.value, "chunks": chunks})
 
     async def set_building(self) -> None:
-        """A vector index is being built; searches do without."""
+        """Record that a vector index is being built; searches do not use it yet."""
         await self.session.fetch_rows(_SET_BUILDING, self._params)
 
     async def set_built(self, *, chunks: int, rebuilt: bool = True) -> None:
-        """From now on searches use the vector index, which was good with so many chunks; ``rebuilt`` has no dead."""
+        """Make searches use the vector index from now on.
+
+        Args:
+            chunks: Number of chunks at which the vector index was accurate.
+            rebuilt: Whether the vector index is new and therefore has no deleted chunks.
+        """
         await self.session.fetch_rows(_SET_BUILT, {**self._params, "chunks": chunks, "rebuilt": rebuilt})
 
     async def mark_for_deletion(self) -> tuple[UUID, bool] | None:
-        """Nobody goes back to it from now on: its knowledge base, and whether it has partial indexes of its own.
+        """Mark a retired search index for deletion, so that a rollback to it is impossible.
 
-        None where it is no retired one, or was one for too short a time: searches may still read it.
+        Returns:
+            The knowledge base, and whether the search index has partial indexes. None if the search index is not
+            retired, or for less than a minute: running searches may still read it.
         """
         row = await self.session.fetch_row(_MARK_FOR_DELETION, self._params)
         return None if row is None else (row["kb_id"], row["vector_index"] != "exact")
 
     async def remove_chunks(self, *, limit: int) -> int:
-        """Some of them, with their lanes; returns how many. The caller holds the index alone."""
+        """Delete up to ``limit`` chunks with their search rows, and return their number. Needs the exclusive lock."""
         return len(await self.session.fetch_rows(_REMOVE_CHUNKS, {**self._params, "limit": limit}))
 
     async def remove(self) -> None:
-        """The index itself; what has no foreign key first. The caller holds it alone."""
+        """Delete the search index and its counts, which have no foreign key. Needs the exclusive lock."""
         for delete_statement in (_REMOVE_FREQUENCIES, _REMOVE_PRIVATE, _REMOVE_TOTALS, _REMOVE):
             await self.session.fetch_rows(delete_statement, self._params)
 
@@ -155,7 +187,17 @@ class IndexRepository:
 def recompute_term_weights(
     stored: Sequence[bytes], lengths: Sequence[int], *, stats: IndexStats, avgdl: float
 ) -> list[StoredTerms]:
-    """The sparse vectors of chunks of these lengths, with the weights of another mean length."""
+    """Recompute the stored term weights of chunks for another average chunk length.
+
+    Args:
+        stored: Term weights of each chunk in the binary format of the server.
+        lengths: Length of each chunk, in terms.
+        stats: Statistics of the search index, with the average length of the stored weights.
+        avgdl: New average length.
+
+    Returns:
+        The new term weights of each chunk.
+    """
     counts = [(len(each) - _HEADER_BYTES) // 8 for each in stored]
     starts = [len(each) - 4 * count for each, count in zip(stored, counts, strict=True)]
     values = b"".join(each[start:] for each, start in zip(stored, starts, strict=True))
@@ -171,14 +213,15 @@ def recompute_term_weights(
     return result
 
 
-# So few are read in a moment, however many changes they stand for.
+# Number of rows below which frequencies are not merged, because a search reads so few rows quickly.
 MIN_MERGE_ROWS = 1000
 _LOCK_KNOWLEDGE_BASE = parse_statement("""
 select 1 from knowledge_base where tenant_id = :tenant
    and id = (select kb_id from search_index where tenant_id = :tenant and id = :index) for key share""")
 _LOCK_SHARED = parse_statement("""
 select 1 from search_index where tenant_id = :tenant and id = :index for no key update skip locked""")
-# What adds a chunk takes `for key share` through its foreign key; what changes or deletes one does so by itself.
+# A transaction that adds a chunk locks this row `for key share` through the foreign key. One that changes or deletes a
+# chunk takes that lock explicitly.
 _LOCK_EXCLUSIVE = parse_statement("select 1 from search_index where tenant_id = :tenant and id = :index for update")
 _SET_LOCK_TIMEOUT = parse_statement("select set_config('lock_timeout', :ms, true)")
 _STATS = parse_statement("""
@@ -192,7 +235,8 @@ _COUNT_FREQUENCIES = parse_statement("""
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
   from (select count(*) as n from term_document_frequency
          where tenant_id = :tenant and index_id = :index group by key) g""")
-# All of them, and no join: without statistics one that picked out the crowded keys took a minute for a few thousand.
+# Merge all keys, without a join. A join with only the crowded keys took a minute for a few thousand rows if the table
+# had no statistics.
 MERGE_FREQUENCIES = parse_statement("""
 with removed as (
   delete from term_document_frequency where tenant_id = :tenant and index_id = :index returning key, df, max_weight
@@ -237,7 +281,7 @@ select chunk_id, dl, sparsevec_send(terms) as terms from chunk_lexical
 _SET_TERMS = parse_statement("""
 update chunk_lexical l set terms = u.terms from unnest(:ids::uuid[], :terms::sparsevec[]) u(id, terms)
  where l.tenant_id = :tenant and l.index_id = :index and l.chunk_id = any(:ids::uuid[]) and l.chunk_id = u.id""")
-# A weight is 1 / (1 + K / tf), and K becomes `longer` times smaller at most; a hair more for what rounding does.
+# A weight is 1 / (1 + K / tf), and K becomes at most `longer` times smaller. The factor 1.000001 allows for rounding.
 _RAISE_MAX_WEIGHTS = parse_statement("""
 update term_document_frequency set max_weight = least(1, 1.000001 / (1 + (1 / max_weight - 1) / :longer::float8))
  where tenant_id = :tenant and index_id = :index and max_weight > 0 and :longer::float8 > 1""")

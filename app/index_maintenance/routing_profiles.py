@@ -1,4 +1,4 @@
-"""Routing profiles: what a knowledge base is about, as a few vectors that a query is compared with."""
+"""Build routing profiles: a few vectors that represent the contents of a knowledge base for comparison with queries."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,18 +19,26 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# However large a knowledge base is: numbers that the sample holds, chunks in it, and rows that are looked at for it.
+# Limits of the sample of a knowledge base of any size.
 MAX_SAMPLE_VALUES = 1_600_000
+"""Maximum number of values: vectors times dimensions."""
+
 MAX_SAMPLE_CHUNKS, MIN_SAMPLE_CHUNKS = 4096, 16 * MAX_CENTROIDS
 MAX_SAMPLE_ROWS = 20_000
+"""Maximum number of rows that the query reads."""
+
 SAMPLE_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingProfileBuilder:
-    """What the jobs call. ``scope_keys`` are the levels that everybody sees who sees the knowledge base.
+    """Service of the job that builds a routing profile.
 
-    What belongs to one user or one chat says nothing of it to the others.
+    Attributes:
+        database: Database.
+        embedders: Configured embedders.
+        scope_keys: Scopes that every reader of the knowledge base can read. Chunks of one user or one chat are left
+            out, so that a profile shows nothing of them to other readers.
     """
 
     database: Database
@@ -38,10 +46,17 @@ class RoutingProfileBuilder:
     scope_keys: Sequence[UUID]
 
     async def refresh(self, tenant_id: UUID, index_id: UUID) -> None:
-        """Make the profile of a search index anew; doing it again changes nothing.
+        """Build the profile of a search index again. A repeated call has the same result.
 
-        Texts that are embedded already stay so. Raises EmbeddingUnavailable where the model does not answer, after what
-        does not need it is done.
+        Vectors of unchanged descriptions and example queries are reused.
+
+        Args:
+            tenant_id: The tenant.
+            index_id: The search index.
+
+        Raises:
+            EmbeddingUnavailable: The model does not answer. The centroids, which do not need it, are stored all the
+                same.
         """
         async with self.database.transaction(tenant_id, statement_timeout_seconds=SAMPLE_TIMEOUT_SECONDS) as session:
             repository = RoutingProfileRepository(session, tenant_id, index_id)
@@ -73,9 +88,9 @@ class RoutingProfileBuilder:
             raise unavailable_error
 
     async def _embed_texts(self, profile_input: ProfileInput) -> tuple[UUID | None, Sequence[Any] | None]:
-        """The name of the texts and their vectors; None for these where those that are kept still hold.
+        """Return the id of the texts and their vectors; None instead of the vectors if the stored ones are current.
 
-        What the model refuses, or where there is none, is done without.
+        Without a configured model, or if it refuses the texts, there are no vectors.
         """
         if not profile_input.texts:
             return None, []

@@ -1,4 +1,4 @@
-"""What routing profiles are made of, and the profiles themselves, of one search index."""
+"""Read the inputs of a routing profile, and store the profile of one search index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,15 @@ Vectors = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class ProfileInput:
-    """A search index: what made it, how large it is, what people say of it, and which of that is embedded already.
+    """Inputs of the routing profile of one search index.
 
-    ``shared_chunks`` are those of the levels that everybody sees, for what searches see of it.
+    Attributes:
+        identity: Identity of the search index.
+        dim: Number of dimensions of its vectors.
+        chunks: Number of all chunks.
+        shared_chunks: Number of chunks in scopes that every reader of the knowledge base can read.
+        texts: Descriptions and example queries of the knowledge base.
+        texts_id: Id of the texts whose vectors are stored; None if there are none.
     """
 
     identity: dict[str, Any]
@@ -32,14 +38,14 @@ class ProfileInput:
 
 @dataclass(frozen=True, slots=True)
 class RoutingProfileRepository:
-    """Queries about one search index."""
+    """Repository of the routing profile of one search index."""
 
     session: Session
     tenant_id: UUID
     index_id: UUID
 
     async def find_input(self) -> ProfileInput | None:
-        """What is known of it; None where it is gone, or of no use any more."""
+        """Return the inputs of the profile, or None if the search index is deleted or retired."""
         row = await self.session.fetch_row(_FIND_INPUT, self._params)
         if row is None:
             return None
@@ -50,22 +56,39 @@ class RoutingProfileRepository:
         return ProfileInput(row["identity"], row["dim"], chunks, shared_chunks, texts, row["texts_id"])
 
     async def sample_vectors(self, *, dim: int, scope_keys: Sequence[UUID], max_rows: int, size: int) -> Vectors:
-        """Vectors of at most ``size`` chunks of these levels, of the first ``max_rows`` there are.
+        """Return a sample of vectors. It takes the first chunks by id: ids are hashes, so their order is random.
 
-        The ids of chunks are hashes: the first are as good a sample as any.
+        Args:
+            dim: Number of dimensions.
+            scope_keys: Scopes of the chunks.
+            max_rows: Maximum number of rows that are read.
+            size: Maximum number of vectors.
+
+        Returns:
+            The vectors, of the shape (vectors, dimensions).
         """
         values = {**self._params, "dim": dim, "scopes": list(scope_keys), "reads": max_rows, "size": size}
         rows = await self.session.fetch_rows(_SAMPLE, values)
         return np.array([row[0].to_numpy() for row in rows], np.float32).reshape(len(rows), dim)
 
     async def fetch_text_vectors(self) -> list[HalfVector]:
-        """Those of the texts, as they are kept."""
+        """Return the stored vectors of the texts."""
         return [row[0] for row in await self.session.fetch_rows(_TEXT_VECTORS, self._params)]
 
     async def replace(
         self, *, model: UUID, chunks: int, texts_id: UUID | None, centroids: Vectors, text_vectors: Sequence[Any]
     ) -> None:
-        """Nothing is changed where the search index is gone. What changes beside this is counted from now on."""
+        """Replace the profile. The call does nothing if the search index is deleted or retired.
+
+        The count of chunks that changed since the profile was built starts again from zero.
+
+        Args:
+            model: Key of the embedding model.
+            chunks: Number of chunks that the profile represents.
+            texts_id: Id of the texts.
+            centroids: Centroids, of the shape (centroids, dimensions).
+            text_vectors: Vectors of the texts.
+        """
         model_id = model if len(centroids) or text_vectors else None
         values = {**self._params, "model": model_id, "chunks": chunks, "texts_id": texts_id}
         if await self.session.fetch_row(_UPSERT, values) is None:

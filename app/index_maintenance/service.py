@@ -1,4 +1,4 @@
-"""Keep search indexes small, exact and quick, beside everything that goes on in them."""
+"""Maintain search indexes during normal operation: merge counts, recompute weights, build and drop vector indexes."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -29,21 +29,34 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# The first looks after all that has changed, and takes moments; the second works on one search index, maybe long.
 MAINTAIN_INDEXES_JOB = "maintain_indexes"
+"""Job that checks all changed search indexes, which is quick."""
+
 MAINTAIN_INDEX_JOB = "maintain_index"
-# Makes what searches are routed by; as quick as it is for the largest.
+"""Job that maintains one search index, which may take long."""
+
 REFRESH_PROFILE_JOB = "refresh_routing_profile"
+"""Job that builds a routing profile; its sample is limited, so the largest knowledge base takes no longer."""
+
 LOCK_TIMEOUT_SECONDS = 0.7
-# Of real embeddings 0.97 and more is found; where thousands are copies of one, of the others a half.
+"""Maximum seconds that a transaction waits for a lock; Postgres detects a deadlock after one second."""
+
 MIN_RECALL = 0.9
+"""Minimum recall of a vector index. Real embeddings reach 0.97 and more; with thousands of equal vectors it is 0.5."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexMaintenance:
-    """What the jobs call. Without ``owner_database`` every search index stays exact, and says why.
+    """Service of the maintenance jobs.
 
-    ``find_outdated`` is ``ControlPlaneDatabase.find_outdated_indexes``, up to some number.
+    Attributes:
+        database: Database.
+        queue: Job queue.
+        find_changed: Finds the search indexes of all tenants whose counts have changed.
+        find_outdated: ``ControlPlaneDatabase.find_outdated_indexes`` with a limit.
+        owner_database: Connection as the owner of the tables, who builds vector indexes. Without it every search index
+            uses an exact scan, and stores the reason.
+        threshold: Number of chunks with 384 dimensions from which a search index gets a vector index.
     """
 
     database: Database
@@ -54,18 +67,26 @@ class IndexMaintenance:
     threshold: int
 
     async def scan(self) -> int:
-        """Fold what has changed, and give every search index that wants more a job; returns how many have changed.
+        """Merge the counts of changed search indexes, and enqueue jobs for those that need more maintenance.
 
-        What is wanted is asked of the database: who has seen it may be gone before it has a job, and a job that runs
-        may have begun before. Raises DatabaseUnavailable, MaintenanceFailed, and what one index could not be folded
-        for, after all the others.
+        The database, not the process, remembers the need: a process can end before it enqueues a job. A running job may
+        also have begun before the change.
+
+        Returns:
+            The number of changed search indexes.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer.
+            MaintenanceFailed: A statement of the owner of the tables fails.
+            DBAPIError: The counts of a search index could not be merged. Raised after all the others are merged.
+            TimeoutError: Merging took too long. Raised after all the others are merged.
         """
         changed = await self.find_changed()
         failures: list[Exception] = []
         for index in changed:
             try:
                 await self._scan_index(index.tenant_id, index.index_id)
-            except IndexBusy:  # it stays among those that have changed
+            except IndexBusy:  # the next scan finds it again
                 continue
             except (DBAPIError, TimeoutError) as exc:
                 failures.append(exc)
@@ -95,16 +116,23 @@ class IndexMaintenance:
         return len(changed)
 
     async def _scan_index(self, tenant_id: UUID, index_id: UUID) -> None:
-        """Fold one, and ask for a job in the same transaction where its vector index is not what it should be."""
+        """Merge the counts of one search index; enqueue a job in the same transaction if its vector index needs it."""
         async with self.database.transaction(tenant_id) as session:
             stats = await self._merge_deltas_in_session(session, tenant_id, index_id)
             if stats is not None and self._decide_step(stats) is not IndexMaintenanceStep.NOTHING:
                 await self._enqueue(session, MAINTAIN_INDEX_JOB, tenant_id, index_id)
 
     async def maintain(self, tenant_id: UUID, index_id: UUID) -> None:
-        """Do what one search index wants; doing it again changes nothing.
+        """Do the maintenance that one search index needs. A repeated call changes nothing.
 
-        Raises IndexBusy, MaintenanceFailed, and DBAPIError where writers are in the way for long.
+        Args:
+            tenant_id: The tenant.
+            index_id: The search index.
+
+        Raises:
+            IndexBusy: Other maintenance is running.
+            MaintenanceFailed: A statement of the owner of the tables fails.
+            DBAPIError: A writer holds a lock for too long.
         """
         stats = await self._merge_and_recompute_weights(tenant_id, index_id)
         if stats is None:
@@ -122,9 +150,19 @@ class IndexMaintenance:
                 await self._complete(tenant_id, stats)
 
     async def prepare(self, tenant_id: UUID, index_id: UUID) -> bool:
-        """Do for one that is whole what it wants as soon as it is live; False where another's build has to end first.
+        """Prepare a complete generation, so that it needs no maintenance when it becomes the live one.
 
-        Raises as ``maintain``.
+        Args:
+            tenant_id: The tenant.
+            index_id: The generation.
+
+        Returns:
+            False if the build of another vector index must end first.
+
+        Raises:
+            IndexBusy: Other maintenance is running.
+            MaintenanceFailed: A statement of the owner of the tables fails.
+            DBAPIError: A writer holds a lock for too long.
         """
         stats = await self._merge_and_recompute_weights(tenant_id, index_id)
         if stats is None:
@@ -174,9 +212,9 @@ class IndexMaintenance:
         return stats
 
     async def _recompute_weights(self, tenant_id: UUID, index_id: UUID) -> None:
-        """In one transaction, so that every search sees the old weights or the new ones.
+        """Recompute all weights in one transaction, so that every search sees either the old or the new weights.
 
-        Writers wait for it, and it waits for nobody for long: of two that wait for each other it is the one to give up.
+        Writers wait for the transaction. Its lock timeout is short, so in a deadlock this transaction gives up.
         """
         started = time.monotonic()
         async with self.database.transaction(tenant_id) as session:
@@ -185,7 +223,7 @@ class IndexMaintenance:
             stats = await repository.get_stats() if is_locked else None
             if stats is None or stats.mean_length is None or not stats.has_drifted:
                 return
-            avgdl = float(np.float32(stats.mean_length))  # as it is stored: what is read later must be the same
+            avgdl = float(np.float32(stats.mean_length))  # the stored precision, so that later reads are equal
             await repository.recompute_weights(stats, avgdl)
         elapsed_seconds = time.monotonic() - started
         logger.info(
@@ -202,7 +240,7 @@ class IndexMaintenance:
             return
         async with self.owner_database.connect() as connection:
             if not await connection.try_lock():
-                return  # it is found again when the turn is free
+                return  # a later scan finds the index again
             if await connection.is_index_limit_reached(index):
                 await self._set_exact(index, VectorIndexSkipReason.TOO_MANY)
                 return
@@ -216,7 +254,7 @@ class IndexMaintenance:
         logger.info("index.promoted", index=str(stats.id), chunks=stats.chunks, seconds=round(elapsed_seconds, 1))
 
     async def _rebuild(self, tenant_id: UUID, stats: IndexStats) -> None:
-        """What a load adds needs none: it is as well connected as what was there, only the dead are in the way."""
+        """Rebuild a vector index with too many deleted chunks. HNSW connects added chunks well without one."""
         index = VectorIndexSpec(tenant_id, stats.id, stats.dim)
         if self.owner_database is None:
             return
@@ -230,10 +268,10 @@ class IndexMaintenance:
         logger.info("index.rebuilt", index=str(stats.id), chunks=stats.chunks)
 
     async def _complete(self, tenant_id: UUID, stats: IndexStats, *, is_measured: bool = True) -> bool:
-        """Make what a promoted index never had, or has lost while retired, or in a restored or tampered database.
+        """Build partial indexes that are missing: never built, dropped during retirement, or lost by a restore.
 
-        If nothing is missing and the index is not ``is_measured``, it is measured again with all that was added since.
-        Returns False if another index's build has to end first.
+        If nothing is missing and ``is_measured`` is false, measure the recall again with the chunks added since. Return
+        False if the build of another vector index must end first.
         """
         if self.owner_database is None or stats.vector_index != "hnsw":
             return True
@@ -250,7 +288,10 @@ class IndexMaintenance:
     async def _activate_if_accurate(
         self, connection: OwnerConnection, index: VectorIndexSpec, stats: IndexStats, *, built: bool = True
     ) -> bool:
-        """If it is whole and finds what it should; ``built`` where its vector index is new. Whether it is in use."""
+        """Activate the vector index if it is complete and accurate, and return whether it is in use.
+
+        Otherwise drop it, and let searches scan all vectors. ``built`` is true if the vector index is new.
+        """
         if not await connection.is_complete(index) or await connection.measure_recall(index) < MIN_RECALL:
             await self._set_exact(index, VectorIndexSkipReason.INEXACT, chunks=stats.chunks)
             await connection.drop_all(index.index_id)
@@ -263,7 +304,7 @@ class IndexMaintenance:
         return True
 
     async def _demote(self, tenant_id: UUID, stats: IndexStats, reason: VectorIndexSkipReason | None) -> None:
-        """Searches do without first; then the indexes go, now or with the next look after all."""
+        """Make searches scan all vectors, then drop the vector index, now or at the next scan."""
         index = VectorIndexSpec(tenant_id, stats.id, stats.dim)
         await self._set_exact(index, reason)
         if self.owner_database is not None:

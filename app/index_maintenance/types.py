@@ -1,4 +1,4 @@
-"""What is known of a search index, and what it wants next (pure)."""
+"""Statistics of a search index, and the decision about the next step of its maintenance."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,22 +10,29 @@ from uuid import UUID
 from app.db.index_ddl import MAX_DIMENSIONS
 from app.errors import JobPostponed
 
-# How far the live mean length may be from the one that the weights were made with.
 MAX_LENGTH_DRIFT = 0.05
-# Which share of a vector index may be dead before it is built anew: DESIGN's "a tenth to a fifth".
+"""Maximum relative difference between the current average chunk length and the one of the stored weights."""
+
 MAX_DEAD_SHARE = 0.15
-# A vector index is tried again when it has grown by this share: what is added may hide what was found before.
+"""Maximum share of deleted chunks in a vector index before it is rebuilt."""
+
 MIN_GROWTH_SHARE = 0.1
-# Another one is made for what did not find what it should when there are so many times the chunks.
+"""Growth after which the recall of a vector index is measured again, because added chunks can hide earlier ones."""
+
 RETRY_GROWTH_FACTOR = 1.5
-# Centroids are made anew when so many chunks were added or removed, as a share of those they were made of, or at most.
+"""Growth factor after which a vector index is built again that was not accurate enough."""
+
 MAX_CHANGED_SHARE, MAX_CHANGED_CHUNKS = 0.1, 1000
+"""Share and number of chunks: when either of them has changed, the centroids are computed again."""
+
 THRESHOLD_DIMENSIONS = 384
+"""Number of dimensions to which the configured threshold applies."""
+
 BUSY_RETRY_SECONDS = 5.0
 
 
 class IndexBusy(JobPostponed):
-    """The search index is being maintained, which may take minutes; whoever waits for that is in nobody's place."""
+    """Other maintenance of the search index is running and may take minutes; the job frees its slot and runs later."""
 
     code = "index_busy"
 
@@ -34,7 +41,7 @@ class IndexBusy(JobPostponed):
 
 
 class IndexMaintenanceStep(StrEnum):
-    """What is done about the vector index."""
+    """Next step of the maintenance of a vector index."""
 
     NOTHING = "nothing"
     PROMOTE = "promote"
@@ -44,7 +51,7 @@ class IndexMaintenanceStep(StrEnum):
 
 
 class VectorIndexSkipReason(StrEnum):
-    """Why a large search index has no vector index of its own."""
+    """Reason why a large search index has no vector index."""
 
     NO_OWNER = "no_owner"
     TOO_MANY = "too_many"
@@ -53,23 +60,36 @@ class VectorIndexSkipReason(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """For the knowledge base's owner."""
+        """Sentence for the owner of the knowledge base."""
         return _SENTENCES[self]
 
 
 _SENTENCES = {
-    VectorIndexSkipReason.NO_OWNER: "No worker has CARREL_ADMIN_DATABASE_URL, so that none can build a vector index.",
-    VectorIndexSkipReason.TOO_MANY: "The database has as many vector indexes as it may have.",
-    VectorIndexSkipReason.TOO_WIDE: f"A vector index holds at most {MAX_DIMENSIONS} dimensions.",
-    VectorIndexSkipReason.INEXACT: "The vector index did not find what an exact search finds, and was dropped.",
+    VectorIndexSkipReason.NO_OWNER: "Set CARREL_ADMIN_DATABASE_URL for a worker, so that it can build a vector index.",
+    VectorIndexSkipReason.TOO_MANY: "The database has the maximum number of vector indexes.",
+    VectorIndexSkipReason.TOO_WIDE: f"A vector index supports at most {MAX_DIMENSIONS} dimensions.",
+    VectorIndexSkipReason.INEXACT: "The vector index missed too many results of an exact scan, and was dropped.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStats:
-    """A search index as maintenance finds it; chunks and tokens are counted, the others remembered.
+    """Statistics of a search index.
 
-    One that is ``building`` is to become the live one.
+    Attributes:
+        id: Id of the search index.
+        dim: Number of dimensions of its vectors.
+        live: Whether it is the live generation.
+        avgdl: Average chunk length of the stored weights, in terms.
+        k1: Parameter k1 of BM25.
+        b: Parameter b of BM25.
+        vector_index: ``exact``, ``building`` or ``hnsw``.
+        skip_reason: Reason why it has no vector index, if it is large.
+        built_chunks: Number of chunks when the vector index was last measured.
+        deleted_chunks: Number of chunks deleted since the vector index was built.
+        chunks: Current number of chunks.
+        tokens: Current number of terms of all chunks.
+        building: Whether it is the generation that a reindex is building.
     """
 
     id: UUID
@@ -87,30 +107,36 @@ class IndexStats:
     building: bool = False
 
     def as_live(self) -> Self:
-        """The same when it is the live one."""
+        """Return the statistics as if the search index were the live one."""
         return replace(self, live=True, building=False)
 
     @property
     def mean_length(self) -> float | None:
-        """Of its chunks, in terms; None where there is nothing to take a mean of."""
+        """Current average chunk length in terms; None without chunks or terms."""
         return self.tokens / self.chunks if self.chunks > 0 and self.tokens > 0 else None
 
     @property
     def has_drifted(self) -> bool:
-        """Whether the weights were made with a mean length that is too far from the live one."""
+        """Whether the average chunk length has changed too much since the weights were computed."""
         mean = self.mean_length
         return mean is not None and abs(mean / self.avgdl - 1) > MAX_LENGTH_DRIFT
 
 
 def compute_ann_threshold(threshold: int, dim: int) -> float:
-    """How many chunks are read exactly at most; ``threshold`` is that number for 384 dimensions."""
+    """Compute the number of chunks up to which searches scan all vectors; ``threshold`` is it for 384 dimensions."""
     return threshold * math.sqrt(THRESHOLD_DIMENSIONS / dim)
 
 
 def decide_next_step(stats: IndexStats, *, threshold: int) -> IndexMaintenanceStep:
-    """What the vector index wants. Between half the threshold and the threshold, what is there stays.
+    """Decide the next step of the maintenance of a vector index.
 
-    So it does while the search index is built: what it wants is made when it is whole, which is not seen here.
+    Between half the threshold and the threshold nothing changes, so that an index is not built and dropped repeatedly.
+    Nothing changes during a reindex either: ``IndexMaintenance.prepare`` builds the vector index of a complete
+    generation.
+
+    Args:
+        stats: Statistics of the search index.
+        threshold: Number of chunks with 384 dimensions from which a search index gets a vector index.
     """
     if stats.building:
         return IndexMaintenanceStep.NOTHING

@@ -1,1 +1,1 @@
-"""Prompts that admins write: those of a knowledge base and of an agent, each kept in numbered versions."""
+"""Custom prompts of knowledge bases and agents, in numbered versions."""

@@ -1,4 +1,4 @@
-"""Queries about the versions of prompts."""
+"""Store and read versions of prompts."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,14 +14,22 @@ ActiveVersions = Mapping[PromptName, int | None]
 
 
 class PromptRepository:
-    """Queries about the prompts of one owner, whose row nobody else changes while something is added."""
+    """Repository of the prompts of one owner. The caller locks the row of the owner before it adds a version."""
 
     def __init__(self, session: Session, tenant_id: UUID, owner: PromptOwner) -> None:
         self.session = session
         self._owner_values = {"tenant": tenant_id, "kb": owner.kb_id, "agent": owner.agent_id}
 
     async def save_versions(self, settings: Mapping[str, Any], *, key_id: UUID | None) -> dict[str, Any]:
-        """The settings with the numbers of their prompts; a text that was never there gets the next one."""
+        """Store the prompts of new settings as versions. A text that exists keeps its number; a new one gets the next.
+
+        Args:
+            settings: Settings of the owner with the texts of the prompts.
+            key_id: API key of the caller.
+
+        Returns:
+            The settings with the version numbers of the prompts.
+        """
         numbers = {
             f"{name}_prompt_version": await self._save_version(name, settings[f"{name}_prompt"], key_id)
             for name in PROMPT_NAMES
@@ -39,14 +47,21 @@ class PromptRepository:
         return number
 
     async def find(self, name: PromptName, number: int) -> PromptVersionInfo | None:
-        """One of them, as what is about to be used."""
+        """Return one version, marked as the one in use, or None if it does not exist."""
         row = await self.session.fetch_row(_FIND, {**self._owner_values, "prompt": name, "number": number})
         return None if row is None else _version_from_row(row, {name: number})
 
     async def list_versions(
         self, name: PromptName | None, in_use: ActiveVersions, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[PromptVersionInfo]:
-        """Newest first, of one prompt or of both."""
+        """List versions, the newest first.
+
+        Args:
+            name: Name of the prompt; None lists the versions of both prompts.
+            in_use: Version numbers in use, by prompt.
+            after: Creation time and id of the last version of the previous page.
+            limit: Maximum number of versions.
+        """
         after_time, after_id = after or (None, None)
         values = {**self._owner_values, "prompt": name, "after_time": after_time, "after_id": after_id, "limit": limit}
         return [_version_from_row(row, in_use) for row in await self.session.fetch_rows(_PAGE, values)]
@@ -64,7 +79,7 @@ def _version_from_row(row: Record, in_use: ActiveVersions) -> PromptVersionInfo:
     )
 
 
-# One of the two is null, and so nobody's.
+# Either :kb or :agent is null, and null equals no owner.
 _OWNER_CONDITION = "tenant_id = :tenant and (kb_id = :kb::uuid or agent_id = :agent::text)"
 _SAVE = parse_statement(f"""
 with known as (

@@ -1,4 +1,4 @@
-"""The nouns of prompts: which there are, whose they are, and their numbered versions."""
+"""Types of custom prompts: names, owners and versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,19 @@ PROMPT_NAMES: tuple[PromptName, ...] = get_args(PromptName)
 
 
 class PromptVersionNotFound(NotFoundError):
-    """The prompt has no version of that number."""
+    """The prompt has no version with this number; list its versions."""
 
     code = "prompt_version_not_found"
 
 
 @dataclass(frozen=True, slots=True)
 class PromptOwner:
-    """Whose prompts they are: a knowledge base's, or those of an agent by the id that its platform gives it."""
+    """Owner of prompts: a knowledge base, or an agent.
+
+    Attributes:
+        kb_id: Id of the knowledge base; None for an agent.
+        agent_id: Id of the agent on its platform; None for a knowledge base.
+    """
 
     kb_id: UUID | None = None
     agent_id: str | None = None
@@ -28,7 +33,17 @@ class PromptOwner:
 
 @dataclass(frozen=True, slots=True)
 class PromptVersionInfo:
-    """A text with its number; the same text has the same number again. ``key_id`` is the key that brought it."""
+    """Version of a prompt.
+
+    Attributes:
+        id: Id of the version.
+        name: Name of the prompt.
+        number: Number from 1; each text of a prompt has one number.
+        text: Text of the prompt.
+        created_at: Time of creation.
+        key_id: API key that created the version.
+        in_use: Whether searches and answers use the version.
+    """
 
     id: UUID
     name: PromptName
@@ -41,7 +56,13 @@ class PromptVersionInfo:
 
 @dataclass(frozen=True, slots=True)
 class ActivePrompt:
-    """A prompt as a search is told of it: ``owner`` is the knowledge base's name or the agent's id."""
+    """Prompt that a search or an answer uses.
+
+    Attributes:
+        text: Text of the prompt.
+        version: Version number.
+        owner: Name of the knowledge base, or id of the agent.
+    """
 
     text: str
     version: int
@@ -50,7 +71,7 @@ class ActivePrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
-    """The prompts in use, as they stand among the settings of their owner, so that a search need not look them up."""
+    """Prompts in use. They are copied into the settings of their owner, so that a search needs no further query."""
 
     rewrite_prompt: str | None = None
     rewrite_prompt_version: int | None = None
@@ -59,27 +80,27 @@ class PromptSettings:
 
     @classmethod
     def from_stored(cls, stored_values: Mapping[str, Any]) -> Self:
-        """As they stand in the database, where a newer version may know more of them."""
+        """Create the settings from stored values. Unknown fields, which a newer release may store, are ignored."""
         field_names = cls.__dataclass_fields__
         return cls(**{name: value for name, value in stored_values.items() if name in field_names})
 
     def get_active_prompt(self, name: PromptName, *, owner: str) -> ActivePrompt | None:
-        """The one in use, if there is one; one of before there were versions was given the number 1."""
+        """Return the prompt in use, or None. A prompt without a stored version number is version 1."""
         text, version = getattr(self, f"{name}_prompt"), getattr(self, f"{name}_prompt_version")
         return None if text is None else ActivePrompt(text, version or 1, owner)
 
     def get_active_prompts(self, *, owner: str) -> dict[PromptName, ActivePrompt]:
-        """Those in use."""
+        """Return the prompts in use, by their name."""
         return {
             name: prompt for name in PROMPT_NAMES if (prompt := self.get_active_prompt(name, owner=owner)) is not None
         }
 
     def get_version_numbers(self) -> dict[PromptName, int | None]:
-        """The numbers of those in use."""
+        """Return the version numbers of the prompts in use, by name; None for a prompt without a text."""
         prompts = {name: self.get_active_prompt(name, owner="") for name in PROMPT_NAMES}
         return {name: None if prompt is None else prompt.version for name, prompt in prompts.items()}
 
 
 def pin_version(settings: Mapping[str, Any], version: PromptVersionInfo) -> dict[str, Any]:
-    """The settings with this version in use."""
+    """Return the settings with this version in use."""
     return {**settings, f"{version.name}_prompt": version.text, f"{version.name}_prompt_version": version.number}

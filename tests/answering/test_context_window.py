@@ -39,7 +39,7 @@ def test_what_has_room(most_tokens: int, kept: str) -> None:
 
 
 def test_no_room_at_all_is_the_callers_to_mend() -> None:
-    with pytest.raises(InvalidInputError, match="the shortest takes") as caught:
+    with pytest.raises(InvalidInputError, match="the shortest has") as caught:
         select_within_budget(number_sources(HITS), max_tokens=50)
     assert caught.value.loc == ("body", "max_context_tokens")
     assert select_within_budget([], max_tokens=50) == []

@@ -33,7 +33,8 @@ TALK = [
 UNDERSTOOD = {"query": QUESTION, "analysis": "The price of a transporter.", "indices_of_related_messages": [0]}
 ABSTENTION = "Nothing is known of it here."
 BY_WORDS = warning_json(
-    "citations_by_overlap", "The chat model did not say which sources it used: the citations are by words."
+    "citations_by_overlap",
+    "The chat model did not name its sources, so the citations are the sources with the words of the answer.",
 )
 
 
@@ -297,7 +298,7 @@ def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatS
     failed = ask(tenant, compress=True)
     assert [one["compressed_text"] for one in failed["sources"]] == [None] * 3
     assert failed["warnings"] == [
-        warning_json("sources_not_compressed", "3 of the sources could not be compressed: they are as they were.")
+        warning_json("sources_not_compressed", "3 of the sources could not be compressed, and were used unchanged.")
     ]
 
 

@@ -94,7 +94,7 @@ def test_compressed_texts_that_are_late_are_done_without(tenant: Tenant, chat: C
     (source,) = events[1][1]["sources"]
     assert (source["compressed_text"], source["text"]) == (None, TEXT)
     assert events[-1][1]["warnings"][0] == warning_json(
-        "sources_not_compressed", "1 of the sources could not be compressed: they are as they were."
+        "sources_not_compressed", "1 of the sources could not be compressed, and were used unchanged."
     )
 
 
