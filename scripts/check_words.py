@@ -26,7 +26,11 @@ EXEMPT_FILES = {"scripts/check_words.py", "scripts/forbidden_words.txt", "tests/
 # Other people's text, and data.
 EXEMPT_DIRECTORIES = ("app/api/api_docs/static/", "samples/", "LICENSE", "scripts/handbook.txt")
 # String literals there are inputs and expected outputs, not messages.
-DATA_DIRECTORIES = ("tests/", "harness/", "proofs/", "benchmarks/", "scripts/", "migrations/")
+DATA_DIRECTORIES = (
+    "tests/", "harness/", "proofs/", "benchmarks/", "scripts/", "migrations/", "app/lexical/stop_words.py"
+)  # fmt: skip
+# Constants with instructions for a chat model: a change of their words changes its answers.
+PROMPT_NAME = re.compile(r"(?:^|_)(?:TASK|RULES)$")
 HASH_COMMENT_SUFFIXES = {".sh", ".yml", ".yaml", ".toml", ".ini", ".example", ""}
 IMPERATIVES = frozenset(
     {"accept", "assert", "expand", "give", "hold", "keep", "let", "name", "represent", "see", "show"}
@@ -150,8 +154,8 @@ def list_python_comments(path: str, source: str) -> Iterator[Text]:
 
 
 def list_messages(path: str, tree: ast.Module, docstrings: set[int]) -> Iterator[Text]:
-    """Yield the string literals of a module that are prose: three words or more, no SQL, no table of ``name=value``."""
-    inside: set[int] = set()
+    """Yield the string literals of a module that are prose: three words or more, no SQL, no table, no prompt."""
+    inside = set(list_prompts(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             inside |= {id(part) for part in node.values}
@@ -162,6 +166,14 @@ def list_messages(path: str, tree: ast.Module, docstrings: set[int]) -> Iterator
             continue
         if len(_PLAIN_WORD.findall(text)) >= 3 and " " in text and not _SQL.match(text):
             yield Text(path, node.lineno, "message", text)
+
+
+def list_prompts(tree: ast.Module) -> Iterator[int]:
+    """Yield the object ids of the string literals in a module's prompts."""
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)]) if PROMPT_NAME.search(name):
+                yield from (id(node) for node in ast.walk(statement.value))
 
 
 def list_comment_lines(path: str, source: str, mark: str) -> Iterator[Text]:

@@ -26,6 +26,7 @@ def count(text: str) -> str:
 
 
 QUERY = "select a from b where c = 1"
+ANSWER_TASK = "answer the question in a few words"
 '''
 PAGE = """# A title
 

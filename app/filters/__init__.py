@@ -1,4 +1,4 @@
-"""Metadata filters, checked and compiled to two typed values for the database (docs/reference/filters.md)."""
+"""Metadata filters: parsing and compilation to two typed values for the database (docs/reference/filters.md)."""
 
 from app.filters.compiler import CompiledFilter, compile_filter
 from app.filters.errors import translate_filter_errors

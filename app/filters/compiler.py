@@ -1,4 +1,4 @@
-"""From a checked filter to what the database is given: a containment and a jsonpath, bound as typed values."""
+"""Compilation of a filter to a jsonb containment and a jsonpath predicate, which statements bind as typed values."""
 
 import json
 from collections.abc import Mapping, Sequence, Set
@@ -10,20 +10,26 @@ from app.filters import predicates
 from app.filters.parser import EXPIRY, And, Condition, FilterNode, Not, Or, parse_filter
 from app.filters.values import Loc, parse_instant
 
-# Each is tried on a sample by every search.
+# Every search tries each lookup on a sample of rows.
 MAX_LOOKUPS = 4
-# Weights of a pattern and of any other reference to a value: a pattern reads the whole value.
+# Cost of a pattern, and of any other reference to a value. A pattern reads the whole value.
 PATTERN_WEIGHT, REFERENCE_WEIGHT = 10.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledFilter:
-    """A row passes if ``metadata @> contains`` and ``metadata @@ path`` both are true; None asks nothing.
+    """Metadata filter in the form that the database evaluates.
 
-    ``metadata`` is what filterable_metadata made. Bind ``contains`` as jsonb and ``path`` as jsonpath, not as SQL.
-    ``lookups`` ask nothing more: each is true of all that pass, and an index finds what it is true of. It has a
-    ``path`` of keys, and a scalar ``equal`` or bounds, ``low`` and ``high``: numbers or instants, both included. The
-    guard has none, because in its knowledge base it is true of every row.
+    A row passes if both ``metadata @> contains`` and ``metadata @@ path`` are true. A part that is None passes every
+    row.
+
+    Attributes:
+        contains: Containment to bind as jsonb. It is compared with the output of ``build_filter_metadata``.
+        path: Predicate to bind as jsonpath, in strict mode.
+        lookups: Conditions that every passing row fulfils, for an index lookup. They do not restrict the rows further.
+            Each has a ``path`` of keys, and a scalar ``equal`` or inclusive bounds ``low`` and ``high``. A bound is a
+            number or an instant. The enforced filter adds no lookup, because every row of its knowledge base fulfils
+            it.
     """
 
     contains: dict[str, object] | None = None
@@ -32,26 +38,32 @@ class CompiledFilter:
 
     @property
     def sql_params(self) -> tuple[str | None, str | None, str | None]:
-        """``contains``, ``path`` and ``lookups`` as the driver takes them: jsonb, jsonpath and jsonb."""
+        """``contains``, ``path`` and ``lookups`` as parameters of the driver: jsonb, jsonpath and jsonb."""
         contains, lookups = (None if part is None else json.dumps(part) for part in (self.contains, self.lookups))
         return contains, self.path, lookups
 
     @property
     def weight(self) -> float:
-        """Return the work for one row, in units that say nothing of the row's size; a containment has none."""
+        """Estimated work for one row. The row's size is not included, and a containment costs nothing."""
         if self.path is None:
             return 0.0
         return PATTERN_WEIGHT * self.path.count(" like_regex ") + REFERENCE_WEIGHT * self.path.count("$")
 
     @property
     def is_selective(self) -> bool:
-        """Whether there may be rows that do not pass."""
+        """Whether the filter can exclude rows."""
         return self.contains is not None or self.path is not None
 
     def exclude_expired(self, now: datetime) -> Self:
-        """The same without what has expired by then; rows from before they were stamped with it count as lasting."""
+        """Return a copy that also excludes the rows of expired documents.
+
+        Rows that were written before rows carried ``$expires_at`` count as not expired.
+
+        Args:
+            now: Time at which a document has to be unexpired.
+        """
         moment = parse_instant(now.isoformat())
-        assert moment is not None  # of a datetime
+        assert moment is not None  # every datetime is an ISO-8601 date
         expired = Condition(predicates.format_date_range((EXPIRY,), "<=", moment))
         return replace(
             self, path=f"{self.path or 'strict'} {'&& ' if self.path else ''}{_render(expired, negated=True)}"
@@ -65,13 +77,20 @@ def compile_filter(
     enforced_filter: Mapping[str, object] | None = None,
     excluded_names: Set[str] = frozenset(),
 ) -> CompiledFilter:
-    """Check a filter and compile it; none, or an empty one, lets every row pass.
+    """Check a filter and compile it.
 
-    ``loc`` is where the filter stands in the request. ``enforced_filter`` is a filter of ours that has to hold as well,
-    and costs the caller nothing of what a filter may be. ``excluded_names`` are reserved names that the caller's may
-    not have, for rows that have none of them: what asks that they be missing would mean all.
+    Args:
+        expression: Filter of the caller. None and an empty object pass every row.
+        loc: Location of the filter in the request, for error messages.
+        enforced_filter: Filter of the service that must hold as well. It does not count towards the caller's limits.
+        excluded_names: Reserved names that the caller's filter may not use, because the rows do not have them. A
+            condition that such a name is missing would match every row.
 
-    Raises InvalidInputError with the loc of what is wrong or too big.
+    Returns:
+        The compiled filter.
+
+    Raises:
+        InvalidInputError: The filter is invalid or exceeds a limit. ``loc`` points to the faulty part.
     """
     has_filter = expression is not None and not (isinstance(expression, Mapping) and not expression)
     parts = _flatten_conjuncts(parse_filter(expression, loc=loc, excluded_names=excluded_names)) if has_filter else []
@@ -88,7 +107,7 @@ def _flatten_conjuncts(node: FilterNode) -> list[FilterNode]:
 
 
 def _try_merge_containment(contains: dict[str, object], node: FilterNode) -> bool:
-    """Add the node to the containment, if it is one and does not contradict what is there already."""
+    """Merge the node into the containment; return False if it has no containment or contradicts a value there."""
     if not isinstance(node, Condition) or node.contains is None:
         return False
     target, source = contains, node.contains
@@ -104,7 +123,10 @@ def _try_merge_containment(contains: dict[str, object], node: FilterNode) -> boo
 
 
 def _select_lookups(conjuncts: Sequence[FilterNode]) -> list[dict[str, object]]:
-    """One for each path, no more than a few: equalities before ranges with bounds on both sides, before the others."""
+    """Return at most ``MAX_LOOKUPS`` lookups, one for each path.
+
+    Equalities come first, then ranges with two bounds, then ranges with one bound, then equalities with true or false.
+    """
     lookups: dict[tuple[str, ...], dict[str, object]] = {}
     for node in conjuncts:
         if isinstance(node, Condition) and node.lookup is not None:
@@ -115,15 +137,15 @@ def _select_lookups(conjuncts: Sequence[FilterNode]) -> list[dict[str, object]]:
 
 
 def _estimate_selectivity(lookup: Mapping[str, object]) -> int:
-    """A guess, by its kind."""
+    """Estimate the selectivity of a lookup by its kind; a higher number excludes more rows."""
     if "equal" in lookup:
         return 0 if isinstance(lookup["equal"], bool) else 3
     return len(lookup.keys() & {"low", "high"})
 
 
 def _render(node: FilterNode, *, negated: bool) -> str:
-    # Negation goes down to the single conditions: only there is unknown told from false, so that "not" is the exact
-    # complement; above them && and || of true and not-true need no care.
+    # Negation moves down to the single conditions, because unknown and false differ only there.
+    # This makes "not" the exact complement. Above the conditions, && and || combine only true and false.
     match node:
         case Condition():
             return f"(!({node.path}) || ({node.path}) is unknown)" if negated else f"({node.path})"

@@ -1,4 +1,4 @@
-"""Metadata on its way in: what a caller may store, and the form of it that filters are evaluated against."""
+"""Checks of metadata that callers store, and the form of metadata that filters read."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,15 +13,24 @@ _TOO_LARGE = f"Metadata may have at most {MAX_BYTES} bytes."
 
 
 def check_metadata(metadata: object) -> dict[str, object]:
-    """The caller's metadata, unchanged, once it is known to be storable and filterable.
+    """Check that metadata can be stored and filtered.
 
-    A JSON object of at most 16 KiB (encoded as UTF-8) and 8 levels, no key at its top beginning with ``$``, every
-    string storable, every number finite. Raises InvalidInputError with a loc below ``("metadata",)``.
+    Metadata is a JSON object of at most 16 KiB in UTF-8 and at most 8 levels. Top-level keys must not begin with ``$``.
+    Every string must be storable, and every number finite.
+
+    Args:
+        metadata: Metadata of the caller.
+
+    Returns:
+        The metadata, unchanged.
+
+    Raises:
+        InvalidInputError: The metadata is invalid. Its location is ``("metadata",)`` or a path below that.
     """
     loc: Loc = ("metadata",)
     if not isinstance(metadata, dict):
         raise InvalidInputError("Metadata must be a JSON object.", loc=loc)
-    # Each takes two bytes at least; looking at it takes much longer than counting it.
+    # Each value takes at least two bytes of JSON. This count is much cheaper than the checks below.
     if exceeds_size(metadata, MAX_BYTES // 2):
         raise InvalidInputError(_TOO_LARGE, loc=loc)
     _check_value(metadata, depth=1, loc=loc)
@@ -34,13 +43,23 @@ def check_metadata(metadata: object) -> dict[str, object]:
 
 
 def build_filter_metadata(metadata: Mapping[str, object], *, reserved: Mapping[str, object]) -> dict[str, object]:
-    """What a row carries for filters: the metadata as it is, the reserved names, and the instants of their dates.
+    """Build the metadata that a row stores for filters.
 
-    ``reserved`` maps names of RESERVED_NAMES, and EXPIRY, to scalars (dates as ISO-8601 strings), those of LISTED_NAMES
-    to a list; a name that is absent does not exist for filters. Dates written with other precision or offset order
-    wrongly as strings, and Postgres compares dates with and without offset only in functions that depend on the
-    session's time zone; so every ISO-8601 date that a path reaches is repeated below ``$instants`` in one comparable
-    form, and the caller's own value stays untouched. Raises ValueError for a reserved name that does not exist.
+    The result has the caller's metadata, the reserved names, and below ``$instants`` a comparable form of every
+    ISO-8601 date. Dates with different precision or offsets do not sort correctly as strings. Postgres compares dates
+    with and without offsets only in functions that depend on the time zone of the session. The caller's own values stay
+    unchanged.
+
+    Args:
+        metadata: Metadata of the caller.
+        reserved: Values of names in ``RESERVED_NAMES``, and of ``EXPIRY``. A date is an ISO-8601 string. Names in
+            ``MULTI_VALUED_NAMES`` have a list. For filters, an absent name does not exist.
+
+    Returns:
+        The merged metadata.
+
+    Raises:
+        ValueError: A reserved name is unknown.
     """
     unknown = reserved.keys() - RESERVED_NAMES - {EXPIRY}
     if unknown:

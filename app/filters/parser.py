@@ -1,4 +1,4 @@
-"""The filter language: from a caller's JSON to a checked tree of conditions."""
+"""Parser of the filter language, from the caller's JSON to a checked tree of conditions."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
@@ -10,9 +10,9 @@ from app.filters.values import INSTANTS, Loc, Scalar, check_number, check_text, 
 
 NODE = "$node"
 SUSPICIOUS = "$suspicious"
-# A chunk has a list of them, and equality asks for one of it.
+# A chunk has a list of values for these names. Equality compares each element of the list.
 MULTI_VALUED_NAMES = frozenset({NODE, SUSPICIOUS})
-# What no document has.
+# Names that exist for chunks only, not for documents.
 CHUNK_NAMES = frozenset({"$page", NODE, SUSPICIOUS})
 RESERVED_NAMES = frozenset(
     {
@@ -27,7 +27,8 @@ RESERVED_NAMES = frozenset(
         *CHUNK_NAMES,
     }
 )
-# When a document ends. Rows have it for what follows a sweep that is late; no filter of a caller's reaches it.
+# Expiry time of a document. Rows carry it so that searches exclude documents that the sweep has not deleted yet.
+# Callers cannot filter by this name.
 EXPIRY = "$expires_at"
 
 MAX_DEPTH = 8
@@ -37,7 +38,7 @@ MAX_TOTAL_LIST_VALUES = 2000
 MAX_STRING_CHARACTERS = 4096
 MAX_TOTAL_CHARACTERS = 65_536
 MAX_KEY_CHARACTERS = 256
-# A literal pattern of 256 characters compiles in 4 ms, one of 4,096 in 2 s; a connection keeps 32 compiled ones.
+# A literal pattern of 256 characters compiles in 4 ms, a pattern of 4,096 in 2 s. A connection caches 32 patterns.
 MAX_PATTERN_CHARACTERS = 256
 MAX_PATTERNS = 16
 
@@ -46,7 +47,14 @@ _RANGE_OPERATORS = {"gte": ">=", "lte": "<=", "gt": ">", "lt": "<"}
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a path's value is: ``equal``, or between two bounds, both included, of which None is none."""
+    """Condition on the value of a path, for an index lookup.
+
+    Attributes:
+        keys: Path of the value.
+        low: Inclusive lower bound; None if there is none.
+        high: Inclusive upper bound; None if there is none.
+        equal: Scalar that the value equals; None if the condition is a range.
+    """
 
     keys: tuple[str, ...]
     low: int | float | str | None = None
@@ -56,9 +64,12 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One predicate; ``contains`` is the containment that says exactly the same, where there is one.
+    """One predicate.
 
-    Of whatever passes ``lookup`` is true, where there is one.
+    Attributes:
+        path: The predicate as jsonpath.
+        contains: Containment with exactly the same meaning; None if there is none.
+        lookup: Weaker condition that every passing row fulfils; None if there is none.
     """
 
     path: str
@@ -68,21 +79,21 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All parts hold."""
+    """Conjunction: all parts hold."""
 
     parts: tuple["FilterNode", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one part holds."""
+    """Disjunction: at least one part holds."""
 
     parts: tuple["FilterNode", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold."""
+    """Negation: the part does not hold."""
 
     part: "FilterNode"
 
@@ -91,15 +102,16 @@ FilterNode = Condition | And | Or | Not
 
 
 def parse_filter(expression: object, *, loc: Loc, excluded_names: Set[str] = frozenset()) -> FilterNode:
-    """Return the tree of a filter that is not empty. The reserved names of ``excluded_names`` are refused.
+    """Parse a filter that is not empty, and return its tree. Refuse the reserved names in ``excluded_names``.
 
-    Raises InvalidInputError with the loc of what is wrong.
+    Raises:
+        InvalidInputError: The filter is invalid or exceeds a limit. ``loc`` points to the faulty part.
     """
     return _Parser(excluded_names).parse(expression, depth=1, loc=loc)
 
 
 class _Parser:
-    """One pass over one filter; the limits that span all of it are counted here."""
+    """Parser of one filter, with the counts for the limits that apply to the whole filter."""
 
     def __init__(self, excluded_names: Set[str]) -> None:
         self.excluded_names = excluded_names
@@ -121,10 +133,12 @@ class _Parser:
         if key in ("and", "or"):
             parts = self._parse_filters(value, depth=depth + 1, loc=(*loc, key))
             return And(parts) if key == "and" else Or(parts)
-        # Only a checked key may become part of a loc: a door could not encode a lone surrogate in its answer.
+        # Only a checked key may become part of a location: a lone surrogate cannot be encoded in a response.
         keys = self._parse_keys(key, loc=loc)
         if keys[0] in self.excluded_names:
-            raise InvalidInputError(f"{keys[0]} cannot be asked for here: no document has it.", loc=(*loc, key))
+            raise InvalidInputError(
+                f"{keys[0]} cannot be used here: only chunks have it. Remove this condition.", loc=(*loc, key)
+            )
         return self._parse_condition(keys, value, depth=depth, loc=(*loc, key))
 
     def _parse_filters(self, value: object, *, depth: int, loc: Loc) -> tuple[FilterNode, ...]:
@@ -149,7 +163,7 @@ class _Parser:
             raise InvalidInputError("An object of operators may not be empty.", loc=loc)
         if depth > MAX_DEPTH:
             raise InvalidInputError(f"A filter may nest at most {MAX_DEPTH} levels.", loc=loc)
-        # The key was counted already: one operator is one condition, each further one another.
+        # The key counted as one condition. Each operator after the first one counts as another condition.
         self._count("conditions", len(operators) - 1, MAX_CONDITIONS, loc=loc)
         parts = tuple(self._parse_operator(keys, name, operators[name], depth=depth, loc=loc) for name in operators)
         return parts[0] if len(parts) == 1 else And(parts)
@@ -168,7 +182,7 @@ class _Parser:
         if name not in handlers:
             operator_names = ", ".join((*_RANGE_OPERATORS, "not", *handlers))
             raise InvalidInputError(
-                f"Unknown operator; known are {operator_names}. A nested key is written with a dot.", loc=loc
+                f"Unknown operator. Use one of {operator_names}. Write a nested key with a dot.", loc=loc
             )
         return handlers[name](keys, operand, loc=(*loc, name))
 
@@ -242,7 +256,7 @@ class _Parser:
         if "" in keys:
             raise InvalidInputError("A key may not be empty.", loc=loc)
         if keys[0].startswith("$") and (len(keys) > 1 or keys[0] not in RESERVED_NAMES):
-            raise InvalidInputError(f"Unknown reserved name; known are {', '.join(sorted(RESERVED_NAMES))}.", loc=loc)
+            raise InvalidInputError(f"Unknown reserved name. Use one of {', '.join(sorted(RESERVED_NAMES))}.", loc=loc)
         return keys
 
     def _require_object(self, value: object, message: str, *, loc: Loc) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""Single conditions as jsonpath text, for strict mode: a path that does not exist makes a predicate unknown."""
+"""Conditions as jsonpath text for strict mode, in which a path that does not exist makes a predicate unknown."""
 
 import json
 import re
@@ -7,44 +7,44 @@ from collections.abc import Sequence
 from app.filters.values import INSTANTS, Scalar, to_decimal
 
 NEVER = "1 == 0"
-# What means something in a pattern.
+# Characters with a special meaning in a pattern.
 _SPECIAL = re.compile(r"[.\\+*?()\[\]{}|^$]")
-# Below this a chain of comparisons is as fast as a search tree.
+# Up to this length, a chain of comparisons is as fast as a search tree.
 _MAX_CHAIN_LENGTH = 4
 
 
 def format_literal(value: Scalar) -> str:
-    """A jsonpath literal; a string keeps its quotes and escapes (JSON's, which jsonpath shares)."""
+    """Format a scalar as a jsonpath literal. The quotes and escapes of JSON strings are also valid in jsonpath."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def format_path(keys: Sequence[str]) -> str:
-    """The path to a value through objects alone."""
+    """Format the path to a value. The path goes through objects only, not into lists."""
     return "$" + "".join(f".{format_literal(key)}" for key in keys)
 
 
 def equals(keys: Sequence[str], value: Scalar) -> str:
-    """The value itself is this scalar."""
+    """Format the condition that the value equals a scalar."""
     return f"{format_path(keys)} == {format_literal(value)}"
 
 
 def exists(keys: Sequence[str]) -> str:
-    """There is a value, null included."""
+    """Format the condition that the value exists; null counts as existing."""
     return f"exists({format_path(keys)})"
 
 
 def format_number_range(keys: Sequence[str], operator: str, bound: int | float) -> str:
-    """A number on the right side of the bound; ``operator`` is jsonpath's."""
+    """Format the comparison of the value with a number; ``operator`` is a jsonpath operator."""
     return f"{format_path(keys)} {operator} {format_literal(bound)}"
 
 
 def format_date_range(keys: Sequence[str], operator: str, bound: str) -> str:
-    """A date on the right side of the bound, which is an instant."""
+    """Format the comparison of a date with an instant; ``operator`` is a jsonpath operator."""
     return f"{format_path((INSTANTS, *keys))} {operator} {format_literal(bound)}"
 
 
 def equals_any(keys: Sequence[str], values: Sequence[Scalar]) -> str:
-    """The value itself, or an element of it where it is a list, is one of these scalars."""
+    """Format the condition that the value, or an element of a list value, equals one of the scalars."""
     if not values:
         return NEVER
     condition = _format_any_condition(values)
@@ -52,28 +52,35 @@ def equals_any(keys: Sequence[str], values: Sequence[Scalar]) -> str:
 
 
 def list_contains(keys: Sequence[str], value: Scalar) -> str:
-    """A list with this scalar among its elements."""
+    """Format the condition that the value is a list with this scalar among its elements."""
     return _format_element_condition(keys, _format_any_condition((value,)))
 
 
 def list_or_text_contains(keys: Sequence[str], text: str) -> str:
-    """A list with this string among its elements, or a string with it inside; flag q takes the pattern literally."""
+    """Format the condition that the value is a list with this string, or a string that contains it.
+
+    Flag q makes jsonpath read the pattern literally.
+    """
     return f'{list_contains(keys, text)} || {format_path(keys)} like_regex {format_literal(text)} flag "q"'
 
 
 def starts_with(keys: Sequence[str], text: str) -> str:
-    """A string that begins with this one."""
+    """Format the condition that the value is a string that begins with ``text``."""
     return f"{format_path(keys)} starts with {format_literal(text)}"
 
 
 def ends_with(keys: Sequence[str], text: str) -> str:
-    """A string that ends with this one; flag q would take the anchor literally too."""
+    """Format the condition that the value is a string that ends with ``text``.
+
+    Flag q is not used, because it would read the anchor of the pattern literally too.
+    """
     pattern = _SPECIAL.sub(r"\\\g<0>", text) + "$"
     return f"{format_path(keys)} like_regex {format_literal(pattern)}"
 
 
 def _format_element_condition(keys: Sequence[str], condition: str) -> str:
-    # A filter drops elements of other types; a bare comparison would be unknown as soon as one of them is.
+    # A filter expression skips elements of other types. A bare comparison would be unknown if one element has another
+    # type.
     return f"exists({format_path(keys)}[*] ? ({condition}))"
 
 
@@ -92,12 +99,13 @@ def _format_any_condition(values: Sequence[Scalar]) -> str:
 def _format_search(kind: str, literals: list[str]) -> list[str]:
     if len(literals) <= _MAX_CHAIN_LENGTH:
         return [f"@ == {value}" for value in literals]
-    # Without the type, every comparison with a value of another type is unknown and cuts no branch off.
+    # Without the type check, each comparison with a value of another type is unknown and prunes no branch of the tree.
     return [f'(@.type() == "{kind}" && ({_format_search_tree(literals)}))']
 
 
 def _format_search_tree(literals: list[str]) -> str:
-    # A chain of a thousand comparisons takes 125 us a row, this 4; its equalities still serve a GIN index.
+    # A chain of a thousand comparisons takes 125 us for each row; a search tree takes 4 us. The equalities in the tree
+    # still use a GIN index.
     if len(literals) <= _MAX_CHAIN_LENGTH:
         return " || ".join(f"@ == {value}" for value in literals)
     middle = len(literals) // 2

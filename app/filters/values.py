@@ -1,4 +1,4 @@
-"""What a JSON value may be before the database sees it, and which instant a date in it names."""
+"""Checks of JSON values before they reach the database, and the parsing of ISO-8601 dates."""
 
 import math
 import re
@@ -10,10 +10,11 @@ from app.errors import InvalidInputError
 Scalar = str | int | float | bool | None
 Loc = tuple[str | int, ...]
 
-# A key of filterable metadata: below it the caller's tree again with only its dates, as instants.
+# Key of filter metadata. Its value repeats the caller's object with the dates only, as instants.
 INSTANTS = "$instants"
 
-# The largest double: what other JSON readers can still hold, and far from what Postgres' numeric refuses.
+# Bits of the largest double. Other JSON readers cannot represent larger numbers, and Postgres' numeric accepts far
+# larger ones.
 _NUMBER_BITS = 1024
 _ISO_DATE = re.compile(
     r"(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{2})(?:-(?P<day>[0-9]{2})"
@@ -23,17 +24,25 @@ _ISO_DATE = re.compile(
 
 
 def check_text(text: str, *, loc: Loc) -> None:
-    """Raise InvalidInputError for what Postgres cannot store: U+0000 and lone surrogates."""
+    """Check that Postgres can store a string.
+
+    Raises:
+        InvalidInputError: The string contains U+0000 or a lone surrogate.
+    """
     if "\0" in text:
-        raise InvalidInputError("A string may not hold the character U+0000.", loc=loc)
+        raise InvalidInputError("A string may not contain the character U+0000.", loc=loc)
     try:
         text.encode()
     except UnicodeEncodeError as exc:
-        raise InvalidInputError("A string is not valid Unicode.", loc=loc) from exc
+        raise InvalidInputError("A string is not valid Unicode: it contains a lone surrogate.", loc=loc) from exc
 
 
 def check_number(number: int | float, *, loc: Loc) -> None:
-    """Raise InvalidInputError for NaN, infinities and whole numbers beyond the range of a double."""
+    """Check that a number is finite and within the range of a double.
+
+    Raises:
+        InvalidInputError: The number is NaN, infinite, or a whole number beyond the range of a double.
+    """
     if isinstance(number, int):
         if number.bit_length() > _NUMBER_BITS:
             raise InvalidInputError("A number may not exceed 1.8e308.", loc=loc)
@@ -42,15 +51,22 @@ def check_number(number: int | float, *, loc: Loc) -> None:
 
 
 def to_decimal(number: int | float) -> Decimal:
-    """The number as the database reads it: by its decimal text, not by its binary value."""
+    """Return the number as the database reads it: by its decimal text, not by its binary value."""
     return Decimal(repr(number))
 
 
 def parse_instant(text: str) -> str | None:
-    """The start of the period that an ISO-8601 date names, as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``; None for any other text.
+    """Parse an ISO-8601 date and return the start of its period in UTC.
 
-    A year, a month, a day, a minute, a second or a fraction of one (cut to microseconds); without an offset it is UTC.
-    All results have one length and order like the instants themselves, so the database compares them as strings.
+    The date may be a year, a month, a day, a minute, a second or a fraction of a second. Fractions are cut to
+    microseconds. A date without an offset is in UTC. All results have the same length and sort like the instants, so
+    the database compares them as strings.
+
+    Args:
+        text: Any string.
+
+    Returns:
+        The instant as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``; None if the string is no ISO-8601 date.
     """
     match = _ISO_DATE.fullmatch(text)
     if match is None:
@@ -79,7 +95,14 @@ def _parse_zone(offset: str | None) -> timezone:
 
 
 def exceeds_size(value: object, max_values: int) -> bool:
-    """Whether more values than that stand in it, at whatever depth; without recursion, and no further than that."""
+    """Return whether a JSON value contains more than ``max_values`` values at all levels together.
+
+    The function is iterative and stops at the limit, so a deep or huge value cannot exhaust the process.
+
+    Args:
+        value: Any JSON value.
+        max_values: Maximum number of inner values; the outermost value does not count.
+    """
     pending, value_count = [value], 0
     while pending:
         item = pending.pop()

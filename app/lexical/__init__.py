@@ -1,1 +1,1 @@
-"""The lexical tool room: text to terms (analyzer), terms to ids, keys and BM25 weights (weights)."""
+"""Lexical analysis: from text to terms (``analyzer``), and from terms to ids, keys and BM25 weights (``weights``)."""

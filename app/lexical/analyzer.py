@@ -1,7 +1,8 @@
-"""The analyzer: one function from text to terms, the same for documents and queries.
+"""Analyzer: conversion of a text to terms, with the same rules for documents and queries.
 
-The characters that a text has when it is stored, casefolded; Unicode words, stop words out, Snowball stems; identifiers
-are kept whole and split; numbers stay whole; scripts that are written without spaces become character bigrams.
+The analyzer normalizes and casefolds the text, splits it into Unicode words, drops stop words, and stems with Snowball.
+An identifier yields itself and its parts. Numbers stay whole. Scripts without spaces between words become character
+bigrams.
 """
 
 import re
@@ -16,11 +17,11 @@ from app.lexical.stop_words import get_stop_words
 from app.text_normalization import normalize_text
 
 DEFAULT_LANGUAGE = "english"
-# Goes up with every change of what any analyzer makes of a text: it is part of the index identity.
+# Increase the version when any analyzer returns different terms for a text: the version is part of the index identity.
 _VERSION = 1
-# Snowball's algorithms for languages: the others are variants of english and dutch kept for comparison.
+# Algorithms of Snowball that are variants of english and dutch, kept there for comparison.
 _NOT_LANGUAGES = frozenset({"porter", "lovins", "dutch_porter"})
-# Written in bigrams alone: the words among them are mostly English.
+# Languages whose own script becomes bigrams. The other words in such texts are mostly English.
 _BIGRAM_LANGUAGES = frozenset({"chinese", "japanese", "korean", "thai"})
 _MAX_CACHED_WORDS = 40_000
 _MAX_CACHED_WORD_LENGTH = 40
@@ -32,7 +33,7 @@ _BIGRAM_SCRIPTS = (
     "\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
     "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U000323af"
 )
-# `\w` leaves out combining marks, which are letters' parts in Indic, Arabic and Hebrew writing.
+# `\w` does not match combining marks, which are parts of letters in Indic, Arabic and Hebrew scripts.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
@@ -40,7 +41,8 @@ _MARKS = (
 _BIGRAM_RUN = re.compile(f"([{_BIGRAM_SCRIPTS}]+)")
 _APOSTROPHES = "'\u2019\u02bc"
 _LETTER = rf"[\w{_MARKS}]"
-# A word with what binds it: digits by , and . (1,000.5), letters by - . or an apostrophe; C++ and C# keep their signs.
+# A word continues across a comma or full stop between digits (1,000.5), and across a hyphen, full stop or apostrophe
+# between letters. C++ and C# keep their signs.
 _BOUND = r"(?:(?:[-.{a}]|(?<=\d),(?=\d)){w}+)*(?:\+\+(?!\w)|\#(?!\w))?"
 _ASCII_WORD = re.compile(r"\w+" + _BOUND.format(a=_APOSTROPHES, w=r"\w"))
 _WORD = re.compile(_LETTER + "+" + _BOUND.format(a=_APOSTROPHES, w=_LETTER))
@@ -60,7 +62,7 @@ _PLURAL_ACRONYM = re.compile(r"[A-Z\d]{2,}s")
 
 
 class Analyzer:
-    """Text to terms for one language; safe to share between threads."""
+    """Analyzer of one language, safe to share between threads."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -69,12 +71,19 @@ class Analyzer:
         self._is_english = words == "english"
         self.stop_words = get_stop_words(words)
         self._stemmer = Stemmer.Stemmer(words, 0)
-        # A Snowball stemmer keeps state between its C calls.
+        # A Snowball stemmer keeps state between its C calls, so one thread uses it at a time.
         self._stemmer_lock = Lock()
         self._terms_cache: dict[str, tuple[str, ...]] = {}
 
     def tokenize(self, text: str) -> list[str]:
-        """The terms of a text in its order, repeats included; an identifier's whole is followed by its parts."""
+        """Split a text into terms.
+
+        Args:
+            text: Text of a document or a query.
+
+        Returns:
+            The terms in the order of the text, with repeats. The parts of an identifier follow the whole identifier.
+        """
         clean = normalize_text(text)
         if clean.isascii():
             return self._analyze_words(_ASCII_WORD.findall(clean))
@@ -98,7 +107,7 @@ class Analyzer:
     def _analyze_word(self, word: str) -> tuple[str, ...]:
         terms = tuple(term[:_MAX_TERM_LENGTH] for term in self._compute_terms(word))
         if len(word) <= _MAX_CACHED_WORD_LENGTH:
-            # Emptied rather than aged: a text refills it in milliseconds, and no lock is needed.
+            # A full cache is cleared as a whole: a text refills it in milliseconds, and clearing needs no lock.
             if len(self._terms_cache) >= _MAX_CACHED_WORDS:
                 self._terms_cache.clear()
             self._terms_cache[word] = terms
@@ -121,11 +130,11 @@ class Analyzer:
         return self._split_identifier(word)
 
     def _split_identifier(self, word: str) -> list[str]:
-        """The whole, then its parts; an apostrophe only divides (l'homme, O'Brien)."""
+        """Return the whole identifier and then its parts. At an apostrophe, only the parts count (l'homme, O'Brien)."""
         divided = _APOSTROPHE.split(word)
         if len(divided) > 1:
             return [term for piece in divided if piece for term in self._compute_terms(piece)]
-        # The hyphen is what writers disagree on: "follow-up" also meets followup, "AB-1234" also AB1234.
+        # Writers disagree on hyphens, so "follow-up" also yields followup, and "AB-1234" also yields AB1234.
         joined = _casefold(word).replace("-", "")
         if joined.isalpha():
             full_forms = self._stem(joined)
@@ -147,9 +156,10 @@ class Analyzer:
 
 
 def get_analyzer(language: str = DEFAULT_LANGUAGE) -> Analyzer:
-    """The analyzer of a language, made once per process.
+    """Return the analyzer of a language, which is created once in a process.
 
-    Raises InvalidInputError, with the known languages, for any other.
+    Raises:
+        InvalidInputError: The language has no analyzer. The error lists the supported languages.
     """
     return _load_analyzer(language)
 
@@ -159,18 +169,18 @@ def _load_analyzer(language: str) -> Analyzer:
     supported = list_languages()
     if language not in supported:
         raise InvalidInputError(
-            f"unknown language; supported are {', '.join(supported)}", loc=("body", "language"), supported=supported
+            f"Unknown language. Use one of {', '.join(supported)}.", loc=("body", "language"), supported=supported
         )
     return Analyzer(language)
 
 
 def get_auto_analyzer_id() -> str:
-    """What stands in the place of an analyzer's name where each document has its own."""
+    """Return the analyzer id of an index in which each document is analyzed in its own language."""
     return f"auto-v{_VERSION}"
 
 
 def list_languages() -> list[str]:
-    """The languages with an analyzer, sorted."""
+    """Return the languages that have an analyzer, sorted."""
     return sorted((set(Stemmer.algorithms()) - _NOT_LANGUAGES) | _BIGRAM_LANGUAGES)
 
 
@@ -188,13 +198,14 @@ def _is_camel(word: str) -> bool:
 
 
 def _split_parts(word: str) -> list[str]:
-    """What an identifier is made of; single digits say nothing (v2.3.1) and are left out."""
+    """Return the parts of an identifier. Single digits carry no meaning (v2.3.1) and are left out."""
     pieces = [piece for piece in _CUT_AT.split(word) if piece]
     parts: list[str] = []
     for piece in pieces:
         if len(pieces) > 1:
             parts.append(piece)
         if len(pieces) == 1 or _is_camel(piece):
-            # A letter split off by case alone is noise (iPhone, mRNA); one split off by a sign is a name (x_y).
+            # A single letter split off by case is noise (iPhone, mRNA). A single letter split off by a sign is a name
+            # (x_y).
             parts += [part for part in _CAMEL_PART.findall(piece) if len(part) > 1]
     return [part for part in dict.fromkeys(parts) if not (len(part) == 1 and part.isdigit())]

@@ -1,4 +1,4 @@
-"""The language of a text, by py3langid: Python alone, because the text may be anybody's (docs/adr/0009)."""
+"""Language detection with py3langid, which is pure Python because texts are untrusted (docs/adr/0009)."""
 
 from functools import lru_cache
 from threading import Lock
@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-# Spread over the whole text, so that a preface or a page of code does not speak for all of it.
+# Windows are spread over the whole text, so that a preface or a page of code does not decide the result.
 WINDOW_COUNT = 8
 WINDOW_CHARACTERS = 250
-# Below it one in fifty short texts is taken for another language; what is not taken for any has the default's words.
+# Below this probability, one in fifty short texts is assigned a wrong language. Such texts get the default language.
 MIN_PROBABILITY = 0.3
 
-# ISO 639 codes, with those of languages that are written as a greater one is.
+# ISO 639 codes. Some languages map to a larger language that is written alike.
 _LANGUAGES = {
     "ar": "arabic", "ary": "arabic", "arz": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german",
     "el": "greek", "en": "english", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque",
@@ -27,18 +27,24 @@ _load_lock = Lock()
 
 
 def detect_language(text: str) -> str | None:
-    """The analyzer's language that most of a text is in, or None where that is not likely enough of any.
+    """Detect the main language of a text.
 
-    A few milliseconds at most, whatever its length; the first call in a process loads 80 MB.
+    Detection takes a few milliseconds for any length. The first call in a process loads 80 MB.
+
+    Args:
+        text: Text to classify.
+
+    Returns:
+        A language that has an analyzer; None if no such language is likely enough.
     """
-    with _load_lock:  # not twice, by two threads
+    with _load_lock:  # two threads must not both load the model
         identifier = _load_identifier()
     code, probability = identifier.classify(sample_text(text))
     return _LANGUAGES.get(code) if probability >= MIN_PROBABILITY else None
 
 
 def sample_text(text: str) -> str:
-    """The whole of a short text, else windows in even distances from its beginning to its end."""
+    """Return a short text whole, and of a longer text windows at even distances from beginning to end."""
     if len(text) <= WINDOW_COUNT * WINDOW_CHARACTERS:
         return text
     distance = (len(text) - WINDOW_CHARACTERS) / (WINDOW_COUNT - 1)
@@ -48,6 +54,6 @@ def sample_text(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _load_identifier() -> "LanguageIdentifier":
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # its model is for those alone who have use for it
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # the model is loaded at first use
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

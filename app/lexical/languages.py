@@ -1,4 +1,4 @@
-"""In which languages words are analysed: in the one that is said, or each document in its own."""
+"""Languages in which texts are analyzed: one fixed language, or the detected language of each document."""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -11,34 +11,43 @@ from app.text_normalization import normalize_text
 from app.threads import raise_if_cancelled
 
 AUTO = "auto"
-"""The setting that leaves it to the text."""
+"""Setting that detects the language of each document."""
 
-# Of a text an analyzer makes at most so many: bigrams, or an identifier's parts beside its two or three wholes.
+# Maximum number of terms for one character: bigrams, or the parts of an identifier and its two or three whole forms.
 MAX_TERMS_PER_CHARACTER = 2
-# By so many stop words a query is rather in one language than in another.
+# Number of stop words by which one language must exceed another to count as the language of a query.
 MIN_STOP_WORD_MARGIN = 2
 _PUNCTUATION = ".,:;!?\"'()[]…„“”«»¿¡"
 
 
 def get_analyzer_id(setting: str) -> str:
-    """What a search index's identity says of its words. Raises InvalidInputError for a language without an analyzer."""
+    """Return the analyzer id that a search index stores in its identity.
+
+    Raises:
+        InvalidInputError: The language has no analyzer.
+    """
     return get_auto_analyzer_id() if setting == AUTO else get_analyzer(setting).name
 
 
 def resolve_document_language(setting: str, text: str) -> str:
-    """The language that a document is analysed in: the one that is set, else that of its text, else the default."""
+    """Return the language of a document: the fixed language, else the detected language, else the default."""
     return (detect_language(text) or DEFAULT_LANGUAGE) if setting == AUTO else setting
 
 
 def build_lexical_entries(
     texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float
 ) -> Sequence[LexicalEntry]:
-    """The entries of a document's chunks in one search index, in their order. Raises TooManyTerms, CancelledError."""
+    """Build the lexical entries of a document's chunks in one search index, in the order of ``texts``.
+
+    Raises:
+        TooManyTerms: A chunk has too many different terms.
+        CancelledError: The caller was cancelled.
+    """
     return PackedEntries(iterate_entries(_tokenize_texts(texts, language), salt=compute_salt(index_id), avgdl=avgdl))
 
 
 def _tokenize_texts(texts: Sequence[str], language: str) -> Iterator[Sequence[str]]:
-    """Text by text: the tokens of all of them take many times the memory of the texts."""
+    """Yield the tokens of one text at a time: the tokens of all texts take many times the memory of the texts."""
     tokenize = get_analyzer(language).tokenize
     for text in texts:
         raise_if_cancelled()
@@ -46,9 +55,18 @@ def _tokenize_texts(texts: Sequence[str], language: str) -> Iterator[Sequence[st
 
 
 def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) -> None:
-    """Raise TooManyTerms where the entries of these passages of ``document_text`` will.
+    """Check that no chunk has too many different terms for a lexical entry.
 
-    Only those that are long enough for it are analysed; mostly there is none, and nobody asks for the language.
+    Only chunks that are long enough to exceed the limit are analyzed. Most documents have no such chunk, and then their
+    language is not detected.
+
+    Args:
+        texts: Texts of the document's chunks.
+        setting: Language of the knowledge base, or ``AUTO``.
+        document_text: Text of the whole document, for language detection.
+
+    Raises:
+        TooManyTerms: A chunk has more than ``MAX_TERMS`` different terms.
     """
     long_indexes = [
         position
@@ -65,25 +83,25 @@ def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) 
 
 
 def tokenize_query(languages: Sequence[str], text: str) -> list[str]:
-    """The terms of a query in any of the languages, once each: so it finds what was analysed in each of them."""
+    """Return the distinct terms of a query in all the languages, so that it matches documents of each language."""
     if len(languages) > 1:
         text = _remove_query_stop_words(languages, normalize_text(text))
     return list(dict.fromkeys(token for language in languages for token in get_analyzer(language).tokenize(text)))
 
 
 def remove_stop_words(language: str, text: str) -> str:
-    """The words that are no stop words of the language; all, where there are none."""
+    """Return a text without the stop words of a language, or the whole text if it has only stop words."""
     stops = get_analyzer(language).stop_words
     words = [word.strip(_PUNCTUATION) for word in text.split()]
     return " ".join(word for word in words if word and word.casefold() not in stops) or text
 
 
 def _remove_query_stop_words(languages: Sequence[str], text: str) -> str:
-    """A query without the words that mean nothing in its own language, as far as that can be told.
+    """Remove the stop words of the query's own language, if that language can be recognized.
 
-    Where German quotes English, "the" is a rare word, which would weigh more than what is asked for. So a stop word
-    goes, unless it is none in a language that has almost as many of the query's words as stop words: "die" asks for
-    deaths, "die Kündigung der Wohnung" does not.
+    In a German corpus with English quotes, "the" is a rare word and would outweigh the real query terms. A stop word is
+    removed only if its language has clearly more stop words in the query than every language without it. For example,
+    "die" is removed from "die Kündigung der Wohnung", but it stays if it is the whole query.
     """
     words = [(word, word.casefold().strip(_PUNCTUATION)) for word in text.split()]
     lists = [get_analyzer(language).stop_words for language in languages]

@@ -1,4 +1,4 @@
-"""The entries of very many chunks in little memory: 16 bytes a term, where lists of numbers take about 100."""
+"""Compact storage of many lexical entries: 16 bytes for each term, where lists of numbers take about 100."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from app.lexical.weights import LexicalEntry
 
 
 class PackedEntries(Sequence[LexicalEntry]):
-    """A sequence of entries, each of which is made when it is asked for."""
+    """Sequence of lexical entries that are created on access."""
 
     def __init__(self, entries: Iterable[LexicalEntry]) -> None:
         self._lengths, self._ends = array("q"), array("q", [0])

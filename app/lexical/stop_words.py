@@ -1,8 +1,8 @@
 """Stop words by Snowball language: the lists of the Snowball project (snowballstem.org, BSD licence), casefolded.
 
-Words with an apostrophe stand cut at it, as the analyzer cuts them. English lacks ``s``, ``t`` and ``don``: the
-analyzer drops contractions itself, and "T cell" must stay whole. French has the
-forms of le, ce and leur that the list lacks.
+Words with an apostrophe are split at it, as the analyzer splits them. The English list omits ``s``, ``t`` and ``don``:
+the analyzer drops contractions itself, and "T cell" must stay whole. The French list has additional forms of le, ce and
+leur.
 """
 
 _LISTS = {
@@ -170,5 +170,5 @@ _LISTS = {
 
 
 def get_stop_words(language: str) -> frozenset[str]:
-    """The casefolded stop words of a Snowball language; none where there is no list."""
+    """Return the casefolded stop words of a Snowball language; an empty set if it has no list."""
     return frozenset(_LISTS.get(language, "").split())

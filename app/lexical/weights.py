@@ -1,4 +1,4 @@
-"""BM25 weights in the form the lexical lane stores: hashed terms, saturated frequencies and salted keys."""
+"""BM25 weights for the lexical retriever: hashed terms, saturated frequencies and salted keys."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,29 +13,32 @@ from app.errors import TooLargeError
 
 K1 = 1.2
 B = 0.75
-# pgvector's sparsevec holds at most a thousand million dimensions.
+# Maximum number of dimensions of pgvector's sparsevec.
 DIMENSIONS = 1_000_000_000
-# And so many of them in one row.
+# Maximum number of nonzero elements of one sparsevec.
 MAX_TERMS = 16_000
-# To make an array takes as long as so many keys.
+# Number of keys whose computation takes as long as the creation of an array.
 MIN_ARRAY_LENGTH = 40
 _MASK = 0xFFFFFFFF
 
 
 class TooManyTerms(TooLargeError):
-    """A chunk has more different terms than one can be found by."""
+    """A chunk has more different terms than a lexical entry can store."""
 
     def __init__(self, index: int, terms: int) -> None:
-        limit = f"it can be found by {MAX_TERMS:,}"
-        super().__init__(f"The chunk at index {index} has {terms:,} different terms; {limit}.", index=index)
+        limit = f"the limit is {MAX_TERMS:,}. Use smaller chunks."
+        super().__init__(f"The chunk at index {index} has {terms:,} different terms; {limit}", index=index)
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalEntry:
-    """One chunk in the lexical lane.
+    """Lexical index entry of one chunk. The three lists have the same length and order.
 
-    ``length`` counts its terms with repeats; ``term_ids`` are sorted and distinct, in [0, DIMENSIONS), with one of
-    ``weights`` and one of ``keys`` each: in (0, 1), and distinct, signed 32-bit.
+    Attributes:
+        length: Number of terms of the chunk, with repeats.
+        term_ids: Distinct ids of the terms, sorted, in [0, DIMENSIONS).
+        weights: Weight of each term, in (0, 1).
+        keys: Distinct signed 32-bit key of each term.
     """
 
     length: int
@@ -45,17 +48,17 @@ class LexicalEntry:
 
 
 def compute_term_id(term: str) -> int:
-    """The term's dimension, in [0, DIMENSIONS): blake2b, so that it is the same in every process and release."""
+    """Compute the dimension of a term, in [0, DIMENSIONS). The blake2b hash is equal in all processes and releases."""
     return int.from_bytes(blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") % DIMENSIONS
 
 
 def compute_salt(index_id: UUID) -> int:
-    """What sets one search index's keys apart from another's, in [0, 2**32)."""
+    """Compute the salt that makes the keys of one search index differ from those of another, in [0, 2**32)."""
     return int.from_bytes(blake2b(index_id.bytes, digest_size=4).digest(), "big")
 
 
 def murmur_finalize(value: int) -> int:
-    """A bijection on [0, 2**32): the finalizer fmix32 of MurmurHash3 (Austin Appleby, public domain)."""
+    """Apply the finalizer fmix32 of MurmurHash3 (Austin Appleby, public domain), a bijection on [0, 2**32)."""
     value ^= value >> 16
     value = value * 0x85EBCA6B & _MASK
     value ^= value >> 13
@@ -64,31 +67,41 @@ def murmur_finalize(value: int) -> int:
 
 
 def compute_term_key(term_id: int, salt: int) -> int:
-    """The term's key in one search index, signed 32-bit; different terms never share one."""
+    """Compute the signed 32-bit key of a term in one search index. Different terms never share a key."""
     mixed = murmur_finalize((term_id + salt) & _MASK)
     return mixed - (1 << 32) if mixed >> 31 else mixed
 
 
 def build_entry(tokens: Sequence[str], *, salt: int, k1: float = K1, b: float = B, avgdl: float) -> LexicalEntry:
-    """The entry of one chunk; ``avgdl`` is the search index's frozen average length in terms."""
+    """Build the lexical entry of one chunk; ``avgdl`` is the fixed average length of the search index in terms."""
     return build_entries([tokens], salt=salt, k1=k1, b=b, avgdl=avgdl)[0]
 
 
 def build_entries(
     documents: Iterable[Sequence[str]], *, salt: int, k1: float = K1, b: float = B, avgdl: float
 ) -> list[LexicalEntry]:
-    """The entries of many chunks, in their order, as ``iterate_entries`` makes them."""
+    """Build the lexical entries of many chunks, in their order, with ``iterate_entries``."""
     return list(iterate_entries(documents, salt=salt, k1=k1, b=b, avgdl=avgdl))
 
 
 def iterate_entries(
     documents: Iterable[Sequence[str]], *, salt: int, k1: float = K1, b: float = B, avgdl: float
 ) -> Iterator[LexicalEntry]:
-    """Yield the entries of many chunks, in their order.
+    """Yield the lexical entries of many chunks, in their order.
 
-    A weight is tf / (tf + k1 * (1 - b + b * length / avgdl)): the document's half of Lucene's BM25 (Kamphuis et al.,
-    "Which BM25 Do You Mean?", 2020); the idf is the query's half. Raises TooManyTerms, and ValueError where ``avgdl``
-    is not above 0.
+    A weight is ``tf / (tf + k1 * (1 - b + b * length / avgdl))``, the document's factor of Lucene's BM25. The query
+    supplies the idf factor. Source: Kamphuis et al., "Which BM25 Do You Mean?", 2020.
+
+    Args:
+        documents: Terms of each chunk, with repeats.
+        salt: Salt of the search index.
+        k1: Saturation of the term frequency.
+        b: Strength of the length normalization, from 0 to 1.
+        avgdl: Fixed average length of the search index, in terms.
+
+    Raises:
+        TooManyTerms: A chunk has more than ``MAX_TERMS`` different terms.
+        ValueError: ``avgdl`` is not above 0.
     """
     if not avgdl > 0:
         raise ValueError("avgdl must be above 0")
@@ -114,10 +127,21 @@ def recompute_weights(
     b: float = B,
     avgdl: tuple[float, float],
 ) -> npt.NDArray[np.float64]:
-    """Weights made with the first average length as the second gives them; ``lengths`` are their chunks'.
+    """Convert weights from one average length to another.
 
-    A weight says its frequency: tf = w * K / (1 - w), a whole number. Single precision, in which weights are stored,
-    tells frequencies apart up to some thousands; beyond that weights are 1 but for what it cannot tell either.
+    A weight determines its term frequency: ``tf = w * K / (1 - w)``, rounded, with ``K = k1 * (1 - b + b * length /
+    avgdl)``. Weights are stored in single precision, which distinguishes frequencies up to some thousands. Higher
+    frequencies give weights so close to 1 that their exact frequency makes no difference.
+
+    Args:
+        weights: Weights that were computed with the old average length.
+        lengths: Length of each weight's chunk, in terms.
+        k1: Saturation of the term frequency.
+        b: Strength of the length normalization.
+        avgdl: Old and new average length.
+
+    Returns:
+        The weights for the new average length.
     """
     before, after = (k1 * (1 - b + b * lengths / each) for each in avgdl)
     weights = np.minimum(weights, 1 - 2.0**-24)
@@ -126,7 +150,7 @@ def recompute_weights(
 
 
 def recompute_entry_weights(entries: Sequence[LexicalEntry], *, avgdl: tuple[float, float]) -> list[LexicalEntry]:
-    """Entries made with the first average length as the second gives them."""
+    """Return copies of the entries, with weights converted from the old to the new average length in ``avgdl``."""
     return [
         replace(
             entry,
@@ -137,18 +161,18 @@ def recompute_entry_weights(entries: Sequence[LexicalEntry], *, avgdl: tuple[flo
 
 
 def compute_query_terms(tokens: Sequence[str], salt: int) -> tuple[list[int], list[int]]:
-    """The distinct terms of a query as ids and keys, in one order: that of their first use."""
+    """Return the distinct terms of a query as ids and keys, in the order of their first use."""
     term_ids = compute_query_term_ids(tokens)
     return term_ids, compute_query_keys(term_ids, salt)
 
 
 def compute_query_term_ids(tokens: Sequence[str]) -> list[int]:
-    """The ids of the distinct terms of a query, in the order of their first use."""
+    """Return the ids of the distinct terms of a query, in the order of their first use."""
     return list(dict.fromkeys(map(compute_term_id, tokens)))
 
 
 def compute_query_keys(term_ids: Sequence[int], salt: int) -> list[int]:
-    """Their keys in one search index, in their order."""
+    """Return the keys of terms in one search index, in the order of ``term_ids``."""
     if len(term_ids) < MIN_ARRAY_LENGTH:
         return [compute_term_key(each, salt) for each in term_ids]
     keys: list[int] = _compute_keys(np.array(term_ids, np.int64), salt).tolist()
@@ -156,19 +180,19 @@ def compute_query_keys(term_ids: Sequence[int], salt: int) -> list[int]:
 
 
 def _count_frequencies(tokens: Sequence[str], ids: dict[str, int]) -> dict[int, int]:
-    """How often each term id occurs; ``ids`` remembers the hashes of one batch."""
+    """Count each term id; ``ids`` caches the hashes of one batch."""
     frequencies: dict[int, int] = {}
     for term, count in Counter(tokens).items():
         hashed = ids.get(term)
         if hashed is None:
             hashed = ids[term] = compute_term_id(term)
-        # Two terms may share an id: they count as one term.
+        # Two terms with the same id count as one term.
         frequencies[hashed] = frequencies.get(hashed, 0) + count
     return frequencies
 
 
 def _compute_keys(term_ids: npt.NDArray[np.int64], salt: int) -> npt.NDArray[np.int32]:
-    """``compute_term_key`` over an array; unsigned 32-bit arithmetic wraps as the scalar's mask does."""
+    """Compute ``compute_term_key`` over an array. Unsigned 32-bit arithmetic wraps like the mask there."""
     value = (term_ids + salt).astype(np.uint32)
     value ^= value >> np.uint32(16)
     value *= np.uint32(0x85EBCA6B)

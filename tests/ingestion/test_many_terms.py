@@ -1,4 +1,4 @@
-"""A chunk with more different terms than it can be found by: told once, by its index, before anything is paid for."""
+"""A chunk with too many different terms is reported once, with its index, before any model is called."""
 
 import json
 from collections.abc import Sequence

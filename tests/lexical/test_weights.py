@@ -116,7 +116,7 @@ def test_keys_fit_and_differ() -> None:
 def test_a_chunk_with_more_terms_than_a_row_holds_is_named() -> None:
     most = [f"term{n}" for n in range(MAX_TERMS)]
     assert len(build_entry([*most, "term7"], salt=1, avgdl=100).term_ids) == MAX_TERMS
-    with pytest.raises(TooManyTerms, match="index 1 has 16,001 different terms; it can be found by 16,000") as told:
+    with pytest.raises(TooManyTerms, match="index 1 has 16,001 different terms; the limit is 16,000") as told:
         build_entries([most, [*most, "other"]], salt=1, avgdl=100)
     assert (told.value.code, told.value.fields) == ("too_large", {"index": 1})
 
