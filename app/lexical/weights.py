@@ -127,7 +127,7 @@ def recompute_weights(
     b: float = B,
     avgdl: tuple[float, float],
 ) -> npt.NDArray[np.float64]:
-    """Convert weights from one average length to another.
+    """Recompute weights for a new average length.
 
     A weight determines its term frequency: ``tf = w * K / (1 - w)``, rounded, with ``K = k1 * (1 - b + b * length /
     avgdl)``. Weights are stored in single precision, which distinguishes frequencies up to some thousands. Higher
@@ -150,7 +150,7 @@ def recompute_weights(
 
 
 def recompute_entry_weights(entries: Sequence[LexicalEntry], *, avgdl: tuple[float, float]) -> list[LexicalEntry]:
-    """Return copies of the entries, with weights converted from the old to the new average length in ``avgdl``."""
+    """Return copies of the entries, with weights for the new average length; ``avgdl`` is the old and new one."""
     return [
         replace(
             entry,
