@@ -50,7 +50,7 @@ _SQL = re.compile(
     r"\s*(?:<|--|do \$\$|`x` where \w+\.\w)|"
     r"\s*(?:select|insert|update|delete|with|create|alter|drop|grant|revoke|set|lock|from|where|and|or|join|left|order|"
     r"union|returning|exists|case|coalesce|on|into|values|not)\b(?=[^.]*(?:[=(*]|\bfrom\b|\bset\b|\btable\b))|"
-    r".*(?:\bselect\b.*\bfrom\b|\bdo update set\b|\bcreate view\b|\$1|\(\?[:=!<])",
+    r".*(?:\bselect\b.*\bfrom\b|\bdo update set\b|\bcreate view\b|\$1|\(\?[:=!<]|:\w+::\w+)",
     re.DOTALL,
 )
 

@@ -1,1 +1,1 @@
-"""Retrieval: from a question or a conversation to the few passages that matter."""
+"""Retrieval: search of knowledge bases for the chunks that answer a question or a conversation."""

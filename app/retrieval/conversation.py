@@ -1,4 +1,4 @@
-"""From a conversation to the queries that are searched for (without a chat model)."""
+"""Queries from a conversation, without a chat model."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,21 @@ ASKING_ROLES = frozenset({"customer", "user"})
 
 
 def build_conversation_queries(messages: Sequence[Message]) -> list[str]:
-    """The last question, and the same with the two turns of the asking side before it; none without a question.
+    """Build the queries of a conversation from the messages of its users and customers.
 
-    Only the asking side's words become a query, never an agent's or a tool's. On mtrag-un the two fused queries beat
-    the last turn alone, and all turns together hurt.
+    Messages of agents and tools never become queries. On the benchmark mtrag-un, the two queries fused beat the last
+    message alone, and a query of all messages was worse.
+
+    Args:
+        messages: Messages of the conversation, oldest first.
+
+    Returns:
+        The last question, and the last question with up to two earlier messages before it. Without a question, the list
+        is empty; without earlier messages, it has one query.
     """
     turns = (
         _extract_turns(messages[-MAX_MESSAGES:]) or _extract_turns(messages)[-1:]
-    )  # many tool messages may follow a question
+    )  # more than MAX_MESSAGES tool messages may follow the last question
     if not turns:
         return []
     last = turns[-1]
@@ -33,5 +40,5 @@ def _extract_turns(messages: Sequence[Message]) -> list[str]:
 
 
 def truncate_query(query: str) -> str:
-    """The end of an over-long query: what is asked stands last."""
+    """Truncate a query to its last characters, because the question is usually at the end."""
     return query[-MAX_QUERY_CHARACTERS:]

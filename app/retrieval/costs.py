@@ -1,4 +1,6 @@
-"""Costs of filters: weighed before a search runs by the costs of earlier ones; expensive searches take turns."""
+"""Cost control of expensive searches: refusal by the measured cost of earlier searches, and a limit on concurrent
+searches.
+"""
 
 import asyncio
 import time
@@ -13,34 +15,40 @@ from app.errors import InvalidInputError
 from app.quotas.types import RateLimitExceeded
 from app.retrieval.repository import RetrieverQuery
 
-# A filter of less weight is never looked at: equality, ranges, short lists.
+# Filters below this weight are not measured: equality, ranges, short lists.
 MIN_WEIGHT = 8.0
-# A filter of less weight runs in its turn, and is not refused: a few patterns, a list of some hundred values.
+# Filters below this weight wait for a slot, but are never refused: a few patterns, a list of some hundred values.
 MIN_REFUSED_WEIGHT = 45.0
-# Expected seconds of the database up to which a search waits for nobody.
+# Maximum expected database seconds of a search that needs no slot.
 MAX_LIGHT_SECONDS = 0.25
-# Lane queries (queries times search indexes) of one search up to which it waits for nobody.
+# Maximum number of retriever queries (queries times search indexes) of a search that needs no slot.
 MAX_LIGHT_CALLS = 100
-# How long a measured cost counts, and of how many search indexes one process knows it.
+# Seconds for which a measured cost is valid, and the maximum number of cached costs in a process.
 COST_TTL_SECONDS, MAX_CACHED_COSTS = 60.0, 10_000
-# A filter whose time ran out is taken to need this many times that time: it would have gone on.
+# Factor on the elapsed time of a statement that timed out: the statement would have taken longer.
 TIMEOUT_COST_FACTOR = 1.25
-# The part of its remaining time that a search waits for its turn.
+# Share of its remaining time that a search waits for a slot.
 MAX_WAIT_SHARE = 0.5
 
 
 class FilterTooExpensive(InvalidInputError):
-    """The filter is too expensive."""
+    """The filter needs more database time than the search has."""
 
     code = "filter_too_expensive"
 
 
-# Of a tenant, in a search index, with or without the dense lane: that one looks at more rows.
+# Tenant, search index, and whether the dense retriever runs: it reads more rows than the lexical retriever.
 _CostKey = tuple[UUID, UUID, bool]
 
 
 class _Cost(NamedTuple):
-    """Seconds of the database per unit of weight, when they were measured, and whether the time ran out."""
+    """Measured cost of a filter.
+
+    Attributes:
+        seconds_per_weight: Database seconds for one unit of ``CompiledFilter.weight``.
+        measured_at: Time of the measurement, by ``SearchCosts.clock``.
+        timed_out: Whether the statement timed out.
+    """
 
     seconds_per_weight: float
     measured_at: float
@@ -49,11 +57,12 @@ class _Cost(NamedTuple):
 
 @dataclass(slots=True)
 class SearchCosts:
-    """The measured costs of filters, and the turns of expensive searches. One for all searches of a process.
+    """Measured costs of filters, and slots for expensive searches, shared by all searches of a process.
 
-    Args:
-        per_tenant: expensive searches of one tenant that run at once.
-        per_process: the same of all tenants.
+    Attributes:
+        max_per_tenant: Maximum number of expensive searches of one tenant at the same time.
+        max_per_process: Maximum number of expensive searches of all tenants at the same time.
+        clock: Monotonic clock in seconds.
     """
 
     max_per_tenant: int = 1
@@ -65,7 +74,7 @@ class SearchCosts:
 
     @classmethod
     def from_pool_size(cls, pool_size: int) -> Self:
-        """Give one tenant a tenth of the pool, and all tenants a fifth."""
+        """Create limits from the size of the connection pool: a tenth for one tenant, and a fifth for all tenants."""
         return cls(max(1, pool_size // 10), max(2, pool_size // 5))
 
     @asynccontextmanager
@@ -77,17 +86,17 @@ class SearchCosts:
         remaining_seconds: float,
         database_timeout_seconds: float,
     ) -> AsyncIterator[None]:
-        """Let light calls pass, and give expensive ones their turn.
+        """Hold a slot during the block if the search is expensive; light searches need none.
 
         Args:
-            tenant_id: the searching tenant.
-            calls: what the search asks the lanes.
-            remaining: seconds that are left of the search.
-            database_seconds: seconds that the first try of the lanes gets at most.
+            tenant_id: Tenant of the search.
+            calls: Retriever queries of the search.
+            remaining_seconds: Time until the deadline of the search. At most half of it is spent waiting.
+            database_timeout_seconds: Maximum database time of the first attempt.
 
         Raises:
-            FilterTooExpensive: an earlier filter of no more weight needed more time than this search has.
-            RateLimitExceeded: the tenant's other expensive searches took all the time that this one could wait.
+            FilterTooExpensive: An earlier search timed out, and its cost predicts that this filter needs too much time.
+            RateLimitExceeded: No slot became free in time.
         """
         weight = sum(call.filter.weight for call in calls)
         if weight < MIN_WEIGHT and len(calls) <= MAX_LIGHT_CALLS:
@@ -110,7 +119,14 @@ class SearchCosts:
     def record_cost(
         self, tenant_id: UUID, calls: Sequence[RetrieverQuery], elapsed_seconds: float, *, timed_out: bool
     ) -> None:
-        """Remember what the lanes took for these calls; after ``timed_out`` they would have taken longer."""
+        """Record the time that the retrievers took for these calls.
+
+        Args:
+            tenant_id: Tenant of the search.
+            calls: Retriever queries of the search.
+            elapsed_seconds: Time of the statement.
+            timed_out: Whether the statement was cancelled at its time limit, so that its real cost is higher.
+        """
         weight = sum(call.filter.weight for call in calls)
         if weight < MIN_WEIGHT:
             return
@@ -123,7 +139,7 @@ class SearchCosts:
             self._costs.popitem(last=False)
 
     def _get_cached_costs(self, tenant_id: UUID, calls: Sequence[RetrieverQuery]) -> list[_Cost | None]:
-        """Return the cost of each call's filter; None for a filter of no weight, and for an unknown cost."""
+        """Return the cost of each call's filter; None if the cost is unknown or too old."""
         now, costs = self.clock(), []
         for call in calls:
             cost = self._costs.get(_build_cost_key(tenant_id, call))
@@ -155,9 +171,9 @@ class SearchCosts:
         )
         if expected >= database_timeout_seconds:
             raise FilterTooExpensive(
-                f"This filter needs more than {database_timeout_seconds:.1f} s of the database. "
-                'Use fewer "contains" and "ends_with", shorter lists, or shorter metadata, '
-                "or name fewer knowledge bases.",
+                f"This filter needs more than {database_timeout_seconds:.1f} s of database time. "
+                'Use fewer "contains" and "ends_with" conditions, shorter lists or shorter metadata, '
+                "or search fewer knowledge bases.",
                 loc=("body", "filter"),
             )
 
@@ -170,7 +186,7 @@ class SearchCosts:
                     await waiter
         except TimeoutError as exc:
             raise RateLimitExceeded(
-                "Searches with expensive filters, or in very many knowledge bases, run one at a time for each tenant. "
+                "Too many searches with expensive filters or very many knowledge bases run at the same time. "
                 "Send fewer of them at once.",
                 retry_after=1.0,
                 limit=self.max_per_tenant,
@@ -178,7 +194,7 @@ class SearchCosts:
         self._running[tenant_id] += 1
 
     def _wake_waiters(self) -> None:
-        """Have all waiting searches look again, the first one first."""
+        """Wake all waiting searches in their order of arrival; each checks again whether a slot is free."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

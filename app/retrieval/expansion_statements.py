@@ -1,4 +1,4 @@
-"""The statements that say how far a text is widened, and read what it is then."""
+"""SQL statements that compute the expanded ranges of hits and read their texts."""
 
 from app.db.statements import parse_statement
 
@@ -6,8 +6,7 @@ _CANDIDATES = """near as (
   select k.* from unnest(:numbers::int[], :tenants::uuid[], :indexes::uuid[], :documents::uuid[], :starts::int[],
                          :ends::int[], :near::uuid[]) k(number, tenant_id, index_id, document_id, first, last, id)
 )"""
-# What is near a text, cut so that it is no longer than is allowed and the found text stands in its middle; the found
-# text itself is never cut.
+# The range around a hit, cut to the maximum length with the chunk in the middle. The chunk itself is never cut.
 _EXPANDED = f"""
 with {_CANDIDATES}, wide as ({{wide}}
 ), limited as (
@@ -40,7 +39,8 @@ EXPAND = {
         "parent": _SMALLEST_NODE.replace("{fits}", "o.end_offset - o.start_offset > n.last - n.first"),
     }.items()
 }
-# Who counts the passages in a part has those of the document at hand: counted here, they were read for each part.
+# The statement returns all chunks of a document once, and the caller counts them for each parent. A count in SQL would
+# read the chunks again for each parent.
 PARENT_SPANS = parse_statement(f"""
 with {_CANDIDATES}
 select n.number, null::uuid as document_id, array_agg(o.start_offset), array_agg(o.end_offset)

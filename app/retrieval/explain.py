@@ -1,4 +1,4 @@
-"""How a search went, for those who ask it to explain itself."""
+"""Explanation of a search, for callers who request it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,13 @@ from app.retrieval.routes import RoutingDecision
 
 
 class RetrieverPlan(NamedTuple):
-    """How the lanes of an index are searched.
+    """Plan of the retrievers in one search index.
 
-    ``share`` of its ``chunks`` passes scope and filter, by a sample. ``dense`` is index (exact where that comes short)
-    or exact; ``lexical`` is all (every row that passes is scored) or pruned (only those that can be among the best).
+    Attributes:
+        chunks: Number of chunks of the index.
+        share: Estimated share of the chunks that pass scopes and filter, from a sample.
+        dense: ``index`` (vector index, with an exact scan if it finds too few rows) or ``exact``.
+        lexical: ``all`` (every passing row is scored) or ``pruned`` (only rows that can be among the best).
     """
 
     chunks: int
@@ -23,10 +26,14 @@ class RetrieverPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExplainedIndex:
-    """What was searched for in one knowledge base and how: the filter as understood; no plan where a lane was down.
+    """Search of one knowledge base.
 
-    ``is_shared`` where it is the operator's. ``source_queries`` is what an HTTP source was asked for, if there is one
-    in its place.
+    Attributes:
+        knowledge_base: Name of the knowledge base.
+        is_shared: Whether the knowledge base belongs to the system tenant.
+        filter: Metadata filter with the enforced metadata.
+        plan: Plan of the retrievers; None if a retriever failed, or for an HTTP source.
+        source_queries: Queries that were sent to the HTTP source; None if the knowledge base is not of kind http.
     """
 
     knowledge_base: str
@@ -38,10 +45,14 @@ class ExplainedIndex:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a search was taken to mean; ``transformers`` are those that were asked to change its queries.
+    """Explanation of one search.
 
-    ``prompts`` are those of admins that took part in it; ``routing_decisions`` where it could have gone to, the chosen
-    ones first.
+    Attributes:
+        options: Options of the strategy, with defaults.
+        indexes: Searched knowledge bases.
+        transformers: Names of the transformers, in their order.
+        prompts: Prompts of administrators that were used.
+        routing_decisions: Knowledge bases that routing considered, chosen ones first.
     """
 
     options: Mapping[str, Any]

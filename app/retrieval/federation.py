@@ -1,4 +1,4 @@
-"""The HTTP sources of a search: asked beside the lanes, and one list of what both have found (after KIMAs)."""
+"""Search of HTTP sources at the same time as the retrievers (after KIMAs)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,19 +34,28 @@ from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
-# A sentence finds little in most of them.
+# Most HTTP sources find little for a whole sentence.
 DEFAULT_TRANSFORMER = "keywords"
-# One search is not to become a hundred of others; those that come first are asked.
+# Limits of one search, so that it does not cause hundreds of requests. The first sources and queries are used.
 MAX_SOURCES, MAX_QUERIES, MAX_RESULTS = 8, 4, 100
 STORED_DOCUMENTS_SKIPPED = ServiceWarning(
-    WarningCode.STORED_DOCUMENTS_SKIPPED, "The knowledge bases with documents could not be searched."
+    WarningCode.STORED_DOCUMENTS_SKIPPED, "The knowledge bases with stored documents could not be searched."
 )
 LocalSearch = Callable[[], Awaitable[list[Hit]]]
 
 
 @dataclass(frozen=True, slots=True)
 class FederatedSearch:
-    """``views`` are the knowledge bases of kind http; ``queries_by_source`` is what each was asked for, by its id."""
+    """Search of the HTTP sources of one request.
+
+    Attributes:
+        sources: Client for HTTP sources.
+        chat: Chat model for transformers; None if none is configured.
+        search_run: Deadline, timings and warnings of the search.
+        request: The search request.
+        views: Knowledge bases of kind http to search.
+        queries_by_source: Texts that were sent to each source, by the id of its knowledge base.
+    """
 
     sources: HttpSourceClient
     chat: ChatModel | None
@@ -64,10 +73,20 @@ class FederatedSearch:
         request: SearchRequest,
         views: Sequence[KnowledgeBaseView],
     ) -> Self:
-        """Those of the search, the shared ones of the same names among them.
+        """Select the HTTP sources of a search, including shared knowledge bases of the same names.
 
-        With a filter there are none, for nobody knows whether their results would pass. It breaks nothing, so the
-        search is whole without them.
+        A search with a filter uses no HTTP source, because a filter cannot be applied to its results. The caller gets a
+        notice, and the results count as complete.
+
+        Args:
+            sources: Client for HTTP sources.
+            chat: Chat model for transformers.
+            search_run: Deadline, timings and warnings of the search.
+            request: The search request.
+            views: Knowledge bases of the search, of all kinds.
+
+        Returns:
+            The federated search, with at most ``MAX_SOURCES`` sources.
         """
         source_views = [
             candidate
@@ -77,13 +96,13 @@ class FederatedSearch:
         ]
         if source_views and (request.filter or any(candidate.row.enforced_filter for candidate in source_views)):
             message = (
-                f"{_format_names(source_views)} left out: a filter cannot be applied to what an HTTP source finds."
+                f"{_format_names(source_views)} skipped: a filter cannot be applied to the results of an HTTP source."
             )
             search_run.add_notice(ServiceWarning(WarningCode.HTTP_SOURCE_NOT_FILTERABLE, message))
             source_views = []
         if len(source_views) > MAX_SOURCES:
             names = _format_names(source_views[MAX_SOURCES:])
-            message = f"{names} left out: a search asks at most {MAX_SOURCES} HTTP sources."
+            message = f"{names} skipped: a search uses at most {MAX_SOURCES} HTTP sources."
             search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_LIMIT_REACHED, message))
         return cls(sources, chat, search_run, request, source_views[:MAX_SOURCES])
 
@@ -95,11 +114,23 @@ class FederatedSearch:
         top_k: int,
         get_weight: Callable[[Sequence[Hit]], float],
     ) -> list[SourceHits]:
-        """What the lanes find, None where they have nothing to search, and at the same time what the sources do.
+        """Run the local search and query the HTTP sources at the same time.
 
-        ``get_weight`` says what the best of the lanes' hits counts beside others. One that cannot answer is a warning,
-        as long as another one or the lanes can. Raises InvalidInputError where only words could be asked for and there
-        are none, SearchUnavailable, and as the lanes.
+        A failed source, or a failed local search, is a warning as long as another part answers.
+
+        Args:
+            local_search: Search of the stored documents; None if there are none to search.
+            queries: Queries of the search.
+            top_k: Maximum number of results of each source, at most ``MAX_RESULTS``.
+            get_weight: Function that returns the weight of the local hits in the merge of sources.
+
+        Returns:
+            The hits of the local search, then those of each source that found something.
+
+        Raises:
+            InvalidInputError: Only HTTP sources are searched, and no query has a text.
+            UnavailableError: The local search failed, and no source found something.
+            SearchUnavailable: Only HTTP sources are searched, and none answered.
         """
         if not self.views or not queries:
             hits = await local_search() if local_search else []
@@ -111,7 +142,7 @@ class FederatedSearch:
             hits, failure = await self._run_local_search(local_search)
             results = await source_task
         finally:
-            source_task.cancel()  # where the lanes refuse the search; one that is done takes no notice
+            source_task.cancel()  # if the local search raises; a finished task ignores this
         source_hits = [
             SourceHits(view.weight, view_hits) for view, view_hits in zip(self.views, results, strict=True) if view_hits
         ]
@@ -127,7 +158,7 @@ class FederatedSearch:
         return [SourceHits(get_weight(hits), hits), *source_hits]
 
     def explain_sources(self) -> list[ExplainedIndex]:
-        """What each was asked for."""
+        """Return the texts that were sent to each source, for the explanation."""
         return [
             ExplainedIndex(view.row.name, view.is_shared, None, None, self.queries_by_source.get(view.row.id, ()))
             for view in self.views
@@ -140,7 +171,7 @@ class FederatedSearch:
             return [], exc
 
     async def _query_sources(self, queries: Sequence[Query], top_k: int) -> list[list[Hit] | None]:
-        """What each has found, None where it could not be asked."""
+        """Query all sources; None for a source that did not answer."""
         with self.search_run.time_step("http_sources"):
             return await asyncio.gather(*(self._query_source(view, queries, top_k) for view in self.views))
 
@@ -148,16 +179,19 @@ class FederatedSearch:
         texts = await self._build_query_texts(view, queries)
         self.queries_by_source[view.row.id] = texts
         if not texts:
-            message = f"{_format_names([view])} left out: an HTTP source is asked for words alone."
+            message = f"{_format_names([view])} skipped: an HTTP source needs a query with text."
             self.search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_NEEDS_TEXT, message))
         answers = await asyncio.gather(*(self._send_query(view, SourceQuery(text, top_k)) for text in texts))
         answered = [answer for answer in answers if answer is not None]
         return _build_hits(view, answered) if answered else None
 
     async def _build_query_texts(self, view: KnowledgeBaseView, queries: Sequence[Query]) -> list[str]:
-        """The queries as this source is asked: by its own transformers, where the search names none for all."""
+        """Rewrite the queries with the source's transformers, unless the request names transformers for the whole
+        search.
+        """
         texts = [Query(query.text) for query in queries if query.text is not None][:MAX_QUERIES]
-        # What nobody has asked for needs no excuse; and its time is that of the sources.
+        # The time of these transformers counts as time of the HTTP sources. The default transformer was not requested,
+        # so its notices are dropped.
         view_transformers = view.retrieval.transformers
         search_run = replace(self.search_run, timings_ms={})
         search_run = search_run if view_transformers is not None else replace(search_run, notices=[], degraded_steps={})
@@ -190,13 +224,16 @@ class FederatedSearch:
         except SourceUnavailable as exc:
             logger.warning("search.http_source_failed", knowledge_base=str(row.id), error=exc)
             self.search_run.degrade("http_source", get_failure_reason(exc))
-            message = f"{_format_names([view])} left out. {exc.message}"
+            message = f"{_format_names([view])} skipped. {exc.message}"
             self.search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_UNAVAILABLE, message))
             return None
 
 
 def _build_hits(view: KnowledgeBaseView, answers: Sequence[Sequence[SourceResult]]) -> list[Hit]:
-    """Best first, of equal texts the best: by the scores of the source, where all have one, else by their places."""
+    """Build the hits of one source, best first, without repeated texts.
+
+    Scores of the source are used if every result has one; otherwise a result's position gives its score.
+    """
     scored = all(result.score is not None for answer in answers for result in answer)
     hits = [
         _build_hit(view, result, result.score if scored and result.score is not None else 1 - position / len(answer))
@@ -210,7 +247,7 @@ def _build_hits(view: KnowledgeBaseView, answers: Sequence[Sequence[SourceResult
 
 
 def _build_hit(view: KnowledgeBaseView, result: SourceResult, score: float) -> Hit:
-    """A document of one chunk; the ids are the same for the same result, so that ties fall alike."""
+    """Build a hit with a document of one chunk. Equal results get equal ids, so that ties are always resolved alike."""
     key = derive_id(view.row.id, result.url, result.text)
     source_name = result.url or result.title or view.row.name
     entries = {

@@ -1,4 +1,4 @@
-"""What a search does, decided before it begins: by the request, the agent's settings, and the knowledge bases'."""
+"""Plan of a search, from the request, the settings of the agent and the settings of the knowledge base."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,15 +33,26 @@ from app.retrieval.types import Query, SearchRequest
 from app.warnings import ServiceWarning, WarningCode
 
 QUERY_TRUNCATED = ServiceWarning(
-    WarningCode.QUERY_TRUNCATED, f"Of a query only the last {MAX_QUERY_CHARACTERS:,} characters are searched for."
+    WarningCode.QUERY_TRUNCATED, f"Only the last {MAX_QUERY_CHARACTERS:,} characters of a query were searched."
 )
 QUESTION_MISSING = ServiceWarning(
-    WarningCode.QUESTION_MISSING, "There is no question in messages: nothing was searched for."
+    WarningCode.QUESTION_MISSING, "The messages contain no question, so nothing was searched."
 )
 
 
 def resolve_queries(request: SearchRequest, search_run: SearchRun) -> list[Query]:
-    """As given, else what the conversation asks; over-long ones clipped, which is told of those that were given."""
+    """Return the queries of a request, or build them from its conversation.
+
+    Long queries are truncated. The caller gets a notice if a provided query is truncated, or if there is no query at
+    all.
+
+    Args:
+        request: The search request.
+        search_run: Collector of the notices.
+
+    Returns:
+        The queries; an empty list if the conversation has no question.
+    """
     provided = [Query(query) if isinstance(query, str) else query for query in request.queries]
     if any(query.text is not None and len(query.text) > MAX_QUERY_CHARACTERS for query in provided):
         search_run.add_notice(QUERY_TRUNCATED)
@@ -54,7 +65,16 @@ def resolve_queries(request: SearchRequest, search_run: SearchRun) -> list[Query
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """How a search is done; ``uses_default_transformers`` where nobody has asked for its transformers (``steps``)."""
+    """Decisions of one search that are made before it runs.
+
+    Attributes:
+        strategy: Strategy of the search.
+        options: Options of the strategy.
+        transformer_steps: Transformers with their options, in their order.
+        uses_default_transformers: Whether neither the request nor a stored setting names the transformers.
+        top_k: Number of hits to return.
+        prompts: Active prompts by name: those of the request above those of the knowledge base.
+    """
 
     strategy: Strategy[Any]
     options: BaseModel
@@ -72,15 +92,25 @@ class SearchPlan:
         *,
         can_rewrite: bool,
     ) -> Self:
-        """``single_knowledge_base`` is the knowledge base that is searched where there is only one: its own settings
-        hold then.
+        """Create the plan of a search.
 
-        ``can_rewrite`` where there is a chat model for the default transformer. Raises InvalidInputError.
+        Args:
+            request: The search request.
+            single_knowledge_base: The searched knowledge base, if there is exactly one. Only then its stored settings
+                apply.
+            search_run: Collector of the notices.
+            can_rewrite: Whether a chat model is configured for the default transformer.
+
+        Returns:
+            The plan.
+
+        Raises:
+            InvalidInputError: A strategy, transformer or option of the request is invalid.
         """
         settings = single_knowledge_base.retrieval if single_knowledge_base is not None else Retrieval()
         strategy, options = _resolve_strategy(request, settings, search_run)
         fan_out_steps = resolve_strategy_steps(strategy.name, strategy.transformers(options), search_run)
-        # An HTTP source's are its own affair.
+        # The federated search applies the transformers of an HTTP source.
         stored = (
             None
             if single_knowledge_base is None or single_knowledge_base.row.source is not None
@@ -103,7 +133,17 @@ class SearchPlan:
     def create_query_transformer(
         self, chat: ChatModel | None, search_run: SearchRun, get_corpus_context: Callable[[], Awaitable[CorpusContext]]
     ) -> QueryTransformer:
-        """What runs the steps."""
+        """Create the query transformer that runs the steps of the plan.
+
+        Args:
+            chat: Chat model; None if none is configured.
+            search_run: Deadline, timings and notices of the search.
+            get_corpus_context: Function that waits for the route and returns the context of the searched knowledge
+                bases.
+
+        Returns:
+            The query transformer with the prompt for rewriting.
+        """
         prompt = self.prompts.get("rewrite")
         return QueryTransformer(
             chat,
@@ -116,7 +156,16 @@ class SearchPlan:
     def explain(
         self, route: Route, plans: Mapping[bytes, RetrieverPlan], source_explanations: Sequence[ExplainedIndex]
     ) -> Explanation:
-        """What was searched for in each knowledge base and how, beside what HTTP sources were asked for."""
+        """Build the explanation of the search.
+
+        Args:
+            route: Searched knowledge bases and the decisions of routing.
+            plans: Plans of the retrievers by search index.
+            source_explanations: Explanations of the HTTP sources.
+
+        Returns:
+            The explanation.
+        """
         indexes = [
             ExplainedIndex(
                 knowledge_base=target.kb.row.name,
@@ -136,13 +185,13 @@ class SearchPlan:
 def _resolve_strategy(
     request: SearchRequest, settings: Retrieval, search_run: SearchRun
 ) -> tuple[Strategy[Any], BaseModel]:
-    """The named one, else the knowledge base's where there is only one; so its options, the caller's above them."""
+    """Return the requested strategy, else that of the knowledge base; requested options override stored ones."""
     provided = request.strategy_options
     if request.strategy is not None:
         strategy = find_strategy(request.strategy, loc=("body", "strategy"))
     else:
         strategy = resolve_stored_strategy(settings.strategy, search_run)
-        provided = provided if strategy.name == settings.strategy else {}  # they are for the one that is gone
+        provided = provided if strategy.name == settings.strategy else {}  # they are for the missing strategy
     stored = (
         resolve_stored_options(strategy, settings.strategy_options, search_run)
         if strategy.name == settings.strategy
@@ -154,10 +203,7 @@ def _resolve_strategy(
 def _resolve_transformers(
     request: SearchRequest, stored: Sequence[Mapping[str, Any]] | None, search_run: SearchRun
 ) -> list[TransformerStep] | None:
-    """The transformers that are named, else the agent's, else those that are kept with the one knowledge base.
-
-    None where nobody says.
-    """
+    """Return the transformers of the request, else those of the agent, else ``stored``; None if nothing names them."""
     if request.transformers is not None:
         return resolve_steps(request.transformers, loc=("body", "transformers"))
     if request.stored_transformers is not None:

@@ -1,4 +1,4 @@
-"""A quick first search, for a transformer that wants to see how the documents speak of something."""
+"""Quick first search for transformers that adapt the queries to the words of the documents."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,14 @@ from app.retrieval.types import Query
 
 @dataclass(frozen=True, slots=True)
 class HybridPreviewSearch:
-    """A look at what a search is about to ask, with nothing but its targets: as the caller may see them."""
+    """Preview of the targets of a search with the strategy hybrid, inside the caller's scopes and filters.
+
+    Attributes:
+        db: Database in the tenant's scope.
+        query_embedder: Embedder of queries, with a cache.
+        targets: Knowledge bases to search.
+        costs: Slots for expensive searches.
+    """
 
     db: TenantDatabase
     query_embedder: QueryEmbedder
@@ -25,8 +32,17 @@ class HybridPreviewSearch:
     costs: SearchCosts = field(default_factory=SearchCosts)
 
     async def __call__(self, queries: Sequence[str], search_run: SearchRun, *, max_chunks: int) -> list[str] | None:
-        """The best passages by both lanes; None where they cannot be had in the course's time."""
-        # Its own warnings and times: the search that follows says what it leaves out itself.
+        """Return the texts of the best chunks.
+
+        Args:
+            queries: Texts to search.
+            search_run: Deadline and database budget of the preview.
+            max_chunks: Maximum number of chunks.
+
+        Returns:
+            The texts, best first; None if the search fails or exceeds the deadline.
+        """
+        # The preview has separate warnings and timings: the main search reports its own.
         preview_run = SearchRun(search_run.deadline, database_budget=search_run.database_budget)
         retriever = HybridRetriever(
             self.db,

@@ -1,4 +1,4 @@
-"""The vectors of a search's queries: given, kept from before, or made by the model in one batch."""
+"""Vectors of queries: provided by the caller, cached, or computed by the embedding model in one batch."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,20 +33,21 @@ Vector = npt.NDArray[np.float32]
 ChargeTokens = Callable[[Sequence[str]], Awaitable[None]]
 EmbedQueries = Callable[[Embedder, Sequence[Query]], Awaitable[Sequence[Vector]]]
 MAX_CACHED_VECTORS = 1000
-# A longer text is hardly ever asked twice.
+# Longer texts are rarely searched twice.
 MAX_CACHED_CHARACTERS = 512
-NO_IMAGES = "image queries were left out"
+NO_IMAGES = "image queries were skipped"
 TEXTLESS_QUERIES_SKIPPED = ServiceWarning(
-    WarningCode.TEXTLESS_QUERIES_SKIPPED, "Queries without words were left out: the strategy looks for words."
+    WarningCode.TEXTLESS_QUERIES_SKIPPED, "Queries without text were skipped: the strategy searches text only."
 )
 FAILURES = (EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryVectorCache:
-    """The last queries' vectors, by tenant: else the time a search takes would tell what others have asked.
+    """Cache of recent query vectors, shared by all searches of a process.
 
-    One for all searches of a process.
+    Vectors are cached for each tenant. A shared cache would reveal the queries of other tenants by the time of a
+    search.
     """
 
     _vectors: LRUCache[tuple[UUID, EmbeddingIdentity, str], Vector] = field(
@@ -54,16 +55,24 @@ class QueryVectorCache:
     )
 
     def get_many(self, identity: EmbeddingIdentity, tenant_id: UUID, texts: Sequence[str]) -> dict[str, Vector]:
-        """Those of the texts that are known; as used as those that were asked for just now."""
+        """Return the cached vectors of the texts, and mark them as recently used."""
         cached = {text: self._vectors.get((tenant_id, identity, text)) for text in texts}
         return {text: vector for text, vector in cached.items() if vector is not None}
 
     async def embed(
         self, embedder: Embedder, tenant_id: UUID, texts: Sequence[str], *, charge_tokens: ChargeTokens | None = None
     ) -> list[Vector]:
-        """A vector for each text; the model is asked for those that are not known, when they are paid for.
+        """Return a vector for each text. Only texts without a cached vector are charged and sent to the model.
 
-        Raises as ``charge_tokens`` and ``embed_queries``.
+        Args:
+            embedder: Embedder of the model.
+            tenant_id: Tenant of the search.
+            texts: Texts to embed.
+            charge_tokens: Function that checks and counts the tokens before the model is called. Its errors, and those
+                of the embedder, are raised unchanged.
+
+        Returns:
+            The vectors in the order of the texts.
         """
         vectors = self.get_many(embedder.identity, tenant_id, texts)
         missing = [text for text in dict.fromkeys(texts) if text not in vectors]
@@ -72,7 +81,7 @@ class QueryVectorCache:
                 await charge_tokens(missing)
             embedded = dict(zip(missing, await embedder.embed_queries(missing), strict=True))
             vectors |= embedded
-            # Copies: a row of the batch would keep all of it.
+            # Copies, because a view of one row would keep the whole batch in memory.
             cacheable = {text: vector.copy() for text, vector in embedded.items() if len(text) <= MAX_CACHED_CHARACTERS}
             self._vectors.update(((tenant_id, embedder.identity, text), vector) for text, vector in cacheable.items())
         return [vectors[text] for text in texts]
@@ -80,14 +89,20 @@ class QueryVectorCache:
 
 @dataclass(frozen=True, slots=True)
 class QueryEmbedder:
-    """Embeds the queries of one search."""
+    """Embedder of the queries of one search.
+
+    Attributes:
+        cache: Cache of query vectors.
+        quotas: Quotas of the tenant, for embedding tokens.
+        search_run: Deadline and warnings of the search.
+    """
 
     cache: QueryVectorCache
     quotas: QuotaService
     search_run: SearchRun
-    # Models that have not answered in this search: nobody waits for them a second time.
+    # Models that did not answer in this search; they are not called again.
     _unavailable_models: set[EmbeddingIdentity] = field(default_factory=set)
-    # What they do not take: a text that is too long for one, a picture that it cannot read.
+    # Queries that a model rejected: a text that is too long, or an image that it cannot read.
     _rejected_queries: dict[EmbeddingIdentity, set[Query]] = field(default_factory=dict)
 
     async def embed(
@@ -100,12 +115,25 @@ class QueryEmbedder:
         fallback_message: str = "",
         partial_message: str = "",
     ) -> list[Vector | None]:
-        """Their vectors in order; None where the model cannot answer in its share of the time, or may not be asked.
+        """Return the vectors of the queries in one model.
 
-        Warnings say which: ``unavailable_message`` if the model cannot answer, and ``fallback_message``, or
-        ``partial_message`` if some vectors are cached. None, and a warning of its own, for what the model does
-        not take. Raises EmbeddingUnavailable or DailyTokenLimitReached, where they are ``required``; with
-        ``partial_message``, where none is known.
+        The model gets a share of the remaining time. The caller gets a warning if it does not answer, if the daily
+        tokens are used up, or if it rejects a query.
+
+        Args:
+            embedder: Embedder of the model.
+            queries: Queries with a text, an image or a provided vector.
+            required: Whether a failure is raised. With a ``partial_message``, it is raised only if no vector is cached.
+            unavailable_message: First part of the warning: the model that does not answer.
+            fallback_message: Second part of the warning: the consequence for the search.
+            partial_message: Second part of the warning if the vectors of some queries are cached.
+
+        Returns:
+            The vectors in the order of the queries; None for a query without a vector.
+
+        Raises:
+            EmbeddingUnavailable: The model does not answer, and the vectors are required.
+            DailyTokenLimitReached: The daily tokens are used up, and the vectors are required.
         """
         text_queries = [query for query in queries if query.vector is None and query.text is not None]
         image_queries = [query for query in queries if query.image is not None]
@@ -133,11 +161,18 @@ class QueryEmbedder:
         return {query: cached[text] for query, text in texts.items() if text in cached}
 
     def build_unsearchable_error(self, queries: Sequence[Query]) -> AppError:
-        """What a search is told of whose queries have neither words to look for nor a vector."""
+        """Build the error for a search whose queries have neither terms nor a vector.
+
+        Args:
+            queries: All queries of the search.
+
+        Returns:
+            InvalidInputError if the model rejected every query, else SearchUnavailable.
+        """
         if not set().union(*self._rejected_queries.values()).issuperset(queries):
             return SearchUnavailable()
         loc = queries[0].loc if len(queries) == 1 else ("body", "queries")
-        return InvalidInputError("The embedding model does not take what is searched for.", loc=loc)
+        return InvalidInputError("The embedding model rejected the query. Change it or make it shorter.", loc=loc)
 
     async def _embed_in_time(
         self,
@@ -168,7 +203,7 @@ class QueryEmbedder:
     async def _embed_accepted(
         self, embed: EmbedQueries, embedder: Embedder, queries: Sequence[Query]
     ) -> dict[Query, Vector]:
-        """The vectors of all that the model takes: one that it refuses does not keep it from the others."""
+        """Embed the queries that the model accepts: a rejected query does not affect the others."""
         rejected = self._rejected_queries.setdefault(embedder.identity, set())
         accepted = [query for query in queries if query not in rejected]
         try:
@@ -178,7 +213,7 @@ class QueryEmbedder:
         except EmbeddingRejected as exc:
             if "index" not in exc.fields:
                 raise
-            if len(accepted) > 1:  # there may be more of them: each by itself tells in one round
+            if len(accepted) > 1:  # more queries may be invalid: single calls find all of them in one round
                 results = await gather([self._embed_accepted(embed, embedder, [query]) for query in accepted])
                 vectors = {query: vector for result in results for query, vector in result.items()}
             else:
@@ -187,7 +222,7 @@ class QueryEmbedder:
                 rejected.update(accepted)
         for query in filter(rejected.__contains__, queries):
             location = ".".join(map(str, query.loc[1:]))
-            message = f"The embedding model does not take {location}: the dense lane was searched without it."
+            message = f"The embedding model rejected {location}: the dense retriever searched without it."
             self.search_run.warn(ServiceWarning(WarningCode.QUERY_NOT_EMBEDDED, message))
             self.search_run.degrade("dense", EmbeddingRejected.code)
         return vectors
@@ -197,7 +232,7 @@ class QueryEmbedder:
             raise EmbeddingUnavailable
         try:
             return await embed(embedder, queries)
-        except (EmbeddingUnavailable, asyncio.CancelledError):  # also when its time is over
+        except (EmbeddingUnavailable, asyncio.CancelledError):  # a timeout cancels this task
             self._unavailable_models.add(embedder.identity)
             raise
 
@@ -211,7 +246,7 @@ class QueryEmbedder:
 
     async def _embed_images(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
         files = [query.image for query in queries if query.image is not None]
-        if embedder.image_embedder is None:  # its knowledge bases are searched by the other queries alone
+        if embedder.image_embedder is None:  # the other queries search its knowledge bases
             return []
         await self.quotas.token_budget.check()
         embedded = await embedder.image_embedder.embed_images(files, interactive=True)
@@ -222,11 +257,24 @@ class QueryEmbedder:
 def drop_unusable_queries(
     queries: Sequence[Query], search_run: SearchRun, *, uses_dense: bool, accepts_images: bool
 ) -> list[Query]:
-    """Those that can be looked for; the others are told of. Raises InvalidInputError when there is none left."""
+    """Drop the queries that no retriever can search, and warn of them.
+
+    Args:
+        queries: Queries of the search.
+        search_run: Collector of the warnings.
+        uses_dense: Whether the strategy uses the dense retriever.
+        accepts_images: Whether an embedding model accepts images.
+
+    Returns:
+        The remaining queries.
+
+    Raises:
+        InvalidInputError: There were queries, and none remains.
+    """
     supported = [query for query in queries if query.image is None or (accepts_images and uses_dense)]
     if len(supported) < len(queries):
-        reason = "the strategy looks for words" if not uses_dense else "the embedding model takes only texts"
-        search_run.warn(ServiceWarning(WarningCode.IMAGE_QUERIES_SKIPPED, f"Image queries were left out: {reason}."))
+        reason = "the strategy searches text only" if not uses_dense else "the embedding model accepts text only"
+        search_run.warn(ServiceWarning(WarningCode.IMAGE_QUERIES_SKIPPED, f"Image queries were skipped: {reason}."))
     usable_queries = supported if uses_dense else [query for query in supported if query.text is not None]
     if len(usable_queries) < len(supported):
         search_run.warn(TEXTLESS_QUERIES_SKIPPED)
@@ -236,23 +284,38 @@ def drop_unusable_queries(
 
 
 def build_no_usable_queries_error() -> InvalidInputError:
-    """What a search is refused with of which nothing can be looked for."""
-    return InvalidInputError("None of the queries can be searched for here.", loc=("body", "queries"))
+    """Build the error for a search in which no query can be searched."""
+    return InvalidInputError("None of the queries can be searched. Add a query with text.", loc=("body", "queries"))
 
 
 def check_dimensions(queries: Sequence[Query], sizes: Sequence[int]) -> None:
-    """A given vector has those of at least one index. Raises InvalidInputError."""
+    """Check that each provided vector has the dimensions of at least one search index.
+
+    Args:
+        queries: Queries of the search.
+        sizes: Dimensions of the search indexes.
+
+    Raises:
+        InvalidInputError: No search index has the dimensions of a vector.
+    """
     for query in queries:
         if query.vector is not None and len(query.vector) not in sizes:
             expected = " or ".join(map(str, sorted(set(sizes))))
-            message = f"It has {len(query.vector)} dimensions; what is searched has {expected}."
+            message = f"The vector has {len(query.vector)} dimensions; use a vector with {expected}."
             raise InvalidInputError(message, loc=(*query.loc, "vector"))
 
 
 def warn_dimensions(queries: Sequence[Query], search_run: SearchRun, *, name: str, size: int) -> None:
-    """Warn of given vectors that the index of this size, of what is called ``name``, cannot be asked for."""
+    """Warn of provided vectors that do not have the dimensions of a search index.
+
+    Args:
+        queries: Queries of the search.
+        search_run: Collector of the warnings.
+        name: Name of the knowledge base, as messages show it.
+        size: Dimensions of its search index.
+    """
     for query in queries:
         if query.vector is not None and len(query.vector) != size:
             dimensions = len(query.vector)
-            message = f"Query vectors of {dimensions} dimensions were left out in {name}: its index has {size}."
+            message = f"Query vectors of {dimensions} dimensions were skipped in {name}: its index has {size}."
             search_run.warn(ServiceWarning(WarningCode.QUERY_DIMENSIONS_MISMATCH, message))

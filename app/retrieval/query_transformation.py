@@ -1,4 +1,4 @@
-"""The transformers of a search, one after the other, inside the share of its time that a chat model may take."""
+"""Execution of a search's transformers, one after the other, within the time share of the chat model."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +16,12 @@ MAX_QUERIES = 16
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said; ``is_query_source`` where the queries were made of it, not given beside it.
+    """Conversation of a search.
 
-    ``needs_analysis`` where somebody wants to know how it is understood, beside what is searched for.
+    Attributes:
+        messages: Messages, oldest first.
+        is_query_source: Whether the queries were built from the messages; false if the request has queries.
+        needs_analysis: Whether the caller requests an analysis of the conversation as well.
     """
 
     messages: Sequence[Message]
@@ -27,7 +30,12 @@ class Conversation:
 
 
 class CorpusContext(NamedTuple):
-    """What is searched, as transformers see it."""
+    """Information about the searched knowledge bases, for transformers.
+
+    Attributes:
+        languages: Languages of the knowledge bases.
+        preview_search: Quick first search; None if there is none.
+    """
 
     languages: Sequence[str] = ()
     preview_search: PreviewSearcher | None = None
@@ -35,9 +43,14 @@ class CorpusContext(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueryTransformer:
-    """``get_corpus_context`` and ``prompt`` are those of what is searched.
+    """Runner of the transformers of one search.
 
-    ``uses_default_transformers`` where nobody has asked for it.
+    Attributes:
+        chat: Chat model; None if none is configured.
+        search_run: Deadline, timings and notices of the search.
+        get_corpus_context: Function that returns the context of the searched knowledge bases.
+        prompt: Prompt for rewriting, of the agent or the knowledge base; None if there is none.
+        uses_default_transformers: Whether the caller did not choose the transformers.
     """
 
     chat: ChatModel | None
@@ -49,9 +62,19 @@ class QueryTransformer:
     async def run(
         self, steps: Sequence[TransformerStep], queries: Sequence[Query], conversation: Conversation
     ) -> tuple[list[Query], TransformResult]:
-        """The queries in words as the steps leave them, then the vectors and pictures, which stay as they are.
+        """Run the transformers on the queries that have a text but no vector.
 
-        And what the conversation was understood as. What is searched is waited for only where a step looks at it.
+        The context of the searched knowledge bases is loaded only if a step needs it, because routing may still be
+        running.
+
+        Args:
+            steps: Transformers with their options, in their order.
+            queries: Queries of the search.
+            conversation: Conversation of the search.
+
+        Returns:
+            The transformed queries, followed by the unchanged vectors and images, and the result of the step that
+            reformulated the conversation.
         """
         texts = [query.text for query in queries if query.text is not None and query.vector is None]
         if not steps or not texts:
@@ -89,13 +112,13 @@ class QueryTransformer:
                 current = rewritten.queries
                 reformulated = rewritten if rewritten.reformulation is not None else reformulated
                 requested = requested if fans_out else frozenset(current)
-        # Where all of them were replaced, what came in their place is what is asked.
+        # If transformers replaced all requested queries, the replacements count as requested.
         requested = requested.intersection(current) or frozenset(current)
         transformed = [Query(text, is_extra=text not in requested) for text in current]
         return [*self._drop_extra_queries(transformed), *others], reformulated
 
     def _drop_extra_queries(self, queries: Sequence[Query]) -> list[Query]:
-        """Without the extra ones, where there is no time for them; the caller is told."""
+        """Drop the extra queries, with a notice, if the time is too short for them."""
         required = [query for query in queries if not query.is_extra]
         if len(required) < len(queries) and self.search_run.remaining_seconds < time_budget.MIN_EXTRA_QUERIES_SECONDS:
             self.search_run.degrade("extra_queries", "no_time")

@@ -1,4 +1,4 @@
-"""A search as its caller's quotas admit it, and whether its silence means anything: for every door."""
+"""Search within the quotas of the caller, and the check for complete results; all APIs share both."""
 
 from app.quotas.types import RateLimitState
 from app.retrieval.service import RetrievalService
@@ -8,7 +8,18 @@ from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 async def search_within_quota(
     retrieval: RetrievalService, request: SearchRequest
 ) -> tuple[SearchResult, RateLimitState]:
-    """Search, and count it; with what is left of the caller's rate. Raises RateLimitExceeded, and as the search."""
+    """Acquire the rate limit, search, and count the search.
+
+    Args:
+        retrieval: Search service of the caller.
+        request: The search request.
+
+    Returns:
+        The result, and the state of the caller's rate limit.
+
+    Raises:
+        RateLimitExceeded: The caller's rate limit is used up. Errors of ``RetrievalService.search`` are raised as well.
+    """
     rate = await retrieval.quotas.acquire_search()
     result = await retrieval.search(request)
     retrieval.quotas.count(searches=1)
@@ -16,9 +27,10 @@ async def search_within_quota(
 
 
 def require_complete(result: SearchResult) -> SearchResult:
-    """The same, for a caller who takes an empty result as an answer.
+    """Return the result unchanged, for callers that take an empty result as proof that nothing matches.
 
-    Raises SearchUnavailable where nothing was found and something was left out: that says nothing of what is there.
+    Raises:
+        SearchUnavailable: The result has no hits, and a part of the search was left out.
     """
     if not result.hits and not result.is_complete:
         raise SearchUnavailable(timings_ms=result.timings_ms, degraded=result.degraded_steps)

@@ -1,4 +1,4 @@
-"""The index queries: both lanes in one round trip, then the text of what is returned."""
+"""SQL of searches: both retrievers in one round trip, and the loading of chunks, texts and vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,21 +19,33 @@ from app.retrieval.explain import RetrieverPlan
 from app.retrieval.types import ChunkKey, Expansion, HitChunk, HitDocument, LazyMetadata, RetrieverName
 
 Floats = npt.NDArray[np.float32]
-# Calls of one statement: others' requests are served between two of them, and a statement of hundreds is slow to plan.
+# Maximum number of retriever queries in one statement. Other requests are served between two statements, and a
+# statement of hundreds of queries is slow to plan.
 MAX_CALLS_PER_STATEMENT = 50
 RETRIEVER_TABLES: dict[RetrieverName, str] = {"dense": "chunk_embedding", "lexical": "chunk_lexical"}
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieverQuery:
-    """One query in one search index; a None vector leaves the dense lane out, no terms the lexical one.
+    """One query in one search index.
 
-    ``only_similarity``: the vector is there for the cosines of the lexical lane's rows, the dense lane is not wanted.
-    ``is_slow``: both lanes take so long that each is worth a connection. ``max_cosines``: of the lexical lane's rows so
-    many have theirs, the best; all, where nothing is said. ``min_similarity``: the lexical lane has only rows whose
-    cosine is that, with the vector or any of ``other_vectors``; ``second_pass_min_similarity`` is what it will be when
-    the call is made once more. ``is_user_restricted``: words are weighed by the chunks of ``scopes`` alone, so that a
-    score tells nothing of others' texts.
+    Attributes:
+        tenant_id: Tenant of the search index.
+        index_id: Id of the search index.
+        dim: Dimensions of the search index.
+        vector: Vector of the query; None leaves out the dense retriever.
+        term_ids: Ids of the query's terms; empty leaves out the lexical retriever.
+        keys: Key of each term in the search index.
+        scopes: Scopes that the caller may read.
+        filter: Compiled metadata filter.
+        only_similarity: Whether the vector is used only for the cosines of lexical rows, without the dense retriever.
+        is_slow: Whether both retrievers are slow enough to justify a second connection.
+        max_cosines: Number of best lexical rows that get a cosine; None for all rows.
+        second_pass_min_similarity: Value of ``min_similarity`` in the second pass.
+        min_similarity: Minimum cosine of lexical rows with ``vector`` or any of ``other_vectors``; None for no limit.
+        other_vectors: Vectors of all queries, for ``min_similarity``.
+        is_user_restricted: Whether term weights count only the chunks of ``scopes``. A score then reveals nothing about
+            the texts of other users.
     """
 
     tenant_id: UUID
@@ -53,17 +65,28 @@ class RetrieverQuery:
     is_user_restricted: bool = False
 
     def to_second_pass(self, now: datetime) -> Self:
-        """Passing over what is known not to become a result: what has expired, and what is below the threshold."""
+        """Return a copy that skips rows that cannot become results: expired documents, and rows below the score
+        threshold.
+        """
         return replace(self, filter=self.filter.exclude_expired(now), min_similarity=self.second_pass_min_similarity)
 
     @property
     def needs_search(self) -> bool:
-        """False where neither lane has anything to look for."""
+        """Whether at least one retriever has something to search."""
         return (self.vector is not None and not self.only_similarity) or bool(self.term_ids)
 
 
 class RetrieverHits(NamedTuple):
-    """What one lane found for the RetrieverQuery at ``call_position``, in no order; the sequences go together."""
+    """Rows that one retriever found for one ``RetrieverQuery``, in no order. The sequences have the same length and
+    order.
+
+    Attributes:
+        call_position: Index of the ``RetrieverQuery`` in the calls.
+        retriever: Retriever that found the rows.
+        chunk_ids: Ids of the chunks.
+        scores: Scores of the retriever: cosine or BM25.
+        similarities: Cosines with the query; None if unknown.
+    """
 
     call_position: int
     retriever: RetrieverName
@@ -73,7 +96,7 @@ class RetrieverHits(NamedTuple):
 
 
 class HitRow(NamedTuple):
-    """A chunk, its document, and its cosine with a vector, where one was given."""
+    """Chunk with its document, and its cosine with the vector of the call; None without a vector."""
 
     chunk: HitChunk
     document: HitDocument
@@ -81,7 +104,7 @@ class HitRow(NamedTuple):
 
 
 class ExpansionTarget(NamedTuple):
-    """A range of a document's text, and the ids of what it may be widened to: chunks for a window, else nodes."""
+    """Range of a document's text, with the ids of the chunks (for a window) or nodes that it may be expanded to."""
 
     tenant_id: UUID
     index_id: UUID
@@ -92,7 +115,7 @@ class ExpansionTarget(NamedTuple):
 
 
 class TextVersion(NamedTuple):
-    """The text of one version of a document."""
+    """Reference to the text of one version of a document."""
 
     tenant_id: UUID
     document_id: UUID
@@ -100,20 +123,35 @@ class TextVersion(NamedTuple):
 
 
 class ParentSpans(NamedTuple):
-    """Ranges of the stored texts: by a text's position the parts that hold it, by a document's id all its passages."""
+    """Ranges in stored texts, as offsets in code points.
+
+    Attributes:
+        parents: Ranges of the parent nodes by the position of an ``ExpansionTarget``.
+        chunks: Ranges of all chunks by document.
+    """
 
     parents: Mapping[int, Sequence[tuple[int, int]]]
     chunks: Mapping[UUID, Sequence[tuple[int, int]]]
 
 
 class RetrievalRepository:
-    """Reads in one tenant's scope: its own, and what is shared, each told by its tenant."""
+    """Reads in the scope of one tenant: its own rows and shared rows. Methods take the owner of each row as a tenant
+    id.
+    """
 
     def __init__(self, reader: DriverReader) -> None:
         self.reader = reader
 
     async def run_retrievers(self, calls: Sequence[RetrieverQuery], *, size: int) -> list[RetrieverHits]:
-        """Both lanes of every call, the ``size`` best rows of each, in one statement unless there are very many."""
+        """Run both retrievers for each call.
+
+        Args:
+            calls: Queries in search indexes. Up to ``MAX_CALLS_PER_STATEMENT`` of them share a statement.
+            size: Maximum number of rows of each retriever for each call.
+
+        Returns:
+            One list for each call and retriever that found something.
+        """
         lists: list[RetrieverHits] = []
         for first in range(0, len(calls), MAX_CALLS_PER_STATEMENT):
             batch = calls[first : first + MAX_CALLS_PER_STATEMENT]
@@ -131,9 +169,16 @@ class RetrievalRepository:
         retriever: RetrieverName,
         vector: Floats | None = None,
     ) -> dict[ChunkKey, HitRow]:
-        """The chunks with these keys, their documents, and their cosines with the vector; told from this lane.
+        """Load chunks with their documents. Deleted chunks, and chunks of expired documents, are left out.
 
-        What is gone or expired is left out.
+        Args:
+            keys: Keys of the chunks.
+            tenants: Owner of each chunk.
+            retriever: Retriever whose table supplies the metadata. The other retriever's table may be unavailable.
+            vector: Vector for the cosines; None for none.
+
+        Returns:
+            The rows by key.
         """
         key_values = _build_key_values(keys, tenants)
         if vector is None:
@@ -144,12 +189,12 @@ class RetrievalRepository:
         return {row[0].bytes + row[1].bytes: _parse_row(row) for row in rows}
 
     async def load_ranges(self, expansion: Expansion, chunks: Sequence[ExpansionTarget]) -> dict[int, tuple[int, int]]:
-        """Where each text is to begin and end when it is widened, by its position."""
+        """Load the expanded range of each target, by its position."""
         rows = await self.reader.fetch_rows(EXPAND[expansion.kind], _build_expansion_values(expansion, chunks))
         return {row[0]: (row[1], row[2]) for row in rows}
 
     async def load_parent_spans(self, expansion: Expansion, chunks: Sequence[ExpansionTarget]) -> ParentSpans:
-        """The parts of documents that hold more than each text, though no more than is allowed; and all passages."""
+        """Load the parent nodes within the maximum length that contain each target, and all chunks of the documents."""
         rows = await self.reader.fetch_rows(PARENT_SPANS, _build_expansion_values(expansion, chunks))
         spans = [(row["number"], row["document_id"], list(zip(row[2], row[3], strict=True))) for row in rows]
         return ParentSpans(
@@ -158,26 +203,26 @@ class RetrievalRepository:
         )
 
     async def load_stored_texts(self, versions: Sequence[TextVersion]) -> dict[UUID, str]:
-        """By document, where that version is the one that is there."""
+        """Load the texts by document; a version that is no longer stored is missing."""
         tenants, documents, numbers = (list(column) for column in zip(*versions, strict=True))
         values = {"tenants": tenants, "documents": documents, "versions": numbers}
         return {row[0]: row[1] for row in await self.reader.fetch_rows(STORED_TEXTS, values)}
 
     async def load_vectors(self, keys: Sequence[ChunkKey], *, tenants: Sequence[UUID]) -> dict[ChunkKey, list[float]]:
-        """The stored vectors of these chunks; not every chunk has one."""
+        """Load the stored vectors of chunks. Chunks without a vector are missing."""
         rows = await self.reader.fetch_rows(_VECTORS, _build_key_values(keys, tenants))
         return {row[0].bytes + row[1].bytes: row[2].to_list() for row in rows}
 
     async def compute_cosines(
         self, keys: Sequence[ChunkKey], tenants: Sequence[UUID], *, vectors: Sequence[Floats]
     ) -> dict[ChunkKey, float]:
-        """The best cosine of each of these chunks with any of the vectors; not every chunk has one."""
+        """Compute the highest cosine of each chunk with any of the vectors. Chunks without a vector are missing."""
         vector_values = {"vectors": [HalfVector(vector) for vector in vectors], "dim": len(vectors[0])}
         rows = await self.reader.fetch_rows(_BEST_COSINES, _build_key_values(keys, tenants) | vector_values)
         return {row[0].bytes + row[1].bytes: row[2] for row in rows}
 
     async def load_plan(self, call: RetrieverQuery, *, size: int) -> RetrieverPlan:
-        """How the call's lanes are searched."""
+        """Load the plan of the retrievers for a call."""
         values = _build_scope_values(call) | {"size": size, "terms": len(call.term_ids)}
         return RetrieverPlan(*(await self.reader.fetch_rows(_PLAN, values))[0])
 
@@ -192,7 +237,7 @@ def _build_search_values(calls: Sequence[RetrieverQuery], size: int) -> dict[str
             "k": call.keys,
             "m": 0 if call.only_similarity else size,
             "o": call.max_cosines,
-            # A little less, for callers see it rounded.
+            # Slightly lower, because callers see rounded similarities.
             "h": None if call.min_similarity is None else call.min_similarity - 1e-6,
             "n": None if call.min_similarity is None else [HalfVector(vector) for vector in call.other_vectors],
             "a": call.is_user_restricted,
@@ -202,13 +247,13 @@ def _build_search_values(calls: Sequence[RetrieverQuery], size: int) -> dict[str
 
 
 def _build_scope_values(call: RetrieverQuery) -> dict[str, Any]:
-    """The rows that a call looks at."""
+    """Build the parameters that select the rows of a call."""
     contains, path, lookups = call.filter.sql_params
     return {"t": call.tenant_id, "i": call.index_id, "s": call.scopes, "c": contains, "p": path, "l": lookups}
 
 
 def _build_expansion_values(expansion: Expansion, chunks: Sequence[ExpansionTarget]) -> dict[str, Any]:
-    """What the statements that widen take: a row for each id that is near a text."""
+    """Build the parameters of the expansion statements: one row for each candidate id of each target."""
     rows = [(number, target, id_) for number, target in enumerate(chunks) for id_ in target.candidate_ids]
     return {
         "numbers": [number for number, _, _ in rows],
@@ -223,29 +268,29 @@ def _build_expansion_values(expansion: Expansion, chunks: Sequence[ExpansionTarg
 
 
 def _build_key_values(keys: Sequence[ChunkKey], tenants: Sequence[UUID]) -> dict[str, Any]:
-    """What the statements unnest to look chunks up by."""
-    # The driver takes their digits as well, which are sooner made than a UUID.
+    """Build the parameters that statements unnest to find chunks by key."""
+    # The driver also accepts hexadecimal digits, which are faster to create than UUID objects.
     indexes, chunks = [key[:16].hex() for key in keys], [key[16:].hex() for key in keys]
     return {"tenants": tenants, "indexes": indexes, "chunks": chunks}
 
 
 @lru_cache(maxsize=128)
 def _build_search_statement(call_count: int) -> Statement:
-    """The statement for so many calls; made once, because reading its parameters out of the text is not free."""
+    """Build the statement for a number of calls. It is cached, because parsing its parameters takes time."""
     return parse_statement(" union all ".join(_SEARCH.replace("{n}", str(number)) for number in range(call_count)))
 
 
-# One row for each retriever: decoding two hundred rows takes longer than building arrays in the database.
+# One row for each retriever, because the database builds arrays faster than the driver decodes two hundred rows.
 _SEARCH = """
 select {n} as call, h.retriever, array_agg(h.chunk_id), array_agg(h.score), array_agg(h.similarity)
   from hybrid_search(:t{n}, :i{n}, :v{n}, :d{n}, :w{n}, :k{n}, :s{n}, :c{n}, :p{n}, :m{n}, :size,
                      :l{n}, :o{n}, :h{n}, :n{n}, :a{n}) h group by h.retriever"""
-# The chunk's columns stand in the order of HitChunk. What is told of the document is what a lane was stamped with,
-# and so belongs to the version that was found: the row may be a newer one's, queued or failed. Both lanes have the
-# stamp, so that one of them can be out of reach.
-# `offset 0` keeps these look-ups by key: joined freely, a planner without fresh statistics reads all of the tenant's
-# documents and chunks first. Metadata is read as text, because the driver decodes JSON of every row as it arrives,
-# and most rows may be ties that become no result.
+# The chunk's columns have the order of HitChunk. Metadata comes from the retriever's table, so it belongs to the found
+# version: the document row may be of a newer version that is queued or failed. Both tables have it, so one of them may
+# be unavailable.
+# `offset 0` forces look-ups by key. With a plain join and stale statistics, the planner would first read all documents
+# and chunks of the tenant.
+# Metadata is read as text. The driver would decode the JSON of every row, and many rows are ties that become no result.
 _CHUNKS = """
 select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
        c.section_titles, c.node_path, c.image_ordinal, c.media_type, l.metadata::text as search_metadata, c.tenant_id,
@@ -282,7 +327,7 @@ _READ_CHUNKS, _READ_CHUNKS_WITH_COSINES = (
 
 
 def _parse_row(row: Record) -> HitRow:
-    """Of a row of ``_CHUNKS``; ``own_metadata`` is there only where a chunk has metadata of its own."""
+    """Parse a row of ``_CHUNKS``. The document's metadata is present only if the chunk has metadata that differs."""
     tenant_id, document_id, chunk_count, own_metadata, cosine = row[15:]
     metadata = LazyMetadata(row[14])
     document = HitDocument(

@@ -1,4 +1,4 @@
-"""The best hits in the order that a reranker gives them."""
+"""Reranking: sorting of the best hits by the scores of a reranker."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,26 +12,36 @@ from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
-# How many are shown to it, however few are wanted.
+# Minimum number of hits that the reranker scores, even if the caller requests fewer.
 MIN_CANDIDATES = 50
 RERANKER_NOT_CONFIGURED = ServiceWarning(
-    WarningCode.RERANKER_NOT_CONFIGURED, "No reranker is configured: the order is that of the search."
+    WarningCode.RERANKER_NOT_CONFIGURED, "No reranker is configured, so the results were not reranked."
 )
 RERANKER_UNAVAILABLE = ServiceWarning(
-    WarningCode.RERANKER_UNAVAILABLE, "The reranker could not answer: the order is that of the search."
+    WarningCode.RERANKER_UNAVAILABLE, "The reranker did not answer, so the results were not reranked."
 )
 RERANKING_NEEDS_TEXT = ServiceWarning(
-    WarningCode.RERANKING_NEEDS_TEXT, "Only words can be reranked: the order is that of the search."
+    WarningCode.RERANKING_NEEDS_TEXT, "No query has a text, so the results were not reranked."
 )
 RERANKING_SKIPPED = ServiceWarning(
-    WarningCode.RERANKING_SKIPPED, "There was no time left to rerank: the order is that of the search."
+    WarningCode.RERANKING_SKIPPED, "The remaining time was too short, so the results were not reranked."
 )
 
 
 async def rerank(
     reranker: Reranker | None, search_run: SearchRun, queries: Sequence[Query], hits: Sequence[Hit]
 ) -> list[Hit]:
-    """The hits by what the reranker says of them and the first query; with a warning as they are, where it cannot."""
+    """Rerank the hits by the first query that has a text. If that fails, return the hits unchanged with a notice.
+
+    Args:
+        reranker: Reranker; None if none is configured.
+        search_run: Deadline, timings and notices of the search.
+        queries: Queries of the search.
+        hits: Hits, best first.
+
+    Returns:
+        The hits, best first.
+    """
     query = next((item.text for item in queries if item.text is not None), None)
     remaining_seconds = search_run.remaining_seconds
     if reranker is None:
@@ -57,10 +67,17 @@ async def rerank(
 
 
 def apply_rerank_scores(hits: Sequence[Hit], scores: Mapping[int, float]) -> list[Hit]:
-    """The hits by their scores, which are by place in ``hits``, ties by document and chunk_index.
+    """Sort hits by the scores of a reranker.
 
-    What has no score follows as it was, since the reranker was asked for the best. It keeps its own score where that is
-    no better than the least given one, and else gets that: the two are of different scales, and the score orders.
+    Hits without a score follow in their order, because the reranker may score only the best. They keep their old score,
+    but at most the lowest new score: the scales differ, and scores must not increase along the list.
+
+    Args:
+        hits: Hits, best first.
+        scores: New scores by the position in ``hits``.
+
+    Returns:
+        The hits, best first, ties by document and chunk index.
     """
     if not scores:
         return list(hits)

@@ -1,4 +1,4 @@
-"""What routing is asked for, and what it says of each knowledge base."""
+"""Options of routing, and the decision for each knowledge base."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,17 +9,28 @@ RoutingReason = Literal["best", "less_similar", "always", "own_documents", "no_p
 
 @dataclass(frozen=True, slots=True)
 class RoutingOptions:
-    """So many knowledge bases are searched of each embedding model, the most promising; None for all."""
+    """Options of routing.
+
+    Attributes:
+        top_n: Number of most similar knowledge bases to search for each embedding model; None searches all.
+    """
 
     top_n: int | None = 3
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingDecision:
-    """Whether a knowledge base was chosen, and why.
+    """Decision for one knowledge base.
 
-    ``score`` is None where nothing was compared; ``centroids`` and ``texts`` are the best cosines with what its
-    passages and what people say of it, in the search index that scored best.
+    Attributes:
+        kb_id: Id of the knowledge base.
+        name: Name of the knowledge base.
+        is_chosen: Whether the knowledge base is searched.
+        reason: Reason of the decision.
+        score: Weighted similarity of its best search index; None if it was not compared.
+        centroids: Highest cosine of a query with the centroids of its chunks, in that search index.
+        texts: Highest cosine of a query with its description texts, in that search index.
+        weight: Routing weight of the knowledge base.
     """
 
     kb_id: UUID

@@ -1,4 +1,4 @@
-"""Hits that are most of a part of their document become that part (after LlamaIndex's auto-merging retriever)."""
+"""Auto-merging: replacement of hits by their parent node if enough of its chunks are hits (after LlamaIndex)."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,9 +14,21 @@ Span = tuple[int, int]
 async def auto_merge(
     repository: RetrievalRepository, expansion: Expansion, min_share: float, hits: Sequence[Hit], *, top_k: int
 ) -> list[Hit]:
-    """The hits, of which the best ``top_k`` decide: where they are this share of a part's passages, it comes instead.
+    """Replace hits by their parents (after LlamaIndex's auto-merging retriever).
 
-    It comes with the score of the best of them. What follows is what it was, or gone where its text is there already.
+    A parent replaces its chunks if at least ``min_share`` of them are among the best ``top_k`` hits. The parent gets
+    the score of its best hit. Hits after the best ``top_k`` are unchanged, except that hits inside a parent are
+    dropped.
+
+    Args:
+        repository: Repository of the search.
+        expansion: Expansion of the request, with the maximum length of a parent.
+        min_share: Minimum share of a parent's chunks, from 0 to 1.
+        hits: Hits, best first.
+        top_k: Number of best hits that decide.
+
+    Returns:
+        The merged hits, best first.
     """
     best, others = hits[:top_k], hits[top_k:]
     parent_spans = await repository.load_parent_spans(expansion, build_expansion_targets(expansion, best))
@@ -28,7 +40,16 @@ async def auto_merge(
 def find_largest_parents(
     hits: Sequence[tuple[UUID, Span]], parent_spans: ParentSpans, *, min_share: float
 ) -> dict[int, Span]:
-    """By a hit's position the largest part that holds it and has at least this share of its passages hit (pure)."""
+    """Find the largest parent of each hit that has at least ``min_share`` of its chunks among the hits (pure).
+
+    Args:
+        hits: Document and range of each hit.
+        parent_spans: Ranges of the parents by the position of a hit, and of all chunks by document.
+        min_share: Minimum share of a parent's chunks, from 0 to 1.
+
+    Returns:
+        The range of the parent by the position of the hit. Hits without such a parent are missing.
+    """
     hit_spans: dict[UUID, list[Span]] = defaultdict(list)
     for document, span in hits:
         hit_spans[document].append(span)
@@ -48,7 +69,14 @@ def find_largest_parents(
 
 
 def drop_contained(hits: Sequence[Hit]) -> list[Hit]:
-    """Without those whose text is in a better one's (pure; best first)."""
+    """Drop the hits whose text is inside the expanded text of a better hit (pure).
+
+    Args:
+        hits: Hits, best first.
+
+    Returns:
+        The remaining hits, best first.
+    """
     expanded_spans: dict[UUID, list[Span]] = defaultdict(list)
     remaining = []
     for hit in hits:

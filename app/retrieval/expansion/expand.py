@@ -1,4 +1,4 @@
-"""The texts of hits, widened: what may be near them, and how hits that come to the same text become one."""
+"""Expansion of hits to a larger text around the chunk, and removal of hits whose texts repeat a better one."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,20 +9,20 @@ from app.documents.types import build_chunk_id, build_node_id
 from app.retrieval.repository import ExpansionTarget, RetrievalRepository, TextVersion
 from app.retrieval.types import Expansion, Hit, TextSpan
 
-# Whole texts, because the database needs longer to cut five pieces out of one than to send it; of as many documents at
-# a time as the memory of a process bears.
+# Whole texts are loaded, because the database needs longer to cut five pieces out of a text than to send the text. The
+# number of texts at a time bounds the memory of the process.
 MAX_TEXTS_PER_QUERY = 4
 
 
 async def expand_hits(repository: RetrievalRepository, expansion: Expansion, hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits, each with the text that it is widened to; as it was, where its version is there no longer."""
+    """Expand each hit; hits whose document version is no longer stored stay unchanged."""
     return await expand_to_ranges(
         repository, hits, await repository.load_ranges(expansion, build_expansion_targets(expansion, hits))
     )
 
 
 def build_expansion_targets(expansion: Expansion, hits: Sequence[Hit]) -> list[ExpansionTarget]:
-    """Where the hits are, and the ids of what they may be widened to."""
+    """Build the range of each hit, with the ids of the chunks or nodes that it may be expanded to."""
     return [
         ExpansionTarget(
             tenant_id=hit.document.tenant_id,
@@ -39,7 +39,16 @@ def build_expansion_targets(expansion: Expansion, hits: Sequence[Hit]) -> list[E
 async def expand_to_ranges(
     repository: RetrievalRepository, hits: Sequence[Hit], ranges: Mapping[int, tuple[int, int]]
 ) -> list[Hit]:
-    """The same hits, those with a range by their position with the text of it."""
+    """Give hits the stored text of a range.
+
+    Args:
+        repository: Repository of the search.
+        hits: Hits to expand.
+        ranges: Start and end of the expanded text by the position of the hit, in code points.
+
+    Returns:
+        The hits in their order. Hits without a range, or whose document version is no longer stored, are not expanded.
+    """
     versions = [
         TextVersion(hits[number].document.tenant_id, hits[number].document.id, hits[number].chunk.version)
         for number in ranges
@@ -63,7 +72,7 @@ def _slice_texts(
 
 
 def _build_candidate_ids(expansion: Expansion, hit: Hit) -> list[UUID]:
-    """Ids are made from places, so neighbours and the nodes above need not be looked for."""
+    """Compute the ids of the neighbour chunks or ancestor nodes, which are derived from positions and need no query."""
     chunk, document = hit.chunk, hit.document.id
     if expansion.kind == "window":
         span = range(max(0, chunk.ordinal - expansion.window), chunk.ordinal + expansion.window + 1)
@@ -73,9 +82,16 @@ def _build_candidate_ids(expansion: Expansion, hit: Hit) -> list[UUID]:
 
 
 def drop_overlapping(hits: Sequence[Hit]) -> list[Hit]:
-    """Without those that come to the text of a better one, or to another part of it around a passage in there.
+    """Drop the hits whose chunk is inside the text of a better hit (pure).
 
-    Of a section that is too long each hit has a part with its passage in the middle (pure; best first).
+    A long section gives each of its hits a different part, with the chunk in the middle. A chunk inside a shown part
+    would mostly repeat that part.
+
+    Args:
+        hits: Hits, best first.
+
+    Returns:
+        The remaining hits, best first.
     """
     shown_ranges: dict[UUID, list[tuple[int, int]]] = defaultdict(list)
     remaining = []

@@ -1,4 +1,4 @@
-"""Hits of sources whose scores cannot be compared: scaled into one list, equal texts of several once (pure)."""
+"""Merge of hits from sources whose scores are not comparable: scaling, sorting and removal of repeated texts (pure)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,14 +8,26 @@ from app.retrieval.types import ChunkKey, Hit
 
 @dataclass(frozen=True, slots=True)
 class SourceHits:
-    """What one source has found, best first, and what its best counts beside that of the others (above 0)."""
+    """Hits of one source.
+
+    Attributes:
+        weight: Score of the source's best hit after scaling, above 0.
+        hits: Hits of the source, best first.
+    """
 
     weight: float
     hits: Sequence[Hit]
 
 
 def fuse_sources(sources: Sequence[SourceHits]) -> list[Hit]:
-    """All hits in one list, best first; where only one source has found something, as that one has it."""
+    """Merge the hits of all sources into one list without repeated texts.
+
+    Args:
+        sources: Hits of each source.
+
+    Returns:
+        All hits, best first. If only one source has hits, they keep their scores.
+    """
     non_empty = [source for source in sources if source.hits]
     if len(non_empty) < 2:
         return [hit for source in non_empty for hit in source.hits]
@@ -23,19 +35,32 @@ def fuse_sources(sources: Sequence[SourceHits]) -> list[Hit]:
 
 
 def merge_sources(sources: Sequence[SourceHits]) -> list[Hit]:
-    """All hits, best first, ties by source, then as the source has them; scores as scaled.
+    """Merge the hits of all sources by scaled scores.
 
-    The best of a source scores its scale, and the others in proportion: min-max scaling would make the last of many
-    good hits worth nothing. Only where scores are negative the least becomes 0.
+    The best hit of a source gets the source's weight as score, and its other hits get proportional scores. Min-max
+    scaling would give the last of many good hits the score 0. If a source has negative scores, its lowest score becomes
+    0.
+
+    Args:
+        sources: Hits of each source.
+
+    Returns:
+        All hits with scaled scores, best first. Ties keep the order of the sources, and the order inside a source.
     """
     scaled = [hit for source in sources for hit in _scale_hits(source)]
     return sorted(scaled, key=lambda hit: -hit.score)
 
 
 def deduplicate_hits(hits: Sequence[Hit]) -> list[Hit]:
-    """Of hits of different knowledge bases that say the same but for white space those of the first one's.
+    """Drop hits that repeat the text of a better hit from another knowledge base; white space is ignored.
 
-    Equal texts of one knowledge base are documents of their own; a hit without words is like no other.
+    Equal texts inside one knowledge base belong to different documents, so they stay. Hits without text also stay.
+
+    Args:
+        hits: Hits, best first.
+
+    Returns:
+        The remaining hits, best first.
     """
     owners: dict[str, ChunkKey] = {}
     return [
@@ -46,12 +71,14 @@ def deduplicate_hits(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def get_normalized_text(hit: Hit) -> str:
-    """Of what is shown all but the white space."""
+    """Return the shown text of a hit with each run of white space as one space."""
     return " ".join(hit.text_span.text.split())
 
 
 def apply_weight(score: float, weight: float) -> float:
-    """A scale above 1 raises a score and one below lowers it, also below nought."""
+    """Apply a weight to a score: a weight above 1 raises the score, also if it is negative, and a weight below 1 lowers
+    it.
+    """
     return score * weight if score >= 0 else score / weight
 
 

@@ -46,7 +46,7 @@ def fuse_weighted(ranked_lists: Sequence[RankedList[KeyT]]) -> list[tuple[KeyT, 
     """
     fused: dict[KeyT, float] = {}
     for ranked_list in ranked_lists:
-        # Read from the end, so that a key's first and best score is the one that stays.
+        # Reversed, so that the first and best score of a repeated key overwrites the others.
         best = dict(reversed(ranked_list.hits))
         min_score = min(best.values(), default=0.0)
         span = max(best.values(), default=0.0) - min_score
@@ -86,7 +86,7 @@ def sort_best_first(scored: Iterable[tuple[KeyT, float]]) -> list[tuple[KeyT, fl
     Returns:
         The pairs with the highest score first, ties by key.
     """
-    # Floats sort several times faster than pairs; ties are few, so they are put in order afterwards.
+    # Floats sort several times faster than pairs. Ties are rare, so they are sorted afterwards.
     ranked = sorted(scored, key=itemgetter(1), reverse=True)
     scores = [score for _, score in ranked]
     sorted_until = 0

@@ -1,4 +1,4 @@
-"""Ask the lanes and read what they found, inside the time that is left."""
+"""Execution of the retrievers within the remaining time of the search, with a second pass and a fallback."""
 
 import asyncio
 import time
@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
-from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
@@ -16,44 +15,47 @@ from app.filters import translate_filter_errors
 from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
-from app.retrieval.expansion.auto_merge import auto_merge, drop_contained
-from app.retrieval.expansion.expand import drop_overlapping, expand_hits
-from app.retrieval.fusion.merge_sources import apply_weight, deduplicate_hits
+from app.retrieval.fusion.merge_sources import apply_weight
 from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
-from app.retrieval.retrievers.ranking import RankedKeys, Ranking, may_have_more, split_with_ties
-from app.retrieval.retrievers.similarity import fill_missing_similarities
+from app.retrieval.retrievers.hit_loader import HitLoader
+from app.retrieval.retrievers.ranking import RankedKeys, Ranking, may_have_more
 from app.retrieval.search_run import (
     EXTRA_QUERIES_SKIPPED,
     RESULTS_MAY_BE_INCOMPLETE,
-    THRESHOLD_NOT_APPLIED,
     SearchRun,
     get_failure_reason,
 )
-from app.retrieval.types import ChunkKey, Expansion, Hit, IndexRef, RetrieverName, SearchUnavailable, get_sort_key
+from app.retrieval.types import Expansion, Hit, IndexRef, RetrieverName, SearchUnavailable
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
 RETRIEVER_CANDIDATES = 100
-MAX_RETRIEVER_CANDIDATES = 1000  # as the lanes' functions have it
-# Where hits become one, more are read at a time: else a long section would be read in many small steps.
-MERGE_BATCH_SIZE = 50
-
-# Lists of lanes up to which ranking takes some milliseconds.
+MAX_RETRIEVER_CANDIDATES = 1000  # the limit of the search functions in the database
+# Number of ranked lists up to which ranking takes only some milliseconds.
 MAX_INLINE_LISTS = 100
-# SQLSTATE of a statement that has used up its time.
+# SQLSTATE of a statement that exceeded its time limit.
 QUERY_CANCELED = "57014"
-VECTORS_NOT_RETURNED = ServiceWarning(WarningCode.VECTORS_NOT_RETURNED, "The vectors could not be read.")
 
 RankFunction = Callable[[Sequence[RetrieverHits]], Ranking]
 
 
 @dataclass(frozen=True, slots=True)
 class HybridRetriever:
-    """``indexes`` are the knowledge bases by their search index, as keys begin; the best ``top_k`` are read.
+    """Executor of the dense and the lexical retriever for one search.
 
-    ``requested_top_k`` is what the caller gets of them, where more are read. ``retriever_candidates`` is what each lane
-    gives at least. With ``explain`` hits get their places, and the course the plans.
+    Attributes:
+        db: Database in the tenant's scope.
+        search_run: Deadline, timings and warnings of the search.
+        indexes: Knowledge bases by the id of their search index, 16 bytes.
+        top_k: Number of hits to load.
+        score_threshold: Minimum similarity of a hit; None for no limit.
+        requested_top_k: Number of hits that the caller gets, if it differs from ``top_k``.
+        retriever_candidates: Minimum number of rows that each retriever returns.
+        expansion: Expansion of the hits' texts; None for none.
+        return_vectors: Whether hits get their vectors.
+        explain: Whether hits get their ranks, and the search run gets the plans.
+        costs: Slots for expensive searches.
     """
 
     db: TenantDatabase
@@ -69,22 +71,32 @@ class HybridRetriever:
     costs: SearchCosts = field(default_factory=SearchCosts)
 
     def with_limit(self, limit: int) -> Self:
-        """The same for so many hits, of which the caller gets as many as before."""
+        """Return a copy that loads ``limit`` hits; the caller still gets as many as before."""
         expansion = self.expansion and self.expansion.limit_characters(limit)
         return replace(self, top_k=limit, requested_top_k=self.requested_top_k or self.top_k, expansion=expansion)
 
     async def retrieve(
         self, calls: Sequence[RetrieverQuery], rank: RankFunction, *, extra_positions: frozenset[int] = frozenset()
     ) -> list[Hit]:
-        """What ``rank`` makes of the lanes' lists, best first, ties by document and chunk_index.
+        """Run both retrievers, rank their results, and load the best hits.
 
-        Both lanes in one statement, or beside each other where they are slow; after an error or a time-out each by
-        itself, and a warning names the one that could not answer; the calls at the places in ``extra_positions`` are
-        given up first. Where hits are missing that may stand behind the rows that the lanes gave, they are asked for
-        more.
+        Both run in one statement, or in parallel if they are slow. After an error or a timeout, each runs alone,
+        without the extra queries, and a warning names the one that failed. If hits are missing and a list reached its
+        limit, a second pass reads more rows.
 
-        Raises SearchUnavailable when none could, InvalidInputError for a filter that the database refuses,
-        FilterTooExpensive, and RateLimitExceeded when expensive searches of the tenant are in front of this one.
+        Args:
+            calls: Queries in search indexes.
+            rank: Function that ranks the lists of the retrievers.
+            extra_positions: Indexes of the calls for extra queries.
+
+        Returns:
+            At most ``top_k`` hits, best first, ties by document and chunk index.
+
+        Raises:
+            SearchUnavailable: No retriever answered.
+            InvalidInputError: The database refuses the filter.
+            FilterTooExpensive: The filter needs more time than the search has.
+            RateLimitExceeded: No slot for expensive searches became free in time.
         """
         database_timeout_seconds = self.search_run.compute_database_timeout(time_budget.RETRIEVERS_COMBINED)
         slot = self.costs.acquire_slot(
@@ -111,36 +123,38 @@ class HybridRetriever:
         try:
             async with self._open_repository(time_budget.READING) as repository:
                 ranking = await self._rank_lists(rank, lists)
-                hits = await self._load_hits(repository, ranking.without_extra_lookups(), retriever=answered[0])
-                return await self._with_vectors(repository, hits, dense="dense" in answered)
+                loader = self._create_loader(repository)
+                hits = await loader.load_hits(ranking.without_extra_lookups(), retriever=answered[0])
+                return await loader.add_vectors(hits, has_dense="dense" in answered)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             raise SearchUnavailable from exc
 
     async def _retrieve_combined(
         self, calls: Sequence[RetrieverQuery], rank: RankFunction
     ) -> tuple[list[Hit], list[RetrieverHits]]:
-        # Ranking inside saves a transaction: it is a matter of microseconds.
+        # Ranking takes microseconds, so it runs inside the transaction. This saves a second one.
         async with self._open_repository(time_budget.RETRIEVERS_COMBINED) as repository:
             with self._record_cost(calls):
                 lists = await self._run(repository, calls)
             ranking = await self._rank_lists(rank, lists)
-            hits = await self._with_vectors(repository, await self._load_hits(repository, ranking))
+            loader = self._create_loader(repository)
+            hits = await loader.add_vectors(await loader.load_hits(ranking))
             await self._record_plans(repository, calls)
         return hits, lists
 
     async def _rank_lists(self, rank: RankFunction, lists: Sequence[RetrieverHits]) -> Ranking:
-        """Rank the lists; many of them in a thread, so that the loop serves other requests."""
+        """Rank the lists. Many lists are ranked in a thread, so that the event loop serves other requests."""
         return rank(lists) if len(lists) <= MAX_INLINE_LISTS else await asyncio.to_thread(rank, lists)
 
     def _needs_second_pass(
         self, hits: Sequence[Hit], calls: Sequence[RetrieverQuery], lists: Sequence[RetrieverHits]
     ) -> bool:
-        """Whether the caller gets too few, and the lanes may have more."""
+        """Return whether there are too few hits and the retrievers may have more rows."""
         has_too_few = len(hits) < (self.requested_top_k or self.top_k)
         return has_too_few and may_have_more(calls, lists, size=self._candidate_limit, threshold=self.score_threshold)
 
     async def _run_second_pass(self, calls: Sequence[RetrieverQuery], rank: RankFunction, hits: list[Hit]) -> list[Hit]:
-        """The same from all the rows that may be; where they are not to be had, what was found stands."""
+        """Query again with the maximum number of candidates. If that fails, return the first hits."""
         deep_retriever, now, is_second_pass_complete = (
             replace(self, retriever_candidates=MAX_RETRIEVER_CANDIDATES),
             datetime.now(UTC),
@@ -156,7 +170,8 @@ class HybridRetriever:
                 is_second_pass_complete = True
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.second_pass_failed", error=exc)
-        # That nothing is found does not say that nothing matches; that nothing reaches a threshold is an answer.
+        # Without hits, the result is incomplete: chunks may match. A complete second pass below the threshold is a full
+        # answer.
         report = (
             self.search_run.add_notice
             if hits or (is_second_pass_complete and self.score_threshold is not None)
@@ -169,9 +184,9 @@ class HybridRetriever:
     async def _open_repository(
         self, time_share: float, *, snapshot: str | None = None
     ) -> AsyncIterator[RetrievalRepository]:
-        """A transaction whose statements may each take this share of the time left, and all of them little more."""
+        """Open a transaction with a share of the remaining time for each statement and, plus a grace time, for all."""
         timeout_seconds = self.search_run.compute_database_timeout(time_share)
-        # One snapshot for lanes and texts: a document that is replaced in between is found whole, old or new.
+        # One snapshot for retrievers and texts, so that a replaced document is read as a whole, old or new.
         transaction = self.db.read_transaction(snapshot=snapshot or True, statement_timeout_seconds=timeout_seconds)
         with self.search_run.charge_database_budget():
             async with asyncio.timeout(timeout_seconds + time_budget.DATABASE_GRACE_SECONDS), transaction as reader:
@@ -185,7 +200,7 @@ class HybridRetriever:
 
     @contextmanager
     def _record_cost(self, calls: Sequence[RetrieverQuery]) -> Iterator[None]:
-        """Note what the filters cost; also when the statement is cancelled because its time is over."""
+        """Record the cost of the filters, also if the statement is cancelled at its time limit."""
         started_at = time.monotonic()
         try:
             yield
@@ -198,9 +213,8 @@ class HybridRetriever:
     async def _run_parallel(
         self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]
     ) -> list[RetrieverHits]:
-        """The lexical lane on a connection of its own, which sees what the transaction of the dense one sees.
-
-        The dense one mostly takes longer, and so begins at once.
+        """Run the lexical retriever on a second connection with the same snapshot. The dense one, usually slower,
+        starts first.
         """
         lexical = [replace(call, only_similarity=True) for call in calls]
         vectors = [None if call.only_similarity else call.vector for call in calls]
@@ -214,7 +228,7 @@ class HybridRetriever:
             dense_lists = await repository.run_retrievers(dense, size=self._candidate_limit)
             try:
                 return [*dense_lists, *await lexical_task]
-            except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: the one at hand does
+            except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: use the first one
                 logger.warning("search.parallel_run_failed", error=exc)
                 return [*dense_lists, *await repository.run_retrievers(lexical, size=self._candidate_limit)]
         finally:
@@ -232,7 +246,9 @@ class HybridRetriever:
     def _skip_extra_queries(
         self, extra_positions: frozenset[int], calls: Sequence[RetrieverQuery]
     ) -> Sequence[RetrieverQuery]:
-        """The calls as they stand, where those at these places ask nothing; the caller is told."""
+        """Return the calls with the extra queries emptied, and add a notice. Positions stay, because lists refer to
+        them.
+        """
         if not extra_positions:
             return calls
         self.search_run.degrade("extra_queries", "retrievers")
@@ -243,12 +259,14 @@ class HybridRetriever:
         ]
 
     async def _run_separately(self, calls: Sequence[RetrieverQuery]) -> tuple[list[RetrieverHits], list[RetrieverName]]:
-        """The lists, and the lanes that answered. Raises SearchUnavailable."""
+        """Run each retriever alone; return the lists and the retrievers that answered. Raises SearchUnavailable if none
+        did.
+        """
         lists: list[RetrieverHits] = []
         answered: list[RetrieverName] = []
         calls_by_retriever: dict[RetrieverName, list[RetrieverQuery]] = {
             "lexical": [replace(call, vector=None, is_slow=False) for call in calls],
-            # Asks nothing where only its cosines are wanted.
+            # A call that needs only cosines is empty here.
             "dense": [replace(call, term_ids=(), keys=(), is_slow=False) for call in calls],
         }
         for retriever, retriever_calls in calls_by_retriever.items():
@@ -260,139 +278,40 @@ class HybridRetriever:
                 answered.append(retriever)
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.retriever_failed", retriever=retriever, error=exc)
-                message = f"The {retriever} lane could not answer."
+                message = f"The {retriever} retriever did not answer."
                 self.search_run.warn(ServiceWarning(WarningCode.RETRIEVER_UNAVAILABLE, message))
                 self.search_run.degrade(retriever, get_failure_reason(exc))
         if not answered:
             raise SearchUnavailable
         return lists, answered
 
-    async def _load_hits(
-        self, repository: RetrievalRepository, ranking: Ranking, *, retriever: RetrieverName = "lexical"
-    ) -> list[Hit]:
-        """Texts and documents of the best; in the place of what is gone, expired or merged comes what follows."""
-        with self.search_run.time_step("read"):
-            remaining = await self._apply_threshold(repository, ranking)
-            hits, remaining = await self._fill_hits(repository, ranking, [], remaining, retriever=retriever)
-            if hits and (expansion := self.expansion) is not None and expansion.merge_share is not None:
-                hits = self._deduplicate(
-                    await auto_merge(repository, expansion, expansion.merge_share, hits, top_k=self.top_k)
-                )
-                hits, _ = await self._fill_hits(repository, ranking, hits, remaining, retriever=retriever)
-        return self._with_ranks(ranking, hits[: self.top_k])
-
-    async def _fill_hits(
-        self,
-        repository: RetrievalRepository,
-        ranking: Ranking,
-        hits: list[Hit],
-        remaining: RankedKeys,
-        *,
-        retriever: RetrieverName,
-    ) -> tuple[list[Hit], RankedKeys]:
-        """As many as are wanted, if there are, and what was not read."""
-        while remaining and len(hits) < self.top_k:
-            limit = max(MERGE_BATCH_SIZE, self.top_k) if self._needs_merging and hits else self.top_k - len(hits)
-            best, remaining = split_with_ties(remaining, limit)
-            hits = [*hits, *await self._build_hits(repository, ranking, best, retriever=retriever)]
-            hits.sort(key=get_sort_key)
-            hits = self._deduplicate(hits)
-            if self._needs_merging:
-                hits = drop_overlapping(hits) if self._needs_separate_expansion else drop_contained(hits)
-        return hits, remaining
-
-    def _deduplicate(self, hits: list[Hit]) -> list[Hit]:
-        """Texts that several knowledge bases have come from one of them."""
-        return deduplicate_hits(hits) if len(self.indexes) > 1 else hits
-
     def apply_weights(self, ranked: RankedKeys) -> RankedKeys:
-        """Scores as their knowledge bases count beside each other, best first; ties stay as they are."""
+        """Apply the weights of the knowledge bases to the scores, and sort best first; ties keep their order."""
         if len({index.weight for index in self.indexes.values()}) < 2:
             return ranked
         weighted = [(key, apply_weight(score, self.indexes[key[:16]].weight)) for key, score in ranked]
         return sorted(weighted, key=lambda item: -item[1])
 
     def get_top_weight(self, hits: Sequence[Hit]) -> float:
-        """What the best of these counts beside hits from elsewhere."""
+        """Return the weight of the best hit's knowledge base, for the merge with other sources."""
         return self.indexes[hits[0].key[:16]].weight if hits else 1.0
 
-    @property
-    def _needs_merging(self) -> bool:
-        return self.expansion is not None and self.expansion.kind != "window"
-
-    @property
-    def _needs_separate_expansion(self) -> bool:
-        """Each hit for itself; with a share that decides they are looked at together."""
-        return self.expansion is not None and self.expansion.merge_share is None
-
-    async def _build_hits(
-        self, repository: RetrievalRepository, ranking: Ranking, best: RankedKeys, *, retriever: RetrieverName
-    ) -> Sequence[Hit]:
-        keys, similarities = [key for key, _ in best], ranking.results.similarity
-        tenants = self._get_tenant_ids(keys)
-        await fill_missing_similarities(repository, ranking, keys, tenants)
-        vector = ranking.vector if any(key not in similarities for key in keys) else None
-        rows = await repository.load_chunks(keys, tenants=tenants, retriever=retriever, vector=vector)
-        hits = [
-            Hit(
-                key,
-                row.chunk,
-                row.document,
-                self.indexes[key[:16]].name,
-                score,
-                similarities.get(key, row.cosine),
-                scores,
-            )
-            for (key, score), scores in zip(best, ranking.get_scores(best), strict=True)
-            if (row := rows.get(key)) is not None
-        ]
-        if self.expansion is None or not self._needs_separate_expansion or not hits:
-            return hits
-        return await expand_hits(repository, self.expansion, hits)
-
-    def _with_ranks(self, ranking: Ranking, hits: list[Hit]) -> list[Hit]:
-        """With their places in the lanes, where these are asked for."""
-        if not self.explain:
-            return hits
-        ranks = ranking.results.collect_ranks()
-        return [replace(hit, ranks=ranks.get(hit.key, ())) for hit in hits]
-
-    async def _with_vectors(self, repository: RetrievalRepository, hits: list[Hit], *, dense: bool = True) -> list[Hit]:
-        if not self.return_vectors or not hits:
-            return hits
-        if not dense:
-            self.search_run.warn(VECTORS_NOT_RETURNED)
-            self.search_run.degrade("vectors", "dense")
-            return hits
-        with self.search_run.time_step("vectors"):
-            tenants = [hit.document.tenant_id for hit in hits]
-            vectors = await repository.load_vectors([hit.key for hit in hits], tenants=tenants)
-        return [replace(hit, vector=vectors.get(hit.key)) for hit in hits]
+    def _create_loader(self, repository: RetrievalRepository) -> HitLoader:
+        return HitLoader(
+            repository=repository,
+            search_run=self.search_run,
+            indexes=self.indexes,
+            top_k=self.top_k,
+            score_threshold=self.score_threshold,
+            expansion=self.expansion,
+            return_vectors=self.return_vectors,
+            explain=self.explain,
+        )
 
     async def _record_plans(self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]) -> None:
-        """The plan of each index; it is the same for all queries. It counts others' chunks: not for a narrowed key."""
+        """Record the plan of each index. Plans count all chunks, so a restricted key does not get them."""
         if self.explain:
             for call in {call.index_id: call for call in calls if not call.is_user_restricted}.values():
                 self.search_run.plans[call.index_id.bytes] = await repository.load_plan(
                     call, size=self._candidate_limit
                 )
-
-    def _get_tenant_ids(self, keys: Sequence[ChunkKey]) -> list[UUID]:
-        return [self.indexes[key[:16]].tenant_id for key in keys]
-
-    async def _apply_threshold(self, repository: RetrievalRepository, ranking: Ranking) -> RankedKeys:
-        threshold, similarity = self.score_threshold, ranking.results.similarity
-        if threshold is None:
-            return ranking.ranked_keys
-        # What reaches it already is compared as it is read.
-        above_threshold = {key for key, best in similarity.items() if round(best, 6) >= threshold}
-        others = [key for key, _ in ranking.ranked_keys if key not in above_threshold]
-        await fill_missing_similarities(repository, ranking, others, self._get_tenant_ids(others))
-        if any(key not in similarity for key in others):
-            self.search_run.warn(THRESHOLD_NOT_APPLIED)
-        # Rounded as callers see it: a similarity that was shown lets its own result through.
-        return [
-            (key, score)
-            for key, score in ranking.ranked_keys
-            if key not in similarity or round(similarity[key], 6) >= threshold
-        ]

@@ -45,7 +45,12 @@ class RetrieverResults:
 
 
 class ModelQueryVectors(NamedTuple):
-    """The vectors of all queries in the search indexes of one model, whose keys begin with ``indexes``."""
+    """Vectors of all queries in one embedding model.
+
+    Attributes:
+        indexes: Ids of the search indexes of the model, as 16 bytes: the first half of a chunk key.
+        vectors: Vectors of the queries.
+    """
 
     indexes: frozenset[bytes]
     vectors: Sequence[Floats]
@@ -53,10 +58,15 @@ class ModelQueryVectors(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The list that a strategy made of the lanes'; ``is_fused`` where it put both lanes together.
+    """Ranked list of a strategy, with the results of the retrievers.
 
-    ``vector`` is the query's where the lanes were not asked for all cosines: what a hit lacks is still to be had. So
-    are, of several queries, those of a hit that the lanes of another query have found: ``model_query_vectors``.
+    Attributes:
+        results: Results of the retrievers.
+        ranked_keys: Ranked list of the strategy.
+        is_fused: Whether the strategy fused both retrievers.
+        vector: Vector of the query, to look up cosines that the retrievers did not compute; None if all are known.
+        model_query_vectors: Vectors of several queries, to compare hits with queries whose retrievers did not find
+            them.
     """
 
     results: RetrieverResults
@@ -66,11 +76,13 @@ class Ranking:
     model_query_vectors: Sequence[ModelQueryVectors] = ()
 
     def without_extra_lookups(self) -> Self:
-        """The same, where nothing is asked for that the lanes have not told: the dense one may be what failed."""
+        """Return a copy that looks up no more cosines, because the dense retriever may be the one that failed."""
         return replace(self, vector=None, model_query_vectors=())
 
     def get_scores(self, hits: Sequence[tuple[ChunkKey, float]]) -> list[Scores]:
-        """What the lanes gave those of the list; only asked for the few that are returned."""
+        """Return the retriever scores of some hits. The computation covers all results, so call it only for returned
+        hits.
+        """
         dense = {key: score for lists in self.results.dense for key, score in merge_by_best_score(lists)}
         lexical = dict(merge_by_best_score(self.results.lexical))
         return [Scores(dense.get(key), lexical.get(key), score if self.is_fused else None) for key, score in hits]
@@ -79,9 +91,16 @@ class Ranking:
 def group_by_query(
     calls: Sequence[RetrieverQuery], lists: Sequence[RetrieverHits], *, query_count: int, models: Sequence[int] = ()
 ) -> RetrieverResults:
-    """Put the lists to their queries; in ``calls`` those of one query stand together, and queries in their order.
+    """Group the results of the retrievers by query.
 
-    ``models`` number the targets' models from 0; without them it is one.
+    Args:
+        calls: Queries in search indexes. The calls of one query are adjacent, in the order of the queries.
+        lists: Results of the retrievers for the calls.
+        query_count: Number of queries.
+        models: Number of each target's embedding model, from 0; empty if there is one model.
+
+    Returns:
+        The results by query, each list best first.
     """
     target_count = len(calls) // query_count
     models = models or [0] * target_count
@@ -118,14 +137,25 @@ def group_by_query(
 def may_have_more(
     calls: Sequence[RetrieverQuery], lists: Sequence[RetrieverHits], *, size: int, threshold: float | None = None
 ) -> bool:
-    """Whether a lane that gave all of ``size`` rows may have more that reach the threshold."""
+    """Return whether a retriever may have more rows that reach the threshold, because it returned ``size`` rows.
+
+    Args:
+        calls: Queries in search indexes.
+        lists: Results of the retrievers for the calls.
+        size: Maximum number of rows of one list.
+        threshold: Score threshold of the request; None if there is none.
+
+    Returns:
+        True if there may be more rows.
+    """
     for hits in lists:
         call = calls[hits.call_position]
         if len(hits.chunk_ids) < size:
             continue
         if threshold is None or (call.only_similarity or call.vector is None):
             return True
-        # All that reach it are among the nearest; scores as callers see them.
+        # The dense list is sorted by cosine: if its last row is below the threshold, no further row reaches it. Scores
+        # are rounded as callers see them.
         if hits.retriever == "dense" and round(min(hits.scores), 6) >= threshold:
             return True
     return False
@@ -150,7 +180,9 @@ def merge_by_best_score(ranked_lists: Sequence[RankedKeys]) -> RankedKeys:
 
 
 def split_with_ties(ranked: RankedKeys, size: int) -> tuple[RankedKeys, RankedKeys]:
-    """The first ``size`` with whatever ties with the last of them, as scores are shown, and the rest."""
+    """Split a ranked list after ``size`` entries, and keep entries with equal rounded scores together in the first
+    part.
+    """
     end = min(size, len(ranked))
     while end < len(ranked) and round_score(ranked[end][1]) == round_score(ranked[end - 1][1]):
         end += 1

@@ -1,4 +1,4 @@
-"""Of several queries a hit counts as near as the nearest of them is, whichever query's lanes have found it."""
+"""Similarity of hits in a search with several queries: the highest cosine with any of the queries."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -11,10 +11,16 @@ from app.retrieval.types import ChunkKey
 async def fill_missing_similarities(
     repository: RetrievalRepository, ranking: Ranking, keys: Sequence[ChunkKey], tenants: Sequence[UUID]
 ) -> None:
-    """Have the best cosines of these keys among the known ones, where the lanes did not compare them with each query.
+    """Compute the highest cosine of chunks that the retrievers did not compare with every query.
 
-    A lane has a hundred rows, and the lexical one those that hold its query's words: what one query's lanes have found
-    may be nearer to another.
+    A retriever returns a limited number of rows for each query. A chunk that one query found may be more similar to
+    another query.
+
+    Args:
+        repository: Repository of the search.
+        ranking: Ranking whose similarities are updated.
+        keys: Keys of the chunks.
+        tenants: Owner of each chunk.
     """
     results = ranking.results
     for indexes, vectors in ranking.model_query_vectors:

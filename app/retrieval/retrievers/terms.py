@@ -1,4 +1,4 @@
-"""The terms that the lexical lane is asked for: each query's once in each language, and all in time."""
+"""Terms of the queries for the lexical retriever, by search index and language."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,26 +11,27 @@ from app.lexical.weights import compute_query_keys, compute_query_term_ids, comp
 from app.retrieval.search_run import SearchRun
 from app.warnings import ServiceWarning, WarningCode
 
-# Of one search, in all knowledge bases together: to send them takes a tenth of a second, in which nobody else is
-# answered, and to look for them half of one. The longest query, without a word twice, is asked whole in six.
+# Maximum number of terms of one search in all knowledge bases. Sending them blocks the process for 0.1 s, and the
+# search takes 0.5 s. The longest query with distinct words fits for six knowledge bases.
 MAX_TERMS = 200_000
-# A character takes a microsecond to analyse: of more than so many everybody else would have to wait.
+# Analysis takes about 1 us for each character. Longer texts are analyzed in a thread, so that other requests do not
+# wait.
 MAX_INLINE_CHARACTERS = 5_000
 QUERY_TERMS_TRUNCATED = ServiceWarning(
     WarningCode.QUERY_TERMS_TRUNCATED,
-    f"Together the queries ask for more than {MAX_TERMS:,} words: only the last words of each were searched for.",
+    f"The queries have more than {MAX_TERMS:,} terms together: only the last terms of each query were searched.",
 )
 
 
 class IndexLanguages(NamedTuple):
-    """A search index, and the languages of its words."""
+    """Search index with the languages of its documents."""
 
     languages: Sequence[str]
     index_id: UUID
 
 
 class Terms(NamedTuple):
-    """A query's terms in one search index, as ids and keys in one order."""
+    """Terms of a query in one search index, as ids and keys in the same order."""
 
     ids: Sequence[int]
     keys: Sequence[int]
@@ -42,7 +43,16 @@ NO_TERMS = Terms((), ())
 async def analyze_queries(
     texts: Sequence[str], indexes: Sequence[IndexLanguages], search_run: SearchRun
 ) -> list[Terms]:
-    """Those of each text in each place, text by text."""
+    """Compute the terms of each text in each search index.
+
+    Args:
+        texts: Texts of the queries.
+        indexes: Search indexes with their languages.
+        search_run: Collector of the warning if there are too many terms.
+
+    Returns:
+        The terms of the first text in all indexes, then those of the next text.
+    """
     language_sets = {tuple(index.languages) for index in indexes}
     if sum(map(len, texts)) * sum(map(len, language_sets)) <= MAX_INLINE_CHARACTERS:
         return _analyze_queries(texts, indexes, search_run)
@@ -59,7 +69,9 @@ def _analyze_queries(texts: Sequence[str], indexes: Sequence[IndexLanguages], se
     if sum(len(term_ids) for term_ids, _ in requested) > MAX_TERMS:
         search_run.warn(QUERY_TERMS_TRUNCATED)
         max_query_terms = max(1, MAX_TERMS // len(requested))
-        requested = [(term_ids[-max_query_terms:], index) for term_ids, index in requested]  # what is asked stands last
+        requested = [
+            (term_ids[-max_query_terms:], index) for term_ids, index in requested
+        ]  # a question is usually at the end
     return [
         Terms(term_ids, compute_query_keys(term_ids, compute_salt(index.index_id))) for term_ids, index in requested
     ]

@@ -1,4 +1,4 @@
-"""Which knowledge bases a query goes to, by what they are about (pure)."""
+"""Selection of knowledge bases for a query, by the similarity of their profiles (pure)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,20 @@ from app.retrieval.routes import RoutingDecision, RoutingReason
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
-# Of a knowledge base, its own search index and the shared one of its name.
+# Each knowledge base has the profile of its search index and that of the shared knowledge base of the same name.
 PROFILES_PER_KNOWLEDGE_BASE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a search index is compared by; ``model`` made its vectors, texts have the share ``description_weight``."""
+    """Routing profile of a search index.
+
+    Attributes:
+        index_id: Id of the search index.
+        model: Key of the embedding model of its vectors.
+        description_weight: Share of the description texts in the score, from 0 to 1. The centroids of its chunks have
+            the rest.
+    """
 
     index_id: UUID
     model: UUID
@@ -28,9 +35,14 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A knowledge base, with the profiles of its own index and of the shared one of its name.
+    """Knowledge base that routing can choose.
 
-    ``exempt_reason`` is why it is searched whatever its profiles say.
+    Attributes:
+        kb_id: Id of the knowledge base.
+        name: Name of the knowledge base.
+        weight: Routing weight, a factor on the score.
+        profiles: Profiles of its search index and of the shared knowledge base of the same name.
+        exempt_reason: Reason to search it in any case; None if its score decides.
     """
 
     kb_id: UUID
@@ -42,11 +54,19 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """All of a tenant by name, and in columns what their scores are made of, for many searches.
+    """All candidates of a tenant, with columns of numbers for the scores of many searches.
 
-    What is of a profile stands in tables with a row for each of ``PROFILES_PER_KNOWLEDGE_BASE`` and a column for each
-    knowledge base, and ``positions`` says where those of a search index are. ``profiles_by_model`` are the profiles of
-    each model.
+    A profile table has ``PROFILES_PER_KNOWLEDGE_BASE`` rows, and a column for each candidate.
+
+    Attributes:
+        items: Candidates by name.
+        columns: Column of each knowledge base.
+        positions: Row and column of each search index in a profile table.
+        profiles_by_model: Profile table for each embedding model: true where a profile has the model.
+        description_weights: Profile table of description weights.
+        weights: Routing weight of each candidate.
+        exempt: True for each candidate that is searched in any case.
+        is_incomplete: Whether further knowledge bases with documents were not read.
     """
 
     items: Sequence[Candidate]
@@ -60,7 +80,15 @@ class Candidates:
 
     @classmethod
     def from_candidates(cls, candidates: Iterable[Candidate], *, is_incomplete: bool = False) -> Self:
-        """In the order that decides between equals; ``is_incomplete`` if others with content were not read."""
+        """Build the columns from candidates.
+
+        Args:
+            candidates: Candidates in any order. They are sorted by name, which decides between equal scores.
+            is_incomplete: Whether further knowledge bases with documents were not read.
+
+        Returns:
+            The candidates with their columns.
+        """
         items = sorted(candidates, key=attrgetter("name"))
         shape = (PROFILES_PER_KNOWLEDGE_BASE, len(items))
         positions: dict[UUID, tuple[int, int]] = {}
@@ -83,20 +111,24 @@ class Candidates:
         )
 
     def build_flags(self, kb_ids: Iterable[UUID]) -> Flags:
-        """True for these of them."""
+        """Build an array that is true for the given knowledge bases; unknown ids are ignored."""
         flags = np.zeros(len(self.items), np.bool_)
         flags[[self.columns[kb_id] for kb_id in kb_ids if kb_id in self.columns]] = True
         return flags
 
     def create_similarities(self) -> Numbers:
-        """How like a query the centroids of each profile are, and its texts: two tables, nan for what is not known."""
+        """Create two profile tables of nan for the similarities: one for centroids, and one for description texts."""
         return np.full((2, *self.description_weights.shape), np.nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilteredCandidates:
-    """Those of the candidates that one search ``included``, and those of these that are ``competing``: chosen by
-    scores.
+    """Candidates of one search.
+
+    Attributes:
+        candidates: All candidates of the tenant.
+        included: True for each candidate that the search may use.
+        competing: True for each of them that is chosen by its score.
     """
 
     candidates: Candidates
@@ -104,18 +136,25 @@ class FilteredCandidates:
     competing: Flags
 
     def get_ids(self, chosen: Flags) -> list[UUID]:
-        """Of these knowledge bases."""
+        """Return the ids of the chosen knowledge bases."""
         return [self.candidates.items[column].kb_id for column in np.flatnonzero(chosen).tolist()]
 
     def split_by_profile(self, chosen: Flags) -> tuple[list[UUID], list[UUID]]:
-        """Return the chosen knowledge bases of which something is known, always searched ones first, and the others."""
+        """Split the chosen knowledge bases by whether they have a profile.
+
+        Args:
+            chosen: True for each chosen candidate.
+
+        Returns:
+            The ids with a profile, with those that are always searched first, and the ids without a profile.
+        """
         items = self.candidates.items
         ordered = sorted(np.flatnonzero(chosen).tolist(), key=lambda column: items[column].exempt_reason != "always")
         profiled = [items[column].kb_id for column in ordered if items[column].exempt_reason != "no_profile"]
         return profiled, [items[column].kb_id for column in ordered if items[column].exempt_reason == "no_profile"]
 
     def find_indexes(self, model: UUID) -> list[UUID]:
-        """The search indexes to compare with a query of this model."""
+        """Find the search indexes of competing candidates whose profile has this embedding model."""
         positions = np.argwhere(self.candidates.profiles_by_model[model] & self.competing).tolist()
         return [self.candidates.items[column].profiles[row].index_id for row, column in positions]
 
@@ -123,9 +162,16 @@ class FilteredCandidates:
 def filter_candidates(
     candidates: Candidates, allowed_ids: Collection[UUID] | None, with_user_documents: Collection[UUID]
 ) -> FilteredCandidates:
-    """Return the candidates among ``allowed_ids``.
+    """Filter the candidates of a tenant for one search.
 
-    Those in ``with_user_documents`` hold documents of the user or the chat of the search, and are always included.
+    Args:
+        candidates: All candidates of the tenant.
+        allowed_ids: Knowledge bases that the search may use; None for all.
+        with_user_documents: Knowledge bases with documents of the search's user or chat. They are always searched,
+            because profiles do not cover such documents.
+
+    Returns:
+        The filtered candidates.
     """
     included = np.ones(len(candidates.items), np.bool_) if allowed_ids is None else candidates.build_flags(allowed_ids)
     return FilteredCandidates(
@@ -134,7 +180,7 @@ def filter_candidates(
 
 
 def find_competing_models(filtered: FilteredCandidates, *, top_n: int) -> set[UUID]:
-    """The models in which there is something to choose: more knowledge bases than may be chosen."""
+    """Find the embedding models that have more competing knowledge bases than ``top_n``."""
     profiles_by_model = filtered.candidates.profiles_by_model
     return {
         model
@@ -144,10 +190,18 @@ def find_competing_models(filtered: FilteredCandidates, *, top_n: int) -> set[UU
 
 
 def select_top_n(filtered: FilteredCandidates, similarities: Numbers, *, top_n: int) -> Flags:
-    """The best ``top_n`` of each model, ties by name, and all that was not compared; ``similarities`` as made above.
+    """Select the ``top_n`` best knowledge bases of each embedding model, and all that were not compared.
 
-    A knowledge base is as good as the better one of its profiles, for both are searched under its name. It was not
-    compared where one of them was not, as those of a model that has not answered.
+    The better profile of a knowledge base counts, because a search reads both of its indexes. A knowledge base counts
+    as compared only if each of its profiles has a score. A profile has none if its embedding model did not answer.
+
+    Args:
+        filtered: Candidates of the search.
+        similarities: Profile tables from ``create_similarities``, filled with cosines.
+        top_n: Number of knowledge bases for each embedding model.
+
+    Returns:
+        True for each chosen candidate. Ties are resolved by name.
     """
     scores = _compute_scores(filtered.candidates, similarities)
     compared = _find_compared(filtered, scores)
@@ -160,7 +214,16 @@ def select_top_n(filtered: FilteredCandidates, similarities: Numbers, *, top_n: 
 
 
 def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen: Flags) -> list[RoutingDecision]:
-    """Every candidate with what became of it: the chosen first, then the best, ties by name."""
+    """Build the decision for each candidate of a search.
+
+    Args:
+        filtered: Candidates of the search.
+        similarities: Profile tables with cosines.
+        chosen: True for each chosen candidate.
+
+    Returns:
+        The decisions: chosen ones first, then by score, ties by name.
+    """
     scores = _compute_scores(filtered.candidates, similarities)
     compared = _find_compared(filtered, scores)
     decisions = []
@@ -191,7 +254,9 @@ def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen:
 
 
 def _compute_scores(candidates: Candidates, similarities: Numbers) -> Numbers:
-    """Of each profile: of both, or where only one of them is known of that alone; scaled as ``apply_weight`` does."""
+    """Compute the score of each profile: the weighted mean of both similarities, or the known one, scaled like
+    ``apply_weight``.
+    """
     centroids, texts = similarities
     mixed = (1 - candidates.description_weights) * centroids + candidates.description_weights * texts
     mixed = np.where(np.isnan(texts), centroids, np.where(np.isnan(centroids), texts, mixed))
@@ -200,7 +265,7 @@ def _compute_scores(candidates: Candidates, similarities: Numbers) -> Numbers:
 
 
 def _find_compared(filtered: FilteredCandidates, scores: Numbers) -> Flags:
-    """The open ones that have a profile, and a score for each that they have."""
+    """Find the competing candidates whose profiles all have a score."""
     has_score = ~np.isnan(scores)
     compared = filtered.competing & has_score.any(axis=0)
     for model_profiles in filtered.candidates.profiles_by_model.values():

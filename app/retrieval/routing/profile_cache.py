@@ -1,4 +1,4 @@
-"""What routing compares, kept by each process for as long as it holds; a tenant's own, and what is shared."""
+"""Cache of routing profiles in each process: a tenant's own profiles and shared ones."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,21 @@ from app.retrieval.routing.candidates import Candidates, Numbers
 
 Vectors = npt.NDArray[np.float32]
 
-# Of all tenants in one process; and of one tenant's vectors, about 2,000 knowledge bases of 384 dimensions: those of a
-# larger one are compared in the database.
+# Limits for all tenants of a process, and for one tenant. One tenant's limit is about 2,000 knowledge bases with 384
+# dimensions. The database compares the profiles of larger tenants.
 MAX_BYTES, MAX_TENANT_BYTES = 128 * 2**20, 64 * 2**20
-# So many multiplications take a third of a millisecond, hardly more than to hand them to a thread and to come back.
+# These multiplications take 0.3 ms, about as long as a switch to a thread and back.
 MAX_INLINE_OPERATIONS = 1_000_000
 
 
 class IndexVectors(NamedTuple):
-    """The vectors of one search index, centroids first, and when they were made."""
+    """Routing vectors of one search index.
+
+    Attributes:
+        created_at: Time at which the profile was made.
+        centroids: Vectors of the centroids, one in each row.
+        texts: Vectors of the description texts, one in each row.
+    """
 
     created_at: object
     centroids: Vectors
@@ -31,7 +37,13 @@ class IndexVectors(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProfileMatrix:
-    """The vectors of one model below each other: where each profile's begin, and where in tables its cosine goes."""
+    """Routing vectors of one embedding model, stacked into one matrix.
+
+    Attributes:
+        vectors: One vector in each row. The vectors of one search index and kind are adjacent.
+        starts: First row of each group of adjacent vectors.
+        positions: Position of each group in the similarity tables: kind (0 centroids, 1 texts), row and column.
+    """
 
     vectors: Vectors
     starts: npt.NDArray[np.intp]
@@ -39,7 +51,15 @@ class ProfileMatrix:
 
     @classmethod
     def from_indexes(cls, indexes: Mapping[UUID, IndexVectors], positions: Mapping[UUID, tuple[int, int]]) -> Self:
-        """Of search indexes whose vectors have the same dimensions; there is one at least."""
+        """Stack the vectors of search indexes with equal dimensions.
+
+        Args:
+            indexes: Vectors of at least one search index.
+            positions: Row and column of each search index in a profile table.
+
+        Returns:
+            The matrix.
+        """
         parts, cells = [], []
         for index_id, index_vectors in indexes.items():
             for table, vectors in enumerate((index_vectors.centroids, index_vectors.texts)):
@@ -50,9 +70,14 @@ class ProfileMatrix:
         return cls(np.concatenate(parts), starts, tuple(np.array(cells).T))
 
     async def fill_similarities(self, queries: Sequence[Vectors], similarities: Numbers) -> None:
-        """Put in the tables how like the most alike query each profile is."""
+        """Write the highest cosine of each group with any query into the similarity tables.
+
+        Args:
+            queries: Vectors of the queries.
+            similarities: Tables from ``create_similarities``, changed in place.
+        """
         work = self.vectors.size * len(queries)
-        # The product lets go of the interpreter: the others of this process go on.
+        # Matrix multiplication releases the GIL, so a thread lets other requests continue.
         best = (
             self._compute_best(queries)
             if work <= MAX_INLINE_OPERATIONS
@@ -67,7 +92,14 @@ class ProfileMatrix:
 
 @dataclass(frozen=True, slots=True)
 class TenantProfiles:
-    """All of a tenant as of one version; no ``matrices`` where there is too much to keep."""
+    """Routing profiles of a tenant.
+
+    Attributes:
+        version: Version of the profiles, for comparison with the database.
+        candidates: Knowledge bases of the tenant.
+        vectors: Vectors by search index; empty if they exceed the limit of a tenant.
+        matrices: Matrix for each embedding model; None if the vectors exceed the limit of a tenant.
+    """
 
     version: object
     candidates: Candidates
@@ -76,7 +108,9 @@ class TenantProfiles:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes, without what is small; each vector is kept twice, to be put together anew when others change."""
+        """Approximate size in bytes. Each vector counts twice, because it is also kept outside the matrix, to rebuild
+        the matrix after a change.
+        """
         matrices = sum(matrix.vectors.nbytes for matrix in (self.matrices or {}).values())
         return matrices + sum(
             index_vectors.centroids.nbytes + index_vectors.texts.nbytes for index_vectors in self.vectors.values()
@@ -85,28 +119,42 @@ class TenantProfiles:
 
 @dataclass(slots=True)
 class ProfileCache:
-    """The profiles of the tenants that have searched last. One for all searches of a process."""
+    """Cache of the profiles of the most recent tenants, shared by all searches of a process.
+
+    Attributes:
+        max_bytes: Maximum size of all profiles.
+        max_tenant_bytes: Maximum size of the vectors of one tenant.
+    """
 
     max_bytes: int = MAX_BYTES
     max_tenant_bytes: int = MAX_TENANT_BYTES
     _profiles: LRUCache[UUID, TenantProfiles] = field(init=False)
 
     def __post_init__(self) -> None:
-        # Profiles of more than all the bytes are kept alone.
+        # Profiles that are larger than the whole cache count as exactly its size, so that they can still be cached,
+        # alone.
         self._profiles = LRUCache(self.max_bytes, getsizeof=lambda profiles: min(profiles.size_bytes, self.max_bytes))
 
     def get(self, tenant_id: UUID) -> TenantProfiles | None:
-        """What was kept of it, of whatever version."""
+        """Return the cached profiles of a tenant, which may be outdated; compare ``version``."""
         return self._profiles.get(tenant_id)
 
     def put(self, tenant_id: UUID, profiles: TenantProfiles) -> None:
-        """In place of what was kept; the longest unused go."""
+        """Replace the cached profiles of a tenant; the least recently used profiles are evicted."""
         if self._profiles.get(tenant_id) is not profiles:
             self._profiles[tenant_id] = profiles
 
 
 def build_matrices(candidates: Candidates, vectors: Mapping[UUID, IndexVectors]) -> dict[UUID, ProfileMatrix]:
-    """By model."""
+    """Build the matrix of each embedding model.
+
+    Args:
+        candidates: Knowledge bases of the tenant.
+        vectors: Vectors by search index.
+
+    Returns:
+        The matrices by the key of the embedding model.
+    """
     by_model: dict[UUID, dict[UUID, IndexVectors]] = {}
     for candidate in candidates.items:
         for profile in candidate.profiles:

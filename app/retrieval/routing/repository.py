@@ -1,4 +1,4 @@
-"""What routing reads: profiles of knowledge bases, never their chunks."""
+"""SQL of routing, which reads profiles of knowledge bases and never their chunks."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,29 @@ from app.retrieval.routing.profile_cache import (
     build_matrices,
 )
 
-# Knowledge bases of a tenant that one search considers at most: those with content first, then the newest.
+# Maximum number of knowledge bases that routing considers. Those with documents come first, then the newest.
 MAX_CONSIDERED = 1000
-# Of an index: all its centroids and some texts, in single precision.
+# Estimated vectors of a search index (centroids and texts), and bytes of a number in single precision.
 _VECTORS_PER_INDEX, _BYTES_PER_NUMBER = 20, 4
 
 
 class RoutingRepository:
-    """Reads in one tenant's scope: its own, and what is shared."""
+    """Reads in the scope of one tenant: its own profiles and shared ones."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def load_profiles(self, cache: ProfileCache) -> TenantProfiles:
-        """Of every knowledge base of the tenant, by name; what this process knows already is not read again."""
+        """Load the profiles of all knowledge bases of the tenant; cached profiles of the current version are not read
+        again.
+
+        Args:
+            cache: Cache that is read and updated.
+
+        Returns:
+            The profiles, sorted by the name of the knowledge base.
+        """
         values = {"tenant": self.tenant_id}
         row = await self.session.fetch_row(_VERSION, values)
         version = None if row is None else tuple(row)
@@ -50,7 +58,9 @@ class RoutingRepository:
     async def _read_profiles(
         self, version: object, cached_vectors: Mapping[UUID, IndexVectors], *, max_bytes: int
     ) -> TenantProfiles:
-        """What is newer than the version is read once more by the next search, which finds another version."""
+        """Read the profiles. Changes after ``version`` may be included; the next search then finds a new version and
+        reads again.
+        """
         own = await self.session.fetch_rows(_PROFILES, {"tenant": self.tenant_id, "most": MAX_CONSIDERED})
         incomplete = len(own) > MAX_CONSIDERED and own[-1]["holds"]
         own = own[:MAX_CONSIDERED]
@@ -86,18 +96,25 @@ class RoutingRepository:
         }
 
     async def find_with_user_documents(self, levels: Sequence[UUID]) -> set[UUID]:
-        """The knowledge bases that hold documents of a user or a chat: these are in no profile."""
+        """Find the knowledge bases with documents of a user or a chat, which profiles do not cover."""
         rows = await self.session.fetch_rows(_WITH_USER_DOCUMENTS, {"tenant": self.tenant_id, "levels": list(levels)})
         return {row[0] for row in rows}
 
     async def fill_similarities(
         self, candidates: Candidates, indexes: Sequence[UUID], queries: Sequence[Vectors], similarities: Numbers
     ) -> None:
-        """Put in the tables how like the most alike query each search index is; they are all of the queries' model."""
+        """Write the highest cosine of each search index with any query into the similarity tables.
+
+        Args:
+            candidates: Knowledge bases of the tenant.
+            indexes: Search indexes of the queries' embedding model.
+            queries: Vectors of the queries.
+            similarities: Tables from ``create_similarities``, changed in place.
+        """
         values: dict[str, Any] = {f"query_{number}": HalfVector(query) for number, query in enumerate(queries)}
         values |= {"tenant": self.tenant_id, "indexes": list(indexes)}
         for index_id, *cosines in await self.session.fetch_rows(_build_comparison(len(queries)), values):
-            similarities[:, *candidates.positions[index_id]] = np.array(cosines, np.float64)  # none becomes nan
+            similarities[:, *candidates.positions[index_id]] = np.array(cosines, np.float64)  # None becomes nan
 
 
 def _stack_vectors(vectors: Sequence[Vectors], dim: int) -> Vectors:
@@ -105,7 +122,9 @@ def _stack_vectors(vectors: Sequence[Vectors], dim: int) -> Vectors:
 
 
 def _build_candidate(own: Record, shared: Record | None) -> Candidate:
-    """One that nothing is known of yet is searched; of a shared one of its name that is not said."""
+    """Build a candidate. It is searched in any case if it has no profile yet; a shared one without a profile does not
+    matter.
+    """
     settings = own["routing"]
     profiles = [
         Profile(row["index_id"], row["model"], row["routing"].get("description_weight", 0.3))
@@ -120,7 +139,8 @@ def _build_candidate(own: Record, shared: Record | None) -> Candidate:
     return Candidate(own["id"], own["name"], settings.get("scale", 1.0), profiles, exempt_reason)
 
 
-# Of everything that is kept: sums that another order does not change, each of one table: a join costs more.
+# Version of everything that is cached: sums that do not depend on the order of rows. Each reads one table, because a
+# join costs more.
 _VERSION = parse_statement("""
 select (select bit_xor(hash_record_extended(row(k.tenant_id, k.id, k.name, k.routing), 0)) from knowledge_base k
          where k.tenant_id = any(array[:tenant::uuid, system_tenant()]) and k.deleted_at is null),
@@ -152,7 +172,7 @@ select distinct kb_id from document
 
 @lru_cache(maxsize=32)
 def _build_comparison(query_count: int) -> Statement:
-    """One pass over the vectors, however many queries there are."""
+    """Build the statement that compares a number of queries in one pass over the vectors."""
     products = ", ".join(f"-(v.embedding <#> :query_{number}::halfvec)" for number in range(query_count))
     best = f"max(greatest({products}))"
     return parse_statement(f"""

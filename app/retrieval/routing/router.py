@@ -1,4 +1,4 @@
-"""Choose the knowledge bases of a search before anything of them is read, beside what does not depend on them."""
+"""Selection of the knowledge bases of a search, in parallel with the steps that do not depend on it."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
@@ -33,25 +33,28 @@ from app.retrieval.targets import build_targets
 from app.retrieval.types import Query, SearchRequest
 from app.warnings import ServiceWarning, WarningCode
 
-# Knowledge bases that one search reads and searches at most, if it does not name them; of more than MAX_EMPTY the empty
-# ones are left out.
+# Maximum number of knowledge bases of a search that does not name them. If there are more than
+# MAX_EMPTY_KNOWLEDGE_BASES, empty ones are left out.
 MAX_KNOWLEDGE_BASES, MAX_EMPTY_KNOWLEDGE_BASES = 200, 20
 KNOWLEDGE_BASE_LIMIT_REACHED = ServiceWarning(
     WarningCode.KNOWLEDGE_BASE_LIMIT_REACHED,
-    f"Only {MAX_KNOWLEDGE_BASES} knowledge bases were searched, and there are more: "
-    "name those to search, or use routing.",
+    f"Only {MAX_KNOWLEDGE_BASES} knowledge bases were searched, and there are more. "
+    "Name the ones to search, or use routing.",
 )
 ROUTING_LIMIT_REACHED = ServiceWarning(
     WarningCode.ROUTING_LIMIT_REACHED,
-    f"Only {MAX_CONSIDERED} knowledge bases were considered, and there are more: name those to search.",
+    f"Only {MAX_CONSIDERED} knowledge bases were considered, and there are more. Name the ones to search.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The knowledge bases to search, the lanes' part of them as ``targets``.
+    """Knowledge bases of a search.
 
-    ``decisions`` is every one that they were chosen from, none where all are searched.
+    Attributes:
+        views: Knowledge bases to search, of all kinds.
+        targets: Knowledge bases with stored documents, for the retrievers.
+        decisions: Decisions of routing; empty if routing chose nothing.
     """
 
     views: Sequence[KnowledgeBaseView]
@@ -60,27 +63,39 @@ class Route:
 
     @property
     def languages(self) -> list[str]:
-        """Those of what the lanes search, each once."""
+        """Distinct languages of the targets."""
         return list(dict.fromkeys(language for target in self.targets for language in target.kb.languages))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRoute:
-    """A known route, or a route to ``top_n`` knowledge bases that is still chosen while the search goes on."""
+    """Route that is known, or that is still being chosen while the search continues.
+
+    Attributes:
+        resolved_route: The known route; None while it is being chosen.
+        chosen_route: Awaitable of the chosen route; None if the route is known.
+        top_n: Number of knowledge bases to choose for each embedding model; None if the route is known.
+    """
 
     resolved_route: Route | None
     chosen_route: Awaitable[Route] | None = None
     top_n: int | None = None
 
     async def wait_for_route(self) -> Route:
-        """Waited for where it is not known yet. Raises DatabaseUnavailable."""
+        """Return the route, and wait for it if it is still being chosen.
+
+        Raises:
+            DatabaseUnavailable: The chosen knowledge bases could not be loaded.
+        """
         if self.resolved_route is not None:
             return self.resolved_route
         assert self.chosen_route is not None
         return await self.chosen_route
 
     async def find_single_knowledge_base(self) -> KnowledgeBaseView | None:
-        """The only knowledge base that is searched; not waited for where several are chosen."""
+        """Find the knowledge base of a search that uses exactly one; return None without waiting if several are being
+        chosen.
+        """
         if self.resolved_route is None and self.top_n != 1:
             return None
         views = (await self.wait_for_route()).views
@@ -88,13 +103,13 @@ class PendingRoute:
 
     @property
     def is_empty(self) -> bool:
-        """There is nothing to search; where there is something to choose, there is."""
+        """Whether there is nothing to search. A route that is still being chosen is never empty."""
         return self.resolved_route is not None and not self.resolved_route.views
 
 
 @dataclass(frozen=True, slots=True)
 class _RoutingChoice:
-    """What there is to choose from, and the models in which there is more than ``top_n``."""
+    """Candidates of a search, and the embedding models that have more than ``top_n`` of them."""
 
     profiles: TenantProfiles
     candidates: FilteredCandidates
@@ -104,9 +119,18 @@ class _RoutingChoice:
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Routes one search, inside what the key may read.
+    """Router of one search, within the knowledge bases that the API key may read.
 
-    ``views`` are the named knowledge bases where they need not be read, as every transaction of ``db`` makes sure.
+    Attributes:
+        db: Database in the tenant's scope.
+        knowledge_bases: Knowledge base service of the caller.
+        embedders: Configured embedding models.
+        query_embedder: Embedder of queries, with a cache.
+        profile_cache: Cache of routing profiles.
+        knowledge_base_cache: Cache of knowledge bases by name.
+        search_run: Deadline, timings and warnings of the search.
+        views: Cached knowledge bases of the request; None to load them. Each transaction of ``db`` checks that they are
+            current.
     """
 
     db: TenantDatabase
@@ -121,10 +145,23 @@ class Router:
     async def resolve_route(
         self, request: SearchRequest, queries: Sequence[Query], scopes: Sequence[UUID]
     ) -> PendingRoute:
-        """The named knowledge bases, or all that the key may read; of many those that are most like the queries.
+        """Resolve the knowledge bases of a search.
 
-        To choose takes the queries' vectors, and need not be waited for to make better queries of them.
-        Raises KnowledgeBaseNotFound, InvalidInputError.
+        Named knowledge bases, or all that the API key may read, are searched. If there are too many, routing chooses
+        the most similar ones in the background. It needs the vectors of the queries, so the search continues with query
+        rewriting.
+
+        Args:
+            request: The search request.
+            queries: Queries of the request.
+            scopes: Scopes that the caller may read.
+
+        Returns:
+            The known route, or the route that is being chosen.
+
+        Raises:
+            KnowledgeBaseNotFound: A named knowledge base does not exist, or the API key may not read it.
+            InvalidInputError: The filter of the request is invalid.
         """
         if self.views is not None:
             return PendingRoute(self._build_route(self.views, request, scopes))
@@ -168,7 +205,7 @@ class Router:
     async def _load_views(
         self, session: Session, chosen: Flags, candidates: FilteredCandidates
     ) -> Sequence[KnowledgeBaseView]:
-        """Read the chosen knowledge bases; of very many those of which something is known, then those with content."""
+        """Load the chosen knowledge bases. If there are too many, those with a profile or with documents come first."""
         if candidates.candidates.is_incomplete:
             self.search_run.warn(ROUTING_LIMIT_REACHED)
         ids = candidates.get_ids(chosen)
@@ -209,7 +246,9 @@ class Router:
         )
 
     def _resolve_top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
-        """None where nothing is routed; a caller who has asked for it is told why."""
+        """Return the number of knowledge bases to choose; None if nothing is routed. Skipped routing is a notice if
+        requested.
+        """
         requested = request.routing or RoutingOptions(
             None if request.knowledge_bases is not None else RoutingOptions().top_n
         )
@@ -217,22 +256,22 @@ class Router:
             return None
         reason = None
         if request.strategy == "lexical":
-            reason = "the strategy looks for words, and embeds nothing"
+            reason = "the strategy lexical embeds no queries"
         elif not any(query.text is not None or query.vector is not None for query in queries):
-            reason = "there is no text to compare"
+            reason = "no query has a text or a vector"
         elif self.search_run.remaining_seconds < time_budget.MIN_ROUTE_SECONDS:
-            reason = "there was no time for it"
+            reason = "the remaining time is too short"
         if reason is None:
             return requested.top_n
         if request.routing is not None:
-            message = f"Not routed: {reason}; all knowledge bases were searched."
+            message = f"All knowledge bases were searched without routing, because {reason}."
             self.search_run.add_notice(ServiceWarning(WarningCode.ROUTING_SKIPPED, message))
         return None
 
     async def _load_unrouted(
         self, session: Session, references: Sequence[str] | None, top_n: int | None
     ) -> Sequence[KnowledgeBaseView] | None:
-        """What is searched where there is nothing to choose; else None."""
+        """Load the knowledge bases if there is nothing to choose; else return None."""
         if references is not None:
             return await self._load_named(session, references) if top_n is None or len(references) <= top_n else None
         if top_n is None:
@@ -244,8 +283,8 @@ class Router:
             return views
         cached = self.profile_cache.get(self.db.tenant_id)
         if cached is not None and len(cached.candidates.items) > top_n:
-            return None  # there were too many, and whether there still are is asked in any case
-        # In the usual case of few this is the one statement that there always was.
+            return None  # probably still too many; the profiles are checked in any case
+        # In the usual case of few knowledge bases, this is the only statement.
         return await self.knowledge_bases.list_accessible(session, max_count=top_n) or None
 
     async def _load_named(self, session: Session, references: Sequence[str]) -> Sequence[KnowledgeBaseView]:
@@ -257,7 +296,9 @@ class Router:
         return list(views.values())
 
     async def _embed_queries(self, models: set[UUID], queries: Sequence[Query]) -> dict[UUID, list[Vector]]:
-        """The queries' vectors by model; without those that are not configured or do not answer."""
+        """Embed the queries with each model. Models that are not configured, or do not answer, are missing in the
+        result.
+        """
         embedders = {model: match for model in models if (match := self.embedders.find_by_key(model)) is not None}
         results = await asyncio.gather(*(self._embed_texts(embedder, queries) for embedder in embedders.values()))
         return {model: vectors for model, vectors in zip(embedders, results, strict=True) if vectors}
@@ -269,9 +310,7 @@ class Router:
                 vectors = await self.query_embedder.embed(embedder, text_queries, required=True)
         except (EmbeddingUnavailable, DailyTokenLimitReached):
             name = embedder.identity.model
-            message = (
-                f"Not routed: the embedding model {name!r} is not answering; all of its knowledge bases were searched."
-            )
+            message = f"The embedding model {name!r} did not answer, so all of its knowledge bases were searched."
             self.search_run.add_notice(ServiceWarning(WarningCode.ROUTING_SKIPPED, message))
             return []
         size = embedder.identity.dimensions
@@ -280,7 +319,7 @@ class Router:
     async def _compute_similarities(
         self, profiles: TenantProfiles, candidates: FilteredCandidates, query_vectors: Mapping[UUID, Sequence[Vector]]
     ) -> Numbers:
-        """How like the queries the candidates' profiles are, of the models that have answered."""
+        """Compute the similarity of the queries with the profiles of each model that answered."""
         similarities = profiles.candidates.create_similarities()
         for model, vectors in query_vectors.items():
             if profiles.matrices is None:

@@ -1,0 +1,168 @@
+"""Loading of the hits of a ranked list: score threshold, texts, expansion, similarities, ranks and vectors."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from app.retrieval.expansion.auto_merge import auto_merge, drop_contained
+from app.retrieval.expansion.expand import drop_overlapping, expand_hits
+from app.retrieval.fusion.merge_sources import deduplicate_hits
+from app.retrieval.repository import RetrievalRepository
+from app.retrieval.retrievers.ranking import RankedKeys, Ranking, split_with_ties
+from app.retrieval.retrievers.similarity import fill_missing_similarities
+from app.retrieval.search_run import THRESHOLD_NOT_APPLIED, SearchRun
+from app.retrieval.types import ChunkKey, Expansion, Hit, IndexRef, RetrieverName, get_sort_key
+from app.warnings import ServiceWarning, WarningCode
+
+# Number of chunks to load at a time if hits may be merged. Otherwise a long section would be loaded in many small
+# steps.
+MERGE_BATCH_SIZE = 50
+VECTORS_NOT_RETURNED = ServiceWarning(WarningCode.VECTORS_NOT_RETURNED, "The vectors could not be read.")
+
+
+@dataclass(frozen=True, slots=True)
+class HitLoader:
+    """Loader of the hits of one search, inside one transaction.
+
+    Attributes:
+        repository: Repository of the transaction.
+        search_run: Timings and warnings of the search.
+        indexes: Knowledge bases by the id of their search index, 16 bytes.
+        top_k: Number of hits to load.
+        score_threshold: Minimum similarity of a hit; None for no limit.
+        expansion: Expansion of the hits' texts; None for none.
+        return_vectors: Whether hits get their vectors.
+        explain: Whether hits get their ranks.
+    """
+
+    repository: RetrievalRepository
+    search_run: SearchRun
+    indexes: Mapping[bytes, IndexRef]
+    top_k: int
+    score_threshold: float | None
+    expansion: Expansion | None
+    return_vectors: bool
+    explain: bool
+
+    async def load_hits(self, ranking: Ranking, *, retriever: RetrieverName = "lexical") -> list[Hit]:
+        """Load the best hits. The next ones replace deleted, expired and merged hits.
+
+        Args:
+            ranking: Ranked list of the strategy.
+            retriever: Retriever whose table supplies the metadata.
+
+        Returns:
+            At most ``top_k`` hits, best first, ties by document and chunk index.
+        """
+        with self.search_run.time_step("read"):
+            remaining = await self._apply_threshold(ranking)
+            hits, remaining = await self._fill_hits(ranking, [], remaining, retriever=retriever)
+            if hits and (expansion := self.expansion) is not None and expansion.merge_share is not None:
+                hits = self._deduplicate(
+                    await auto_merge(self.repository, expansion, expansion.merge_share, hits, top_k=self.top_k)
+                )
+                hits, _ = await self._fill_hits(ranking, hits, remaining, retriever=retriever)
+        return self._with_ranks(ranking, hits[: self.top_k])
+
+    async def _fill_hits(
+        self,
+        ranking: Ranking,
+        hits: list[Hit],
+        remaining: RankedKeys,
+        *,
+        retriever: RetrieverName,
+    ) -> tuple[list[Hit], RankedKeys]:
+        """Load hits until there are ``top_k``; return the hits and the ranked keys that were not loaded."""
+        while remaining and len(hits) < self.top_k:
+            limit = max(MERGE_BATCH_SIZE, self.top_k) if self._needs_merging and hits else self.top_k - len(hits)
+            best, remaining = split_with_ties(remaining, limit)
+            hits = [*hits, *await self._build_hits(ranking, best, retriever=retriever)]
+            hits.sort(key=get_sort_key)
+            hits = self._deduplicate(hits)
+            if self._needs_merging:
+                hits = drop_overlapping(hits) if self._needs_separate_expansion else drop_contained(hits)
+        return hits, remaining
+
+    def _deduplicate(self, hits: list[Hit]) -> list[Hit]:
+        """Keep one hit for each text that several knowledge bases contain."""
+        return deduplicate_hits(hits) if len(self.indexes) > 1 else hits
+
+    @property
+    def _needs_merging(self) -> bool:
+        return self.expansion is not None and self.expansion.kind != "window"
+
+    @property
+    def _needs_separate_expansion(self) -> bool:
+        """Whether each hit is expanded alone. Auto-merging decides over all hits together instead."""
+        return self.expansion is not None and self.expansion.merge_share is None
+
+    async def _build_hits(self, ranking: Ranking, best: RankedKeys, *, retriever: RetrieverName) -> Sequence[Hit]:
+        keys, similarities = [key for key, _ in best], ranking.results.similarity
+        tenants = self._get_tenant_ids(keys)
+        await fill_missing_similarities(self.repository, ranking, keys, tenants)
+        vector = ranking.vector if any(key not in similarities for key in keys) else None
+        rows = await self.repository.load_chunks(keys, tenants=tenants, retriever=retriever, vector=vector)
+        hits = [
+            Hit(
+                key,
+                row.chunk,
+                row.document,
+                self.indexes[key[:16]].name,
+                score,
+                similarities.get(key, row.cosine),
+                scores,
+            )
+            for (key, score), scores in zip(best, ranking.get_scores(best), strict=True)
+            if (row := rows.get(key)) is not None
+        ]
+        if self.expansion is None or not self._needs_separate_expansion or not hits:
+            return hits
+        return await expand_hits(self.repository, self.expansion, hits)
+
+    def _with_ranks(self, ranking: Ranking, hits: list[Hit]) -> list[Hit]:
+        """Return the hits with their ranks in the lists of the retrievers, if the caller requested an explanation."""
+        if not self.explain:
+            return hits
+        ranks = ranking.results.collect_ranks()
+        return [replace(hit, ranks=ranks.get(hit.key, ())) for hit in hits]
+
+    async def add_vectors(self, hits: list[Hit], *, has_dense: bool = True) -> list[Hit]:
+        """Add the stored vectors to the hits, if the caller requested them.
+
+        Args:
+            hits: Hits of the search.
+            has_dense: Whether the dense retriever answered. If not, the vectors are left out, with a warning.
+
+        Returns:
+            The hits, with their vectors if these could be loaded.
+        """
+        if not self.return_vectors or not hits:
+            return hits
+        if not has_dense:
+            self.search_run.warn(VECTORS_NOT_RETURNED)
+            self.search_run.degrade("vectors", "dense")
+            return hits
+        with self.search_run.time_step("vectors"):
+            tenants = [hit.document.tenant_id for hit in hits]
+            vectors = await self.repository.load_vectors([hit.key for hit in hits], tenants=tenants)
+        return [replace(hit, vector=vectors.get(hit.key)) for hit in hits]
+
+    def _get_tenant_ids(self, keys: Sequence[ChunkKey]) -> list[UUID]:
+        return [self.indexes[key[:16]].tenant_id for key in keys]
+
+    async def _apply_threshold(self, ranking: Ranking) -> RankedKeys:
+        threshold, similarity = self.score_threshold, ranking.results.similarity
+        if threshold is None:
+            return ranking.ranked_keys
+        # Keys that already reach the threshold get their other comparisons when they are loaded.
+        above_threshold = {key for key, best in similarity.items() if round(best, 6) >= threshold}
+        others = [key for key, _ in ranking.ranked_keys if key not in above_threshold]
+        await fill_missing_similarities(self.repository, ranking, others, self._get_tenant_ids(others))
+        if any(key not in similarity for key in others):
+            self.search_run.warn(THRESHOLD_NOT_APPLIED)
+        # Rounded as callers see it: a shown similarity, used as threshold, must keep its hit.
+        return [
+            (key, score)
+            for key, score in ranking.ranked_keys
+            if key not in similarity or round(similarity[key], 6) >= threshold
+        ]
