@@ -16,6 +16,7 @@ from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.explain import ExplainedIndex
 from app.retrieval.fusion.merge_sources import SourceHits, get_normalized_text, merge_sources
+from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.query_embedding import build_no_usable_queries_error
 from app.retrieval.query_transformation import Conversation, CorpusContext, QueryTransformer
 from app.retrieval.search_run import THRESHOLD_NOT_APPLIED, SearchRun, get_failure_reason
@@ -25,7 +26,6 @@ from app.retrieval.types import (
     Hit,
     HitChunk,
     HitDocument,
-    LazyMetadata,
     Query,
     SearchRequest,
     SearchUnavailable,

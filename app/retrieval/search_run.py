@@ -16,14 +16,14 @@ from app.warnings import ServiceWarning, WarningCode, normalize_warning
 T = TypeVar("T")
 RESULTS_MAY_BE_INCOMPLETE = ServiceWarning(
     WarningCode.RESULTS_MAY_BE_INCOMPLETE,
-    "There may be more results, behind the passages that the lanes were asked for.",
+    "Results may be incomplete: the candidate limit was reached.",
 )
 EXTRA_QUERIES_SKIPPED = ServiceWarning(
     WarningCode.EXTRA_QUERIES_SKIPPED,
-    "There was no time left for further queries: only what was asked was searched for.",
+    "The remaining time was too short, so the queries that transformers added were skipped.",
 )
 THRESHOLD_NOT_APPLIED = ServiceWarning(
-    WarningCode.THRESHOLD_NOT_APPLIED, "score_threshold was not applied where no similarity is known."
+    WarningCode.THRESHOLD_NOT_APPLIED, "score_threshold was not applied to results without a known similarity."
 )
 
 
@@ -36,7 +36,7 @@ def get_failure_reason(error: Exception) -> str:
 
 @dataclass(slots=True)
 class DatabaseBudget:
-    """Seconds of database time that the retrievers of one search have left, whatever the caller's timeout."""
+    """Database time in seconds that the retrievers of one search have left, for any timeout of the caller."""
 
     remaining_seconds: float = time_budget.MAX_DATABASE_SECONDS
 
@@ -81,7 +81,9 @@ class SearchRun:
         return {"timings_ms": self.timings_ms, "degraded": self.degraded_steps}
 
     def compute_database_timeout(self, share: float) -> float:
-        """Return how long the next statements of the lanes may take: a share of the time left, within the budget."""
+        """Return the time limit in seconds for the next statements: a share of the remaining time, within the database
+        budget.
+        """
         return max(
             time_budget.MIN_DATABASE_SECONDS,
             min(self.remaining_seconds, self.database_budget.remaining_seconds) * share,
@@ -89,7 +91,7 @@ class SearchRun:
 
     @contextmanager
     def charge_database_budget(self) -> Iterator[None]:
-        """Take what the block needs from the database budget."""
+        """Charge the time of the block to the database budget."""
         started_at = time.monotonic()
         try:
             yield
@@ -103,7 +105,7 @@ class SearchRun:
         _add_once(self.warnings, warning)
 
     def add_notice(self, warning: ServiceWarning) -> None:
-        """Add a warning for the caller, once. The results count as complete. A plugin may give a plain string."""
+        """Add a warning for the caller, once. The results count as complete. Plugins may pass a plain string."""
         _add_once(self.notices, warning)
 
     def degrade(self, step: DegradableStep, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Search: plan → rewrite, beside it route → strategy, beside it HTTP sources → rerank."""
+"""Search service: plan, routing with query rewriting, strategy with HTTP sources, and reranking."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -50,7 +50,22 @@ logger = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetrievalService:
-    """Search as one key may."""
+    """Search service of one caller.
+
+    Attributes:
+        db: Database in the tenant's scope.
+        knowledge_bases: Knowledge base service of the caller.
+        embedders: Configured embedding models.
+        query_vector_cache: Cache of query vectors of the process.
+        quotas: Quotas of the caller.
+        http_sources: Client for HTTP sources.
+        retriever_candidates: Minimum number of rows that each retriever returns.
+        reranker: Reranker; None if none is configured.
+        rewrite_model: Chat model of transformers; None if none is configured.
+        profile_cache: Cache of routing profiles of the process.
+        knowledge_base_cache: Cache of knowledge bases of the process.
+        costs: Slots for expensive searches of the process.
+    """
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -66,11 +81,16 @@ class RetrievalService:
     costs: SearchCosts = field(default_factory=SearchCosts)
 
     async def search(self, request: SearchRequest) -> SearchResult:
-        """The best passages for the request.
+        """Search for the best hits. An empty and complete result means that nothing matches.
 
-        Raises KnowledgeBaseNotFound, IndexMismatch (dense search of an index that another model made),
-        InvalidInputError, EmbeddingUnavailable, DailyTokenLimitReached, SearchUnavailable, RateLimitExceeded. An empty
-        result means that nothing matched.
+        Raises:
+            KnowledgeBaseNotFound: A named knowledge base does not exist, or the API key may not read it.
+            IndexMismatch: The strategy is dense, and no configured model fits the search index.
+            InvalidInputError: A part of the request is invalid.
+            EmbeddingUnavailable: The embedding model does not answer, and the strategy needs it.
+            DailyTokenLimitReached: The daily embedding tokens are used up, and the strategy needs them.
+            SearchUnavailable: No retriever answered in time.
+            RateLimitExceeded: The caller has too many searches at the same time, or too many expensive ones.
         """
         with self.quotas.track_search():
             return await self._search_in_time(request)
@@ -79,7 +99,7 @@ class RetrievalService:
         search_run = SearchRun.from_timeout(request.timeout_seconds * time_budget.SEARCH)
         hard_limit_seconds = max(request.timeout_seconds * time_budget.HARD_LIMIT, time_budget.MIN_BUDGET_SECONDS)
         try:
-            # The last resort: every step has a limit of its own.
+            # This limit is the last resort: each step has a separate limit.
             async with asyncio.timeout(hard_limit_seconds):
                 with search_run.time_step("total"):
                     return await self._search(request, search_run)
@@ -96,7 +116,7 @@ class RetrievalService:
                 logger.warning("search.degraded", degraded=degraded, spent_ms=spent_ms, budget_seconds=budget_seconds)
 
     async def _search(self, request: SearchRequest, search_run: SearchRun) -> SearchResult:
-        """With the knowledge bases as they were last read, where they still are so; else with what they are now."""
+        """Search with cached knowledge bases. If they are outdated, search again with freshly loaded ones."""
         views = self._get_cached_views(request)
         if views is None:
             return await self._run(request, search_run, self.db)
@@ -111,7 +131,10 @@ class RetrievalService:
     async def _validate_cache(
         self, search: Awaitable[SearchResult], db: TenantDatabase, search_run: SearchRun
     ) -> SearchResult:
-        """What is refused, fails, or finds nothing may not have come to a transaction. Raises StaleCacheError."""
+        """Await a search with cached knowledge bases, and raise StaleCacheError if they are outdated.
+
+        Every transaction checks the cache. A search that is refused, fails or finds nothing may have had none.
+        """
         try:
             result = await search
         except DatabaseUnavailable:
@@ -126,7 +149,7 @@ class RetrievalService:
         return result
 
     def _get_cached_views(self, request: SearchRequest) -> Sequence[KnowledgeBaseView] | None:
-        """The named knowledge bases, where all of them are kept; None also where some are to be chosen."""
+        """Return the named knowledge bases if all are cached and readable; None otherwise, or if routing chooses."""
         if not request.knowledge_bases or request.routing is not None:
             return None
         views = [self.knowledge_base_cache.get(self.db.tenant_id, reference) for reference in request.knowledge_bases]
@@ -162,7 +185,7 @@ class RetrievalService:
         )
         steps = [] if pending_route.is_empty else plan.transformer_steps
         if views is not None and (steps or any(query.image is not None for query in requested_queries)):
-            await _revalidate(db)  # before models are asked
+            await _revalidate(db)  # before a model is called
         queries, rewritten = await query_transformer.run(steps, requested_queries, conversation)
         route = await pending_route.wait_for_route()
         queries = drop_unusable_queries(
@@ -270,7 +293,7 @@ class RetrievalService:
         return CorpusContext(route.languages, HybridPreviewSearch(db, query_embedder, route.targets, self.costs))
 
     async def _resolve_scope_keys(self, scope: DocumentScope) -> Sequence[UUID]:
-        """The keys of the levels that the search sees; a key that is narrowed to a user opens no other's."""
+        """Return the keys of the scopes that the search may read. A restricted key never reads other users' scopes."""
         principal = self.knowledge_bases.principal
         if principal.user_id is not None:
             async with self.db.transaction() as session:
@@ -282,12 +305,12 @@ class RetrievalService:
         return any(model.image_embedder is not None for model in models)
 
     def _check_targets(self, strategy: Strategy[Any], context: SearchContext) -> None:
-        """Refuse a dense search that no target can answer; tell which answer by words alone, or by other words."""
+        """Refuse a dense search that no target can answer. Warn of targets that only one retriever can search."""
         targets, queries = context.targets, context.queries
         check_dimensions(queries, [target.kb.index.dim for target in targets])
         if strategy.name != "dense":
             for reason in filter(None, [target.kb.analyzer_mismatch for target in targets]):
-                message = f"{reason} Until then it is not found by words that these make differently."
+                message = f"{reason} Until then, some words do not match."
                 context.search_run.add_notice(ServiceWarning(WarningCode.ANALYZER_MISMATCH, message))
         if strategy.name == "lexical":
             return
@@ -300,7 +323,7 @@ class RetrievalService:
         if strategy.name == "dense" and len(mismatched) == len(targets) and not vector_queries:
             targets[0].kb.require_match(self.embedders.identities)
         for kb in mismatched:
-            message = f"{kb.find_mismatch(self.embedders.identities)} Its dense lane was left out."
+            message = f"{kb.find_mismatch(self.embedders.identities)} Its dense retriever was skipped."
             context.search_run.warn(ServiceWarning(WarningCode.EMBEDDING_MODEL_MISMATCH, message))
         if any(query.image is not None for query in queries):
             text_only = [
@@ -309,11 +332,11 @@ class RetrievalService:
                 if target.embedder and target.embedder.image_embedder is None
             ]
             for name in text_only:
-                message = f"Image queries were left out in {name}: its embedding model takes only texts."
+                message = f"Image queries were skipped in {name}: its embedding model accepts text only."
                 context.search_run.warn(ServiceWarning(WarningCode.IMAGE_QUERIES_SKIPPED, message))
 
 
 async def _revalidate(db: TenantDatabase) -> None:
-    """Make sure of what is to be unchanged. Raises StaleCacheError, DatabaseUnavailable."""
+    """Check that the cached knowledge bases of ``db`` are current. Raises StaleCacheError, DatabaseUnavailable."""
     async with db.read_transaction():
         pass

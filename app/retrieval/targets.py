@@ -1,4 +1,4 @@
-"""What the lanes ask in each knowledge base of a search: the levels that are seen, and the filter."""
+"""Search targets: the knowledge bases of a search, with the visible scopes and the filter of each."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.strategies.strategy import SearchTarget
 from app.retrieval.types import SearchRequest
 
-# How documents that belong to a conversation and change with it are known to the lanes.
+# Filter that excludes dynamic documents, which belong to a conversation and change with it.
 NOT_DYNAMIC = {"$dynamic": {"exists": False}}
 
 
@@ -23,9 +23,20 @@ def build_targets(
     *,
     is_user_restricted: bool,
 ) -> list[SearchTarget]:
-    """The knowledge bases, and the shared one of each one's name; nothing but what is shared is seen there.
+    """Build the targets for the knowledge bases and for the shared knowledge bases of the same names.
 
-    ``is_user_restricted``: for a key that is narrowed to a user.
+    Args:
+        views: Knowledge bases of the search. Those of kind http get no target.
+        scopes: Scopes that the caller may read. In shared knowledge bases, only the shared scope is visible.
+        request: The search request.
+        embedders: Configured embedding models.
+        is_user_restricted: Whether the caller's key is restricted to a user.
+
+    Returns:
+        The targets: own knowledge bases, then shared ones.
+
+    Raises:
+        InvalidInputError: The filter of the request is invalid.
     """
     own = [_build_target(view, scopes, request, embedders) for view in views if view.row.source is None]
     shared_views = [
@@ -43,7 +54,7 @@ def build_targets(
 def _build_target(
     view: KnowledgeBaseView, scopes: Sequence[UUID], request: SearchRequest, embedders: Embedders
 ) -> SearchTarget:
-    """The caller's filter and the knowledge base's own, both."""
+    """Build a target with the caller's filter and the enforced metadata of the knowledge base."""
     own_filters = [
         condition
         for condition in (view.row.enforced_filter, NOT_DYNAMIC if request.exclude_dynamic else None)

@@ -1,10 +1,8 @@
 """Types of retrieval: requests, queries, hits, results and errors."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
@@ -14,6 +12,7 @@ from app.ids import get_creation_time
 from app.inference.embedding import ImageFile, Vectors
 from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.explain import Explanation
+from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.routes import RoutingOptions
 from app.times import to_utc_time
 from app.warnings import ServiceWarning
@@ -95,11 +94,29 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """One search, by ``queries`` or ``messages``; without ``knowledge_bases`` in all that the key may read.
+    """Request of one search, with ``queries`` or ``messages``.
 
-    These are routed unless ``routing`` says otherwise; named ones only where it says so. ``stored_transformers`` and
-    ``prompts`` are those of the agent in whose name it is, as they are stored; ``needs_analysis`` where it is for an
-    answer.
+    Attributes:
+        queries: Queries; a string is a query with a text.
+        messages: Conversation, oldest message first.
+        knowledge_bases: Names or ids to search; None searches all that the API key may read.
+        top_k: Number of hits; None uses the setting of the knowledge base, or its default.
+        score_threshold: Minimum similarity of a hit; None for no limit.
+        strategy: Name of the strategy; None uses the setting of the knowledge base.
+        strategy_options: Options of the strategy.
+        transformers: Transformers to run; None uses the stored ones, or the default.
+        stored_transformers: Transformers stored in the agent of the request; None if the agent names none.
+        prompts: Prompts of the agent of the request.
+        filter: Metadata filter; None for no filter.
+        scope: Ids of the user, chat and agent whose documents are searched in addition to those for all users.
+        routing: Options of routing; None routes only if ``knowledge_bases`` is None.
+        exclude_dynamic: Whether dynamic documents are left out.
+        expansion: Expansion of the hits' texts; None for none.
+        rerank: Whether the hits are reranked.
+        return_vectors: Whether hits get their vectors.
+        needs_analysis: Whether an answer is written from the result, so that the conversation is analyzed.
+        explain: Whether the result has an explanation.
+        timeout_seconds: Time limit of the search.
     """
 
     queries: Sequence[str | Query] = ()
@@ -145,33 +162,6 @@ class IndexRef(NamedTuple):
     tenant_id: UUID
     name: str
     weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class LazyMetadata:
-    """Metadata as JSON of the database, decoded at the first access: most rows that are read become no result.
-
-    Attributes:
-        raw_json: JSON object of the metadata.
-    """
-
-    raw_json: str
-
-    @classmethod
-    def from_entries(cls, entries: Mapping[str, Any]) -> Self:
-        """Encode metadata that is not stored in the database."""
-        return cls(json.dumps(entries))
-
-    @cached_property
-    def entries(self) -> dict[str, Any]:
-        """Metadata of the caller and reserved fields, whose names start with ``$``."""
-        decoded: dict[str, Any] = json.loads(self.raw_json)
-        return decoded
-
-    @cached_property
-    def attributes(self) -> dict[str, Any]:
-        """Metadata of the caller, without reserved fields."""
-        return {key: value for key, value in self.entries.items() if not key.startswith("$")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +221,7 @@ class HitDocument:
         id: Id of the document.
         chunk_count: Number of chunks of the document.
         metadata: Metadata of the document with reserved fields, and with that of the chunk.
-        own_metadata: Metadata of the document alone, if the chunk has metadata of its own; else None.
+        own_metadata: Metadata of the document alone, if the chunk has further metadata; else None.
     """
 
     tenant_id: UUID
@@ -377,10 +367,20 @@ def get_sort_key(hit: Hit) -> tuple[float, UUID, int]:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Hits best first, and how they came about; ``is_complete`` where nothing that was to be searched was left out.
+    """Result of one search.
 
-    ``degraded_steps`` is what did not fit into its time or did not answer, each by a word and why.
-    ``languages`` are those of what was searched; ``answer_prompt`` is for whoever answers from it.
+    Attributes:
+        hits: Hits, best first.
+        queries: Texts of the queries after transformation.
+        strategy: Name of the strategy.
+        warnings: Warnings and notices.
+        timings_ms: Milliseconds of each step.
+        explanation: Explanation; None if it was not requested.
+        is_complete: Whether no part of the search was left out.
+        reformulation: Reformulation of the conversation; None if there is none.
+        languages: Languages of the searched knowledge bases.
+        answer_prompt: Prompt for an answer from the result; None if there is none.
+        degraded_steps: Steps that failed or had too little time, each with the reason.
     """
 
     hits: Sequence[Hit]

@@ -163,7 +163,7 @@ def test_with_a_filter_it_is_not_asked(tenant: Tenant, site: SiteSearchServer) -
     assert found["warnings"] == [
         warning_json(
             "http_source_not_filterable",
-            "'site' was left out: a filter cannot be applied to what an HTTP source finds.",
+            "'site' was skipped: a filter cannot be applied to the results of an HTTP source.",
         )
     ]
     assert site.received == []
@@ -174,7 +174,7 @@ def test_a_threshold_has_nothing_to_compare(tenant: Tenant, site: SiteSearchServ
     found = search(tenant, score_threshold=0.9)
     assert found["results"]
     assert found["warnings"] == [
-        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known.")
+        warning_json("threshold_not_applied", "score_threshold was not applied to results without a known similarity.")
     ]
 
 
@@ -265,7 +265,7 @@ def test_when_it_fails_the_others_answer(tenant: Tenant, site: SiteSearchServer,
     site.fail(how, times=tries)
     found = search(tenant)
     assert texts(found) == ["The harbour museum is old."]
-    assert found["warnings"] == [warning_json("http_source_unavailable", f"'site' was left out. {reason}.")]
+    assert found["warnings"] == [warning_json("http_source_unavailable", f"'site' was skipped. {reason}.")]
     assert [one.path for one in site.received] == ["/search"] * tries
     site.fail(how, times=tries)
     alone = tenant.admin.post("/v1/knowledge-bases/site/search", json={"query": QUESTION})
@@ -281,7 +281,7 @@ def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchSe
     site.received.clear()
     (warning,) = search(tenant)["warnings"]
     assert warning["code"] == "http_source_unavailable"
-    assert warning["message"].startswith("'site' was left out. The http_source endpoint is left alone for a moment")
+    assert warning["message"].startswith("'site' was skipped. The http_source endpoint is left alone for a moment")
     assert site.received == []
     other = tenant.service.create_tenant()
     make(other, source_at(site))

@@ -10,7 +10,8 @@ from fastapi import Response
 
 from app.api.http.large_responses import MAX_SLICE_BYTES
 from app.api.v1.search.search_results import SearchOut, create_search_response
-from app.retrieval.types import LazyMetadata, SearchResult
+from app.retrieval.lazy_metadata import LazyMetadata
+from app.retrieval.types import SearchResult
 from harness.running_service import Service, Tenant
 from tests.retrieval.hits import hit
 

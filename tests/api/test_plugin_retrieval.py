@@ -149,7 +149,7 @@ def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant:
     chat.fail(500, times=2)
     failed = ask(tenant, query="fee", transformers=["jargon"])
     assert failed["warnings"] == [
-        warning_json("chat_model_unavailable", "The chat model could not answer: jargon did what it can without.")
+        warning_json("chat_model_unavailable", "The chat model did not answer, so jargon ran without it.")
     ]
     assert failed["queries"] == ["fee"]
     chat.reset()
@@ -175,7 +175,7 @@ def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, modul
     strategy(plugins, module, body)
     found = ask(tenant, strategy="mine", timeout_seconds=6 if module == "s_late" else 30)
     assert found["warnings"] == [
-        warning_json("strategy_failed", "The strategy 'mine' failed: it was searched as hybrid.")
+        warning_json("strategy_failed", "The strategy 'mine' failed, so hybrid was used instead.")
     ]
     assert texts(found) == [OLD, NEW]
 
@@ -194,7 +194,7 @@ def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, modul
 def test_a_transformer_that_fails_is_left_out(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
     transformer(plugins, module, body)
     found = ask(tenant, transformers=["mine"], timeout_seconds=6 if module == "t_late" else 30)
-    assert found["warnings"] == [warning_json("transformer_failed", "The transformer 'mine' failed: it was left out.")]
+    assert found["warnings"] == [warning_json("transformer_failed", "The transformer 'mine' failed and was skipped.")]
     assert (found["queries"], texts(found)) == (["the fee for lockers"], [OLD, NEW])
 
 
@@ -228,7 +228,7 @@ def test_a_strategy_may_name_transformers(
     gone = [
         warning_json(
             "transformer_unavailable",
-            "The transformer 'magic' of the strategy 'mine' was left out: it has changed or gone.",
+            "The transformer 'magic' of the strategy 'mine' was skipped: it is missing or has other options.",
         )
     ]
     assert found["warnings"] == (gone if module == "s_unknown" else [])

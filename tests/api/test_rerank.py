@@ -85,7 +85,7 @@ def test_when_it_fails_the_order_is_that_of_the_search(tenant: Tenant, reranker:
     assert texts(found) == texts(plain)
     assert [result["score"] for result in found["results"]] == [result["score"] for result in plain["results"]]
     assert found["warnings"] == [
-        warning_json("reranker_unavailable", "The reranker could not answer: the order is that of the search.")
+        warning_json("reranker_unavailable", "The reranker did not answer, so the results were not reranked.")
     ]
 
 
@@ -93,11 +93,11 @@ def test_what_it_cannot_be_asked_is_a_warning(tenant: Tenant, reranker: RerankSe
     reranker.received.clear()
     found = search(tenant, query=None, queries=[{"vector": [1.0] + [0.0] * 63}], rerank=True)
     assert found["warnings"] == [
-        warning_json("reranking_needs_text", "Only words can be reranked: the order is that of the search.")
+        warning_json("reranking_needs_text", "No query has a text, so the results were not reranked.")
     ]
     found = search(tenant, rerank=True, timeout_seconds=0.9)
     assert found["warnings"] == [
-        warning_json("reranking_skipped", "There was no time left to rerank: the order is that of the search.")
+        warning_json("reranking_skipped", "The remaining time was too short, so the results were not reranked.")
     ]
     assert reranker.received == []
 
@@ -108,7 +108,7 @@ def test_without_a_reranker_it_is_a_warning(service: Service) -> None:
     found = search(tenant, rerank=True)
     assert texts(found) == texts(search(tenant))
     assert found["warnings"] == [
-        warning_json("reranker_not_configured", "No reranker is configured: the order is that of the search.")
+        warning_json("reranker_not_configured", "No reranker is configured, so the results were not reranked.")
     ]
 
 

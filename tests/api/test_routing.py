@@ -149,7 +149,7 @@ def test_words_alone_are_not_routed(routed: RoutedTenant) -> None:
     assert answer["warnings"] == [
         warning_json(
             "routing_skipped",
-            "Not routed: the strategy looks for words, and embeds nothing; all knowledge bases were searched.",
+            "All knowledge bases were searched without routing, because the strategy lexical embeds no queries.",
         )
     ]
     assert routed.search(QUESTIONS["garden"], strategy="lexical")["warnings"] == []

@@ -128,7 +128,7 @@ def test_queries_and_messages(shelf: Tenant) -> None:
 @pytest.mark.parametrize("query", ["the of", "🍕", "…?!"])
 def test_queries_without_a_word_are_told_of_where_words_are_looked_for(shelf: Tenant, query: str) -> None:
     told = warning_json(
-        "query_terms_missing", "The queries have no words to look for: stop words, signs and symbols are none."
+        "query_terms_missing", "The queries have no terms to search: stop words, signs and symbols do not count."
     )
     found = search(shelf, KB_SEARCH, query=query, strategy="lexical")
     assert (found["results"], found["warnings"]) == ([], [told])

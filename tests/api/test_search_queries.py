@@ -19,11 +19,11 @@ from tests.ingestion.illustrated import square
 
 KB_SEARCH = "/v1/knowledge-bases/default/search"
 TEXTS = ("a red bicycle", "a blue boat", "black tea in the morning")
-LEFT_OUT = warning_json("image_queries_skipped", "Image queries were left out: the embedding model takes only texts.")
+LEFT_OUT = warning_json("image_queries_skipped", "Image queries were skipped: the embedding model accepts text only.")
 
 
 def refused_query(location: str) -> dict[str, str]:
-    message = f"The embedding model does not take {location}: the dense lane was searched without it."
+    message = f"The embedding model rejected {location}: the dense retriever searched without it."
     return warning_json("query_not_embedded", message)
 
 
@@ -134,7 +134,7 @@ def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> No
     reply = seeing.admin.post(KB_SEARCH, json=body).json()
     assert reply["warnings"] == [
         refused_query("queries.1"),
-        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known."),
+        warning_json("threshold_not_applied", "score_threshold was not applied to results without a known similarity."),
     ]
     similarity = {result["text"]: result["similarity"] for result in reply["results"]}
     assert similarity.pop(TEXTS[2]) is None
@@ -274,5 +274,5 @@ def test_while_the_model_is_down_pictures_are_left_out_beside_words_that_it_know
     reply = seeing.admin.post(KB_SEARCH, json={"queries": ["boat", image("red")], "strategy": "dense"}).json()
     assert [result["text"] for result in reply["results"]] == known
     assert reply["warnings"] == [
-        warning_json("embedding_unavailable", "The embedding model is not answering: image queries were left out.")
+        warning_json("embedding_unavailable", "The embedding model is not answering: image queries were skipped.")
     ]

@@ -105,9 +105,7 @@ def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, c
     assert found["explain"]["transformers"] == ["keywords", "decompose", "multi_query"]
     assert (found["queries"][0], len(found["queries"])) == ("q one q two q three q 4", 16)
     assert found["warnings"] == [
-        warning_json(
-            "query_limit_reached", "multi_query was done for the first 3 of 4 queries: more would be too many."
-        )
+        warning_json("query_limit_reached", "multi_query was applied only to the first 3 of 4 queries (query limit).")
     ]
     assert len(found["results"]) == len(TEXTS)
 
@@ -125,7 +123,7 @@ def test_where_the_model_fails_it_is_hybrid(
     chat.fail(how, times=2)
     found = ask(tenant.admin, strategy=strategy, timeout_seconds=6 if how == "slow" else 30)
     assert found["warnings"] == [
-        warning_json("chat_model_unavailable", f"The chat model could not answer: {strategy} did what it can without.")
+        warning_json("chat_model_unavailable", f"The chat model did not answer, so {strategy} ran without it.")
     ]
     assert (found["queries"], ranked(found)) == (["transporter"], ranked(plain))
     chat.reset()
@@ -137,17 +135,15 @@ def test_where_the_model_fails_it_is_hybrid(
     [
         (
             "multi_query",
-            warning_json(
-                "chat_model_not_configured", "No chat model is configured: multi_query did what it can without."
-            ),
+            warning_json("chat_model_not_configured", "No chat model is configured, so multi_query ran without it."),
         ),
         (
             "hyde",
-            warning_json("chat_model_not_configured", "No chat model is configured: hyde did what it can without."),
+            warning_json("chat_model_not_configured", "No chat model is configured, so hyde ran without it."),
         ),
         (
             "graph_rag",
-            warning_json("strategy_not_implemented", "graph_rag is not there yet: it was searched as hybrid."),
+            warning_json("strategy_not_implemented", "graph_rag is not implemented, so hybrid was used instead."),
         ),
     ],
 )
@@ -179,9 +175,7 @@ def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer)
     chat.fail(500, times=2)
     failed = ask(tenant.admin, query="transporter", transformers=["retrieval_rewrite"])
     assert failed["warnings"] == [
-        warning_json(
-            "chat_model_unavailable", "The chat model could not answer: retrieval_rewrite did what it can without."
-        )
+        warning_json("chat_model_unavailable", "The chat model did not answer, so retrieval_rewrite ran without it.")
     ]
     assert failed["queries"] == ["transporter"]
     chat.reset()
@@ -224,7 +218,7 @@ def test_the_first_search_of_a_service_whose_model_for_vectors_is_down_goes_by_w
     assert shown == [[TEXTS["vans"], TEXTS["bikes"]]]
     assert found["warnings"] == [
         warning_json(
-            "embedding_unavailable", "The embedding model is not answering: only the lexical lane was searched."
+            "embedding_unavailable", "The embedding model is not answering: only the lexical retriever was used."
         )
     ]
     assert found["results"][0]["text"] == TEXTS["vans"]
@@ -296,11 +290,11 @@ async def test_stored_names_that_have_gone_are_the_default_ones(silent: Tenant) 
         assert found["warnings"] == [
             warning_json(
                 "strategy_unavailable",
-                "The strategy 'plug-in' of the knowledge base is not there any more: it was searched as hybrid.",
+                "The strategy 'plug-in' of the knowledge base is not installed, so hybrid was used instead.",
             ),
             warning_json(
                 "transformer_unavailable",
-                "The transformer 'plugged' of the knowledge base was left out: it has changed or gone.",
+                "The transformer 'plugged' of the knowledge base was skipped: it is missing or has other options.",
             ),
         ]
     asked = {"query": "x", "strategy": "plug-in"}
@@ -322,7 +316,7 @@ async def test_stored_options_that_have_gone_are_the_default_ones(silent: Tenant
         assert found["warnings"] == [
             warning_json(
                 "strategy_options_ignored",
-                "The knowledge base's options of 'hybrid' were left out: the strategy has others now.",
+                "The stored options of the strategy 'hybrid' are no longer valid and were ignored.",
             )
         ]
         assert found["explain"]["strategy_options"]["dense_weight"] == 0.2

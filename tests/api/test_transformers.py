@@ -28,7 +28,7 @@ TALK = [
 FALLBACK = [TALK[2]["content"], f"{TALK[0]['content']}\n{TALK[2]['content']}"]
 STANDALONE = "transporter ninety euros a day"
 UNDERSTOOD = {"query": STANDALONE, "analysis": "The price of a transporter.", "indices_of_related_messages": [0, 2]}
-FAILED = warning_json("chat_model_unavailable", "The chat model could not answer: reformulate did what it can without.")
+FAILED = warning_json("chat_model_unavailable", "The chat model did not answer, so reformulate ran without it.")
 ALONE = "/v1/knowledge-bases/default/search"
 
 
@@ -165,7 +165,7 @@ def test_a_model_that_never_answers_takes_its_share(
     assert (found["queries"], len(found["results"])) == (FALLBACK, len(TEXTS))
     late = [
         warning_json(
-            "chat_model_skipped", f"There was no time left for the chat model: {name} did what it can without."
+            "chat_model_skipped", f"The remaining time was too short for the chat model, so {name} ran without it."
         )
         for name in (transformers or [])
     ]
@@ -308,6 +308,6 @@ def test_without_a_model_everything_is_searched_as_before(service: Service) -> N
     wished = ask(tenant.admin, transformers=["reformulate", "hyde"])
     assert wished["queries"] == FALLBACK
     assert wished["warnings"] == [
-        warning_json("chat_model_not_configured", f"No chat model is configured: {name} did what it can without.")
+        warning_json("chat_model_not_configured", f"No chat model is configured, so {name} ran without it.")
         for name in ("reformulate", "hyde")
     ]

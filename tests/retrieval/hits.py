@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from app.retrieval.types import Hit, HitChunk, HitDocument, LazyMetadata
+from app.retrieval.lazy_metadata import LazyMetadata
+from app.retrieval.types import Hit, HitChunk, HitDocument
 
 
 def hit(

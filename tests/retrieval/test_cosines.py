@@ -130,4 +130,4 @@ async def test_a_lane_that_cannot_be_reached_is_not_asked_for_cosines(
     finally:
         await locked.close()
     assert [hit.similarity for hit in result.hits] == [None] * 3
-    assert list(result.warnings) == [ServiceWarning("retriever_unavailable", "The dense lane could not answer.")]
+    assert list(result.warnings) == [ServiceWarning("retriever_unavailable", "The dense retriever did not answer.")]

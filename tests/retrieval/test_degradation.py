@@ -33,7 +33,7 @@ from tests.retrieval.conftest import ask, ids_of, post_text, results_of, settle
 BUDGET = 5.0
 RECOVERY_SECONDS = 30.0
 EMBEDDING_WARNING = warning_json(
-    "embedding_unavailable", "The embedding model is not answering: only the lexical lane was searched."
+    "embedding_unavailable", "The embedding model is not answering: only the lexical retriever was used."
 )
 NUMBERS = itertools.count()
 
@@ -123,7 +123,7 @@ def test_threshold_without_the_model_is_not_applied(fragile: DegradableService) 
     assert len(results_of(answer)) == 2
     assert answer["warnings"] == [
         EMBEDDING_WARNING,
-        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known."),
+        warning_json("threshold_not_applied", "score_threshold was not applied to results without a known similarity."),
     ]
 
 
@@ -150,7 +150,7 @@ def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragil
     assert answer["warnings"] == [
         warning_json(
             "embedding_unavailable",
-            "The embedding model is not answering: only what has a kept or a given vector was searched for.",
+            "The embedding model is not answering: only queries with a cached or provided vector were searched.",
         )
     ]
     answer = ask(fragile.tenant.admin, queries=[question, new])
@@ -160,7 +160,7 @@ def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragil
         warning_json(
             "embedding_unavailable",
             "The embedding model is not answering: "
-            "words without a kept vector were looked for in the lexical lane alone.",
+            "only the lexical retriever was used for texts without a cached vector.",
         )
     ]
 
@@ -182,7 +182,7 @@ def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside
     answer = ask(fragile.tenant.admin, queries=queries, strategy="lexical", score_threshold=0.99)
     assert [(result["similarity"], "lantern" in result["text"]) for result in results_of(answer)] == [(None, True)] * 2
     assert (
-        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known.")
+        warning_json("threshold_not_applied", "score_threshold was not applied to results without a known similarity.")
         in answer["warnings"]
     )
 
@@ -198,9 +198,9 @@ def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_besid
     assert answer["warnings"] == [
         warning_json(
             "embedding_unavailable",
-            "The embedding model is not answering: words were looked for in the lexical lane alone.",
+            "The embedding model is not answering: only the lexical retriever was used for texts.",
         ),
-        warning_json("threshold_not_applied", "score_threshold was not applied where no similarity is known."),
+        warning_json("threshold_not_applied", "score_threshold was not applied to results without a known similarity."),
     ]
 
 
@@ -215,7 +215,7 @@ def test_vectors_are_left_out_while_their_lane_is_locked(fragile: DegradableServ
     with fragile.locked("chunk_embedding"):
         answer = ask(fragile.tenant.admin, query=fresh(), return_vectors=True, explain=True, timeout_seconds=2)
     assert answer["warnings"] == [
-        warning_json("retriever_unavailable", "The dense lane could not answer."),
+        warning_json("retriever_unavailable", "The dense retriever did not answer."),
         warning_json("vectors_not_returned", "The vectors could not be read."),
     ]
     assert all("vector" not in result for result in results_of(answer))
@@ -251,7 +251,7 @@ def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragil
     assert answer["warnings"] == [
         warning_json(
             "embedding_unavailable",
-            "The embedding model is not answering: only the vectors that were given were searched for.",
+            "The embedding model is not answering: only queries with a provided vector were searched.",
         )
     ]
 
@@ -286,7 +286,7 @@ def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: Degrada
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
         assert (len(results_of(answer)), answer["warnings"]) == (
             3,
-            [warning_json("retriever_unavailable", "The lexical lane could not answer.")],
+            [warning_json("retriever_unavailable", "The lexical retriever did not answer.")],
         )
     assert ask(fragile.tenant.admin, query=fresh())["warnings"] == []
 
@@ -296,7 +296,7 @@ def test_words_answer_while_the_dense_lane_is_locked(fragile: DegradableService)
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
     assert (len(results_of(answer)), answer["warnings"]) == (
         2,
-        [warning_json("retriever_unavailable", "The dense lane could not answer.")],
+        [warning_json("retriever_unavailable", "The dense retriever did not answer.")],
     )
 
 
@@ -436,9 +436,7 @@ def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: DegradableSe
 
     hits, course = asyncio.run(find())
     assert (len(hits), asked) == (1, [2] * times)
-    more = ServiceWarning(
-        "results_may_be_incomplete", "There may be more results, behind the passages that the lanes were asked for."
-    )
+    more = ServiceWarning("results_may_be_incomplete", "Results may be incomplete: the candidate limit was reached.")
     assert (course.notices, course.warnings, course.degraded_steps) == ([more] * (times - 1), [], {})
 
 

@@ -21,9 +21,7 @@ from tests.retrieval.statements import statements
 
 FEW, MOST = 6, 1000
 STRATEGIES = ("hybrid", "dense", "lexical")
-MORE = ServiceWarning(
-    "results_may_be_incomplete", "There may be more results, behind the passages that the lanes were asked for."
-)
+MORE = ServiceWarning("results_may_be_incomplete", "Results may be incomplete: the candidate limit was reached.")
 SMALL = Chunking("recursive", max_tokens=16)
 
 
@@ -151,7 +149,9 @@ async def test_what_has_no_vector_keeps_its_place(workshop: Workshop) -> None:
             (True, False),
         ]
         assert found.warnings == [
-            ServiceWarning("threshold_not_applied", "score_threshold was not applied where no similarity is known.")
+            ServiceWarning(
+                "threshold_not_applied", "score_threshold was not applied to results without a known similarity."
+            )
         ]
 
 

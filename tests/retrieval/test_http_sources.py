@@ -116,7 +116,7 @@ async def test_the_sources_answer_where_the_lanes_cannot(site: SiteSearchServer,
     search = outside(sources, view(site))
     assert {one.text_span.text for one in await ask(search, failing)} <= {text for _, text in PAGES.values()}
     assert search.search_run.warnings == [
-        ServiceWarning("stored_documents_skipped", "The knowledge bases with documents could not be searched.")
+        ServiceWarning("stored_documents_skipped", "The knowledge bases with stored documents could not be searched.")
     ]
     site.fail(500)
     with pytest.raises(SearchUnavailable):
@@ -140,7 +140,7 @@ async def test_only_so_many_are_asked(site: SiteSearchServer, sources: HttpSourc
     assert len(site.received) == MAX_SOURCES
     assert search.search_run.warnings == [
         ServiceWarning(
-            "http_source_limit_reached", "'site8', 'site9' were left out: a search asks at most 8 HTTP sources."
+            "http_source_limit_reached", "'site8', 'site9' were skipped: a search uses at most 8 HTTP sources."
         )
     ]
 
@@ -169,6 +169,6 @@ async def test_what_is_no_word_is_not_asked_for(site: SiteSearchServer, sources:
     )
     assert [one.text_span.text for one in found] == [LOCAL.text_span.text]
     assert search.search_run.warnings == [
-        ServiceWarning("http_source_needs_text", "'site1' was left out: an HTTP source is asked for words alone.")
+        ServiceWarning("http_source_needs_text", "'site1' was skipped: an HTTP source needs a query with text.")
     ]
     assert site.received == []

@@ -159,7 +159,7 @@ async def test_one_lane_answers_while_the_other_is_locked(
     finally:
         await locked.close()
     assert len(result.hits) > 2
-    assert list(result.warnings) == [ServiceWarning("retriever_unavailable", f"The {silent} lane could not answer.")]
+    assert list(result.warnings) == [ServiceWarning("retriever_unavailable", f"The {silent} retriever did not answer.")]
     assert list((await find(tenant)).warnings) == []
 
 

@@ -133,11 +133,11 @@ async def test_where_a_model_is_down_all_of_its_are_searched_and_it_is_asked_onc
     assert result.warnings == [
         ServiceWarning(
             "embedding_unavailable",
-            "The embedding model 'others' is not answering: only the lexical lane was searched in 'breads', 'moons'.",
+            "The embedding model 'others' is not answering: only the lexical retriever was used in 'breads', 'moons'.",
         ),
         ServiceWarning(
             "routing_skipped",
-            "Not routed: the embedding model 'others' is not answering; all of its knowledge bases were searched.",
+            "The embedding model 'others' did not answer, so all of its knowledge bases were searched.",
         ),
     ]
     assert result.is_complete is False

@@ -167,7 +167,7 @@ def test_messages_without_a_question_find_nothing_and_say_so(tenant: Tenant) -> 
         answer = tenant.admin.post("/v1/search", json={"messages": messages}).json()
         assert answer["results"] == []
         assert answer["warnings"] == [
-            warning_json("question_missing", "There is no question in messages: nothing was searched for.")
+            warning_json("question_missing", "The messages contain no question, so nothing was searched.")
         ]
 
 

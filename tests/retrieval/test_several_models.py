@@ -28,7 +28,7 @@ KEY = "key-of-the-small-model"
 RECOVERY_SECONDS = 30.0
 NUMBERS = itertools.count()
 HERON, OTTER, MOSS = "the heron waits in the reeds", "the otter dives at night", "moss grows on the heron stone"
-VECTORS = "only the vectors that were given were searched for"
+VECTORS = "only queries with a provided vector were searched"
 SENTENCES = "The heron waits in the reeds. It is a patient bird. Bicycles need two wheels. A chain drives one of them."
 SAME_NAME = {"model": "sized", "base_url": "http://127.0.0.1:9/v1"}
 
@@ -192,7 +192,7 @@ def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dime
 def left_out(dimensions: int) -> dict[str, str]:
     """What is told of vectors that do not fit the other knowledge base."""
     other, has = ("default", LARGE) if dimensions == SMALL else ("second", SMALL)
-    message = f"Query vectors of {dimensions} dimensions were left out in {other!r}: its index has {has}."
+    message = f"Query vectors of {dimensions} dimensions were skipped in {other!r}: its index has {has}."
     return warning_json("query_dimensions_mismatch", message)
 
 
@@ -220,12 +220,12 @@ def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> No
     try:
         queries = [{"vector": compute_text_vector("otter", SMALL)}]
         body = {"queries": queries, "knowledge_bases": ["second"], "strategy": "dense"}
-        message = f"Query vectors of {SMALL} dimensions were left out in the shared 'second': its index has {LARGE}."
+        message = f"Query vectors of {SMALL} dimensions were skipped in the shared 'second': its index has {LARGE}."
         told = warning_json("query_dimensions_mismatch", message)
         assert models.tenant.admin.post("/v1/search", json=body).json()["warnings"] == [told]
         picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
         body = {"queries": [picture, fresh()], "knowledge_bases": ["second"]}
-        message = "Image queries were left out in the shared 'second': its embedding model takes only texts."
+        message = "Image queries were skipped in the shared 'second': its embedding model accepts text only."
         told = warning_json("image_queries_skipped", message)
         assert models.tenant.admin.post("/v1/search", json=body).json()["warnings"] == [told]
         models.large.fail(503, times=None)
@@ -234,7 +234,7 @@ def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> No
             warning_json(
                 "embedding_unavailable",
                 f"The embedding model 'words-{LARGE}' is not answering: "
-                "only the lexical lane was searched in the shared 'second'.",
+                "only the lexical retriever was used in the shared 'second'.",
             )
         ]
     finally:
@@ -272,7 +272,7 @@ def test_a_picture_is_looked_for_where_the_model_takes_it(models: Models) -> Non
     answer = models.tenant.admin.post("/v1/search", json={"queries": [picture, "reeds"], "top_k": 3}).json()
     assert answer["warnings"] == [
         warning_json(
-            "image_queries_skipped", "Image queries were left out in 'default': its embedding model takes only texts."
+            "image_queries_skipped", "Image queries were skipped in 'default': its embedding model accepts text only."
         )
     ]
     assert similarities(answer)[MOSS] is not None
@@ -289,7 +289,7 @@ def test_one_model_down_leaves_the_other_in_full(models: Models) -> None:
     assert answer["warnings"] == [
         warning_json(
             "embedding_unavailable",
-            "The embedding model 'words-24' is not answering: only the lexical lane was searched in 'second'.",
+            "The embedding model 'words-24' is not answering: only the lexical retriever was used in 'second'.",
         )
     ]
 
@@ -319,7 +319,7 @@ def test_similarities_of_one_model_may_be_missing(models: Models) -> None:
     assert similarities(answer) == {HERON: None, MOSS: cosine(query, MOSS, SMALL)}
     assert answer["warnings"][0] == warning_json(
         "embedding_unavailable",
-        "The embedding model 'words-64' is not answering: similarities are not known in 'default'.",
+        "The embedding model 'words-64' is not answering: similarities are unknown in 'default'.",
     )
 
 
@@ -407,7 +407,7 @@ def test_another_default_leaves_every_knowledge_base_its_model(
         answer = left.admin.post("/v1/search", json={"query": HERON}).json()
         assert similarities(answer) == {HERON: None, MOSS: None, OTTER: cosine(HERON, OTTER, SMALL)}
         assert answer["warnings"] == [
-            warning_json("embedding_model_mismatch", f"{reason} Its dense lane was left out.")
+            warning_json("embedding_model_mismatch", f"{reason} Its dense retriever was skipped.")
         ]
         body = {"text": OTTER, "knowledge_base": "default"}
         problem(left.admin.post("/v1/preview", json=body), 409, "index_mismatch")

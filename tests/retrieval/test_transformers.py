@@ -133,11 +133,7 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
         (
             {"analysis": 7},
             Reformulation("price of vans", "", [0, 1, 2]),
-            [
-                ServiceWarning(
-                    "chat_model_unavailable", "The chat model could not answer: reformulate did what it can without."
-                )
-            ],
+            [ServiceWarning("chat_model_unavailable", "The chat model did not answer, so reformulate ran without it.")],
         ),
     ],
     ids=["understood", "not understood"],
@@ -220,10 +216,12 @@ async def test_no_more_queries_than_there_may_be(
     rewritten, remarks = await transform(name, server, queries=asked, max_queries=most)
     assert (rewritten.queries[:count], len(rewritten.queries)) == (asked, expected)
     assert len(server.text_requests) == min(-(-(most - count) // 3), count, MAX_CALLS)
-    cut = ServiceWarning("query_limit_reached", f"At most {most} queries may come of {name}: the others were left out.")
+    cut = ServiceWarning(
+        "query_limit_reached", f"{name} may return at most {most} queries, so the others were dropped."
+    )
     left = ServiceWarning(
         "query_limit_reached",
-        f"{name} was done for the first {len(server.text_requests)} of {count} queries: more would be too many.",
+        f"{name} was applied only to the first {len(server.text_requests)} of {count} queries (query limit).",
     )
     assert remarks == ([] if count * 4 <= most else [left] if (most - count) % 3 == 0 else [cut])
 
@@ -241,7 +239,7 @@ async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> No
     assert (list(rewritten.queries), server.text_requests) == (CONTEXT.queries, [])
     assert remarks == [
         ServiceWarning(
-            "transformer_skipped", "The first search could not be made in time: retrieval_rewrite was left out."
+            "transformer_skipped", "The first search was not possible in time, so retrieval_rewrite was skipped."
         )
     ]
 
@@ -253,9 +251,7 @@ async def test_no_first_search_is_made_for_no_model() -> None:
     rewritten, remarks = await transform("retrieval_rewrite", preview_search=fails)
     assert list(rewritten.queries) == CONTEXT.queries
     assert remarks == [
-        ServiceWarning(
-            "chat_model_not_configured", "No chat model is configured: retrieval_rewrite did what it can without."
-        )
+        ServiceWarning("chat_model_not_configured", "No chat model is configured, so retrieval_rewrite ran without it.")
     ]
 
 
@@ -263,7 +259,7 @@ async def test_where_there_is_no_room_the_caller_is_told(server: ChatServer) -> 
     asked = [str(number) for number in range(16)]
     rewritten, remarks = await transform("hyde", server, queries=asked)
     assert (list(rewritten.queries), server.text_requests) == (asked, [])
-    assert remarks == [ServiceWarning("query_limit_reached", "There are 16 queries already: hyde added none.")]
+    assert remarks == [ServiceWarning("query_limit_reached", "There are already 16 queries, so hyde added none.")]
 
 
 async def test_the_knowledge_bases_prompt_is_an_instruction(server: ChatServer) -> None:
@@ -295,7 +291,7 @@ async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
     rewritten, remarks = await transform(name, messages=TALK, prompt="Be brief.")
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
     assert remarks == [
-        ServiceWarning("chat_model_not_configured", f"No chat model is configured: {name} did what it can without.")
+        ServiceWarning("chat_model_not_configured", f"No chat model is configured, so {name} ran without it.")
     ]
 
 
@@ -308,7 +304,7 @@ async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how:
     )
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
     assert remarks == [
-        ServiceWarning("chat_model_unavailable", f"The chat model could not answer: {name} did what it can without.")
+        ServiceWarning("chat_model_unavailable", f"The chat model did not answer, so {name} ran without it.")
     ]
 
 
@@ -324,7 +320,9 @@ async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> No
     rewritten, remarks = await transform("hyde", server, seconds=0)
     assert (list(rewritten.queries), server.text_requests) == (CONTEXT.queries, [])
     assert remarks == [
-        ServiceWarning("chat_model_skipped", "There was no time left for the chat model: hyde did what it can without.")
+        ServiceWarning(
+            "chat_model_skipped", "The remaining time was too short for the chat model, so hyde ran without it."
+        )
     ]
 
 
@@ -352,7 +350,7 @@ async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
     cut, remarks = await made(("multi_query", {"num_queries": 5}), "decompose")
     assert (cut[:6], len(cut)) == (["q", "qa", "qb", "qc", "qd", "qe"], 16)
     assert remarks == [
-        ServiceWarning("query_limit_reached", "At most 16 queries may come of decompose: the others were left out.")
+        ServiceWarning("query_limit_reached", "decompose may return at most 16 queries, so the others were dropped.")
     ]
 
 
@@ -397,6 +395,7 @@ def test_where_all_have_gone_it_is_as_if_none_had_been_named() -> None:
     assert resolve_stored_steps([{"name": "gone", "options": {}}], course, owner="agent") is None
     assert course.notices == [
         ServiceWarning(
-            "transformer_unavailable", "The transformer 'gone' of the agent was left out: it has changed or gone."
+            "transformer_unavailable",
+            "The transformer 'gone' of the agent was skipped: it is missing or has other options.",
         )
     ]

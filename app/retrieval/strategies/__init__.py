@@ -1,4 +1,4 @@
-"""Strategies by name: one file and one line each; those of plugins come after ours."""
+"""Registry of strategies: one file and one line each, followed by the strategies of plugins."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -28,32 +28,48 @@ STRATEGIES: dict[str, Strategy[Any]] = {
 
 @cache
 def load_strategies() -> Mapping[str, Strategy[Any]]:
-    """Ours, and those of plugins; found once."""
+    """Load the built-in strategies and those of plugins, once in a process."""
     return merge_plugins(GROUP, STRATEGIES, wrap_plugin_strategy, reserved=STRATEGY_ALIASES)
 
 
 def find_strategy(name: str, *, loc: tuple[str, ...]) -> Strategy[Any]:
-    """Return the strategy with this name or alias. Raises InvalidInputError, which lists the installed strategies."""
+    """Return the strategy with this name or alias.
+
+    Raises:
+        InvalidInputError: No such strategy is installed. The error lists the installed strategies.
+    """
     installed, name = load_strategies(), STRATEGY_ALIASES.get(name, name)
     if name not in installed:
-        raise InvalidInputError(f"No strategy is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
+        raise InvalidInputError(f"Unknown strategy {name!r}. Use one of {', '.join(installed)}.", loc=loc)
     return installed[name]
 
 
 def resolve_stored_strategy(name: str, search_run: SearchRun) -> Strategy[Any]:
-    """That of a knowledge base; where it has gone with its plugin the default one, and the caller is told."""
+    """Return the stored strategy of a knowledge base.
+
+    Args:
+        name: Stored name of the strategy.
+        search_run: Collector of the notice if the strategy is not installed, for example after its plugin was removed.
+
+    Returns:
+        The strategy, or the default strategy if it is not installed.
+    """
     installed = load_strategies()
     if name not in installed:
         logger.warning("search.strategy_unknown", strategy=name)
         message = (
-            f"The strategy {name!r} of the knowledge base is not there any more: it was searched as {DEFAULT_STRATEGY}."
+            f"The strategy {name!r} of the knowledge base is not installed, so {DEFAULT_STRATEGY} was used instead."
         )
         search_run.add_notice(ServiceWarning(WarningCode.STRATEGY_UNAVAILABLE, message))
     return installed.get(name, installed[DEFAULT_STRATEGY])
 
 
 def parse_strategy_options(strategy: Strategy[Any], provided: Mapping[str, Any], *, loc: tuple[str, ...]) -> BaseModel:
-    """Its options, those that are not given as they are by default. Raises InvalidInputError."""
+    """Parse the options of a strategy; missing options get their defaults.
+
+    Raises:
+        InvalidInputError: An option is unknown or invalid.
+    """
     options: BaseModel = parse_options(strategy.options, provided, loc=loc)
     return options
 
@@ -61,14 +77,23 @@ def parse_strategy_options(strategy: Strategy[Any], provided: Mapping[str, Any],
 def resolve_stored_options(
     strategy: Strategy[Any], stored: Mapping[str, Any], search_run: SearchRun
 ) -> Mapping[str, Any]:
-    """Those that a knowledge base gives; none, and the caller is told, where the strategy has others by now."""
+    """Return the stored options of a knowledge base for its strategy.
+
+    Args:
+        strategy: Strategy of the knowledge base.
+        stored: Stored options.
+        search_run: Collector of the notice if the options are no longer valid.
+
+    Returns:
+        The stored options; none if they are no longer valid for the strategy.
+    """
     if not stored:
         return stored
     try:
         parse_strategy_options(strategy, stored, loc=())
     except InvalidInputError:
         logger.warning("search.strategy_options_unknown", strategy=strategy.name)
-        message = f"The knowledge base's options of {strategy.name!r} were left out: the strategy has others now."
+        message = f"The stored options of the strategy {strategy.name!r} are no longer valid and were ignored."
         search_run.add_notice(ServiceWarning(WarningCode.STRATEGY_OPTIONS_IGNORED, message))
         return {}
     return stored

@@ -16,7 +16,9 @@ class HybridOptions(BaseModel, extra="forbid"):
     fusion: Literal["weighted", "rrf"] = Field(
         "weighted", description="A sum of min-max scaled scores, or reciprocal ranks."
     )
-    dense_weight: float = Field(0.45, ge=0, le=1, description="The dense lane's share; the lexical lane has the rest.")
+    dense_weight: float = Field(
+        0.45, ge=0, le=1, description="Weight of the dense retriever; the lexical one has the rest."
+    )
     rrf_k: int = Field(60, ge=1, le=1000, description="The constant of reciprocal rank fusion.")
 
 

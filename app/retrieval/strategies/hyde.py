@@ -1,4 +1,4 @@
-"""Hybrid retrieval of a query and of invented answers to it (hypothetical document embeddings; Gao et al., 2022)."""
+"""Hybrid retrieval with invented answers to the query (hypothetical document embeddings; Gao et al., 2022)."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from app.retrieval.types import NamedTransformer
 
 
 class HydeStrategyOptions(hybrid.HybridOptions):
-    """How many, in whose place, and how the lanes of all of them are put together."""
+    """Number of invented answers, whether they replace the query, and options of the fusion."""
 
-    n_hypothetical: int = Field(1, ge=1, le=8, description="How many answers are invented for a query.")
-    replace: bool = Field(False, description="Search for them in the place of the query, not beside it.")
+    n_hypothetical: int = Field(1, ge=1, le=8, description="Number of invented answers for a query.")
+    replace: bool = Field(False, description="Whether the answers replace the query.")
 
 
 def select_transformers(options: HydeStrategyOptions) -> Sequence[NamedTransformer]:
-    """Where no chat model answers there are none, and what is left is hybrid."""
+    """Return the transformer ``hyde``. Without a chat model it adds nothing, and the search equals hybrid."""
     return [("hyde", {"n_hypothetical": options.n_hypothetical, "replace": options.replace})]
 
 

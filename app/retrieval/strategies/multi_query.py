@@ -1,4 +1,4 @@
-"""Hybrid retrieval of a query and of the same in other words, their scores added."""
+"""Hybrid retrieval with further wordings of the query, whose scores are added."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from app.retrieval.types import NamedTransformer
 
 
 class MultiQueryStrategyOptions(hybrid.HybridOptions):
-    """How many, and how the lanes of all of them are put together."""
+    """Number of further wordings, and options of the fusion."""
 
-    num_queries: int = Field(3, ge=1, le=15, description="How many others are searched for beside a query.")
+    num_queries: int = Field(3, ge=1, le=15, description="Number of further wordings for a query.")
 
 
 def select_transformers(options: MultiQueryStrategyOptions) -> Sequence[NamedTransformer]:
-    """Where no chat model answers there are none, and what is left is hybrid."""
+    """Return the transformer ``multi_query``. Without a chat model it adds nothing, and the search equals hybrid."""
     return [("multi_query", {"num_queries": options.num_queries})]
 
 

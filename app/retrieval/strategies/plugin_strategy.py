@@ -1,4 +1,4 @@
-"""Strategies of plugins: whatever goes wrong in one, the search is answered as hybrid."""
+"""Strategies of plugins, guarded so that a search uses hybrid if a plugin fails."""
 
 import asyncio
 import math
@@ -25,12 +25,19 @@ logger = get_logger(__name__)
 def wrap_plugin_strategy(
     _entry: EntryPoint, plugin: Any, _existing: Mapping[str, Strategy[Any]]
 ) -> dict[str, Strategy[Any]]:
-    """The line of one plugin. Raises InvalidPlugin."""
+    """Check the strategy of a plugin, and wrap it with guards against its failures.
+
+    Returns:
+        The guarded strategy by its name.
+
+    Raises:
+        InvalidPlugin: The entry point is no valid strategy.
+    """
     if not isinstance(plugin, Strategy):
-        raise InvalidPlugin("The entry point of a strategy names a Strategy.")
+        raise InvalidPlugin("The entry point of a strategy must be a Strategy.")
     validate_choice(plugin.name, plugin.options)
     if not (callable(plugin.run) and callable(plugin.transformers)):
-        raise InvalidPlugin("A strategy has a function run.")
+        raise InvalidPlugin("A strategy needs the functions run and transformers.")
     return {plugin.name: replace(plugin, run=_guard_run(plugin), transformers=_guard_transformers(plugin))}
 
 
@@ -39,12 +46,12 @@ def _guard_run(strategy: Strategy[Any]) -> Callable[[SearchContext, BaseModel], 
         try:
             async with asyncio.timeout(context.search_run.remaining_seconds * time_budget.PLUGIN_STRATEGY):
                 return _sort_hits(await strategy.run(context, options))[: context.retriever.top_k]
-        except StaleCacheError:  # it is the search that begins again
+        except StaleCacheError:  # the search starts again with fresh knowledge bases
             raise
-        except Exception as exc:  # what a stranger's module may raise; what hybrid cannot mend, it raises again
+        except Exception as exc:  # a plugin may raise anything; hybrid raises a remaining failure again
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
             context.search_run.degrade("strategy", get_failure_reason(exc))
-        message = f"The strategy {strategy.name!r} failed: it was searched as hybrid."
+        message = f"The strategy {strategy.name!r} failed, so hybrid was used instead."
         context.search_run.add_notice(ServiceWarning(WarningCode.STRATEGY_FAILED, message))
         return await hybrid.run(context, hybrid.HybridOptions.model_validate({}))
 
@@ -56,7 +63,7 @@ def _guard_transformers(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequen
         try:
             named = [(item, {}) if isinstance(item, str) else item for item in strategy.transformers(options)]
             return [(str(name), dict(provided)) for name, provided in named]
-        except Exception as exc:  # as above: the strategy has none then
+        except Exception as exc:  # a plugin may raise anything; the strategy then has no transformers
             logger.warning("search.strategy_failed", strategy=strategy.name, error=exc)
             return ()
 
@@ -64,7 +71,7 @@ def _guard_transformers(strategy: Strategy[Any]) -> Callable[[BaseModel], Sequen
 
 
 def _sort_hits(hits: Any) -> list[Hit]:
-    """As every strategy gives them. Raises TypeError for what are no hits, ValueError for a score that is no number."""
+    """Sort the hits of a plugin. Raises TypeError if an item is no hit, and ValueError if a score is not finite."""
     hit_list = list(hits)
     if not all(isinstance(hit, Hit) for hit in hit_list):
         raise TypeError

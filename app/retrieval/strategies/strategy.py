@@ -21,15 +21,15 @@ from app.retrieval.search_run import SearchRun, gather
 from app.retrieval.types import Hit, IndexRef, NamedTransformer, Query
 from app.warnings import ServiceWarning, WarningCode
 
-LEXICAL_ONLY = "only the lexical lane was searched"
-TEXT_LEXICAL_ONLY = "words were looked for in the lexical lane alone"
-PROVIDED_VECTORS_ONLY = "only the vectors that were given were searched for"
-UNCACHED_TEXT_LEXICAL_ONLY = "words without a kept vector were looked for in the lexical lane alone"
-AVAILABLE_VECTORS_ONLY = "only what has a kept or a given vector was searched for"
-NO_SIMILARITIES = "similarities are not known"
+LEXICAL_ONLY = "only the lexical retriever was used"
+TEXT_LEXICAL_ONLY = "only the lexical retriever was used for texts"
+PROVIDED_VECTORS_ONLY = "only queries with a provided vector were searched"
+UNCACHED_TEXT_LEXICAL_ONLY = "only the lexical retriever was used for texts without a cached vector"
+AVAILABLE_VECTORS_ONLY = "only queries with a cached or provided vector were searched"
+NO_SIMILARITIES = "similarities are unknown"
 NOTHING_SEARCHED = "nothing was searched"
 QUERY_TERMS_MISSING = ServiceWarning(
-    WarningCode.QUERY_TERMS_MISSING, "The queries have no words to look for: stop words, signs and symbols are none."
+    WarningCode.QUERY_TERMS_MISSING, "The queries have no terms to search: stop words, signs and symbols do not count."
 )
 
 
@@ -73,7 +73,9 @@ class SearchTarget:
         )
 
     def select_comparable_vectors(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
-        """Return the vectors with the dimension of the index, None for others: nothing else is known of them."""
+        """Return the vectors with the dimensions of the index, and None for others. Only their dimensions can be
+        checked.
+        """
         return [vector if vector is not None and len(vector) == self.kb.index.dim else None for vector in vectors]
 
 
@@ -120,8 +122,8 @@ class SearchContext:
             rank: Function that makes one ranked list from the results of the retrievers.
             dense: Whether to use the dense retriever.
             lexical: Whether to use the lexical retriever.
-            cosines: Whether ``rank`` needs the cosine of every chunk. If false, the cosine of a chunk that only the
-                lexical retriever found may be missing, and ``rank`` must keep the lexical order of such chunks.
+            cosines: Whether ``rank`` needs the cosine of every chunk. If false, chunks that only the lexical
+                retriever found may lack a cosine, and ``rank`` must keep their lexical order.
 
         Returns:
             The best hits, at most ``retriever.top_k``, best first.
@@ -132,8 +134,8 @@ class SearchContext:
         """
         vectors = await self._embed_queries(dense=dense, lexical=lexical)
         terms = iter(await self._analyze_queries() if lexical else ())
-        # What the lexical lane alone has found comes behind all that this lane has above it: no more than ``top_k`` of
-        # them are read. Where there are ties, or some are gone, what a hit lacks is had as it is read.
+        # A hit that only the lexical retriever found is ranked below the hits above it in the lexical list. At most
+        # ``top_k`` of them are loaded, so only these need cosines. After ties or deletions, loading computes the rest.
         limits_cosines = (
             not cosines and len(self.queries) * len(self.targets) == 1 and self.retriever.score_threshold is None
         )
@@ -171,9 +173,9 @@ class SearchContext:
     def _report_unsearchable(self, *, dense: bool) -> None:
         """Add a notice that the queries have no terms; with ``dense``, raise the error of the embedder instead."""
         if dense:
-            # No vector, and no word to look for: that nothing was found says nothing.
+            # The queries have neither a vector nor a term, so an empty result would prove nothing.
             raise self.query_embedder.build_unsearchable_error(self.queries)
-        if self.queries and any(target.kb.languages for target in self.targets):  # without, nothing is there
+        if self.queries and any(target.kb.languages for target in self.targets):  # without languages, nothing is stored
             self.search_run.add_notice(QUERY_TERMS_MISSING)
 
     async def _embed_queries(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
@@ -185,7 +187,7 @@ class SearchContext:
             return [[None] * len(self.queries)] * len(self.targets)
         embedders = {item.embedder.identity: item.embedder for item in self.targets if item.embedder is not None}
         provided = [query.vector for query in self.queries]
-        # Of several the others are enough, and so is a vector that was given.
+        # A failure is raised only if nothing else can answer: no other model, and no provided vector.
         required = not lexical and len(embedders) == 1 and all(vector is None for vector in provided)
         with self.search_run.time_step("embed"):
             calls = [
@@ -203,7 +205,7 @@ class SearchContext:
     def _build_comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[ModelQueryVectors]:
         """Return for each model the query vectors that its indexes are compared with.
 
-        A model that did not answer is left out: the best of the other vectors is not the best of all.
+        A model that did not embed all texts is left out: a cosine with some queries is not the highest of all.
         """
         text_numbers = [number for number, query in enumerate(self.queries) if query.text is not None]
         comparisons: dict[EmbeddingIdentity, ModelQueryVectors] = {}
@@ -257,7 +259,7 @@ class SearchContext:
         cosines: int | None,
     ) -> RetrieverQuery:
         row, index = target.kb.row, target.kb.index
-        # Of several queries the nearest counts: where not all of them are known, none is a measure.
+        # With several queries, the highest cosine counts. It is known only if all vectors are known.
         other_vectors = next(
             (comparison.vectors for comparison in comparisons if index.id.bytes in comparison.indexes), ()
         )

@@ -1,4 +1,4 @@
-"""Transformers by name: one file and one line each; those of plugins come after ours."""
+"""Registry of transformers: one file and one line each, followed by the transformers of plugins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ TRANSFORMERS: dict[str, Transformer[Any]] = {
 
 @cache
 def load_transformers() -> Mapping[str, Transformer[Any]]:
-    """Ours, and those of plugins; found once."""
+    """Load the built-in transformers and those of plugins, once in a process."""
     return merge_plugins(GROUP, TRANSFORMERS, wrap_plugin_transformer)
 
 
@@ -52,16 +52,27 @@ class TransformerStep:
 
 
 def resolve_steps(requested: Sequence[NamedTransformer], *, loc: tuple[str | int, ...]) -> list[TransformerStep]:
-    """As they are run: those that fan out last. Raises InvalidInputError with the names of those that are there."""
+    """Resolve requested transformers to steps; transformers that add queries come last.
+
+    Raises:
+        InvalidInputError: A transformer is not installed, or an option is invalid. The error lists the installed ones.
+    """
     return _sort_steps([_resolve_step(item, (*loc, number)) for number, item in enumerate(requested)])
 
 
 def resolve_stored_steps(
     stored: Sequence[Mapping[str, Any]], search_run: SearchRun, *, owner: str = "knowledge base"
 ) -> list[TransformerStep] | None:
-    """The same for those that are stored; what is there no more is left out, and the caller is told.
+    """Resolve stored transformers to steps.
 
-    None where nothing is left of them: then it is as if none had been named.
+    Args:
+        stored: Objects with ``name`` and ``options``.
+        search_run: Collector of a notice for each transformer that is not installed or has other options.
+        owner: Owner of the stored transformers, for the notice.
+
+    Returns:
+        The steps; transformers that add queries come last. None if transformers are stored and none of them is usable:
+        the search then has its default.
     """
     steps = []
     for entry in stored:
@@ -69,13 +80,15 @@ def resolve_stored_steps(
             steps.append(_resolve_step((entry["name"], entry["options"]), ()))
         except InvalidInputError:
             logger.warning("search.transformer_unknown", transformer=entry["name"], owner=owner)
-            message = f"The transformer {entry['name']!r} of the {owner} was left out: it has changed or gone."
+            message = (
+                f"The transformer {entry['name']!r} of the {owner} was skipped: it is missing or has other options."
+            )
             search_run.add_notice(ServiceWarning(WarningCode.TRANSFORMER_UNAVAILABLE, message))
     return _sort_steps(steps) if steps or not stored else None
 
 
 def create_default_steps() -> list[TransformerStep]:
-    """For a conversation."""
+    """Create the default steps of a search with a conversation."""
     return [_resolve_step(DEFAULT_TRANSFORMER, ())]
 
 
@@ -84,7 +97,7 @@ def _resolve_step(requested: NamedTransformer, loc: tuple[str | int, ...]) -> Tr
     installed = load_transformers()
     transformer = installed.get(name)
     if transformer is None:
-        raise InvalidInputError(f"No transformer is named {name!r}; there are: {', '.join(installed)}.", loc=loc)
+        raise InvalidInputError(f"Unknown transformer {name!r}. Use one of {', '.join(installed)}.", loc=loc)
     return TransformerStep(transformer, parse_options(transformer.options, provided, loc=(*loc, "options")))
 
 
@@ -95,12 +108,14 @@ def _sort_steps(steps: Sequence[TransformerStep]) -> list[TransformerStep]:
 def resolve_strategy_steps(
     name: str, requested: Sequence[NamedTransformer], search_run: SearchRun
 ) -> list[TransformerStep]:
-    """Those that a strategy of this name has."""
+    """Resolve the transformers of a strategy to steps; unusable ones are left out with a notice."""
     named = [(item, {}) if isinstance(item, str) else item for item in requested]
     stored = [{"name": step, "options": options} for step, options in named]
     return resolve_stored_steps(stored, search_run, owner=f"strategy {name!r}") or []
 
 
 def merge_steps(steps: Sequence[TransformerStep], extra_steps: Sequence[TransformerStep]) -> list[TransformerStep]:
-    """Those of a search and those of its strategy: each that fans out does so over what the one before has made."""
+    """Merge the steps of a search and of its strategy. Steps that add queries come last, so each works on the result of
+    the ones before it.
+    """
     return _sort_steps([*steps, *extra_steps])

@@ -1,4 +1,4 @@
-"""The simple questions that a query is made of, beside it."""
+"""Decomposition of a query into simple questions, which are added to the query."""
 
 from pydantic import BaseModel, Field
 
@@ -10,13 +10,13 @@ it asks for one thing, give none."""
 
 
 class DecomposeOptions(BaseModel, extra="forbid"):
-    """How many."""
+    """Options of ``decompose``."""
 
-    max_queries: int = Field(3, ge=2, le=15, description="How many questions a query is split into at most.")
+    max_queries: int = Field(3, ge=2, le=15, description="Maximum number of questions for a query.")
 
 
 async def run(context: TransformContext, options: DecomposeOptions) -> TransformResult:
-    """All count the same."""
+    """Add the questions that a query consists of. All queries have the same weight."""
     max_queries = options.max_queries
     return TransformResult(await context.fan_out(TASK.format(most=max_queries), max_per_query=max_queries))
 

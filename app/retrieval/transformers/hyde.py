@@ -1,4 +1,4 @@
-"""Passages that would answer a query, to be searched for (hypothetical document embeddings; Gao et al., 2022)."""
+"""Invented passages that would answer a query, used as queries (hypothetical document embeddings; Gao et al., 2022)."""
 
 from pydantic import BaseModel, Field
 
@@ -11,14 +11,14 @@ TOKENS_PER_ANSWER = 200
 
 
 class HydeTransformerOptions(BaseModel, extra="forbid"):
-    """How many, and in whose place."""
+    """Number of invented answers, and whether they replace the query."""
 
-    n_hypothetical: int = Field(1, ge=1, le=8, description="How many answers are invented for a query.")
-    replace: bool = Field(False, description="Search for them in the place of the query, not beside it.")
+    n_hypothetical: int = Field(1, ge=1, le=8, description="Number of invented answers for a query.")
+    replace: bool = Field(False, description="Whether the answers replace the query.")
 
 
 async def run(context: TransformContext, options: HydeTransformerOptions) -> TransformResult:
-    """All count the same."""
+    """Add invented answers to the queries, or replace the queries with them. All queries have the same weight."""
     number = options.n_hypothetical
     queries = await context.fan_out(
         TASK.format(number=number),

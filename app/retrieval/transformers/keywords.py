@@ -1,4 +1,4 @@
-"""The words to look for."""
+"""Reduction of a query to its keywords."""
 
 from pydantic import BaseModel, Field
 
@@ -10,13 +10,15 @@ first. Take its own words, in its language, and leave out what only makes it a s
 
 
 class KeywordsOptions(BaseModel, extra="forbid"):
-    """How many."""
+    """Options of ``keywords``."""
 
-    max_keywords: int = Field(8, ge=1, le=32, description="How many words or names a query keeps.")
+    max_keywords: int = Field(8, ge=1, le=32, description="Maximum number of words or names that a query keeps.")
 
 
 async def run(context: TransformContext, options: KeywordsOptions) -> TransformResult:
-    """The model's choice; else the words that mean something, where all is in one language."""
+    """Replace each query by the model's keywords. If the model fails and the corpus has one language, remove stop
+    words.
+    """
     max_keywords = options.max_keywords
     generated = await context.generate_texts(TASK.format(most=max_keywords), max_texts=max_keywords)
     queries = [" ".join(generated.get(query, ())) or _extract_keywords(context, query) for query in context.queries]

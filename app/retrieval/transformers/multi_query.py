@@ -1,4 +1,4 @@
-"""Other wordings of a query, beside it."""
+"""Further wordings of a query, which are added to the query."""
 
 from pydantic import BaseModel, Field
 
@@ -9,13 +9,13 @@ documents may put it. Each is complete by itself, and in the language of `query`
 
 
 class MultiQueryTransformerOptions(BaseModel, extra="forbid"):
-    """How many."""
+    """Options of ``multi_query``."""
 
-    num_queries: int = Field(3, ge=1, le=15, description="How many others are searched for beside a query.")
+    num_queries: int = Field(3, ge=1, le=15, description="Number of further wordings for a query.")
 
 
 async def run(context: TransformContext, options: MultiQueryTransformerOptions) -> TransformResult:
-    """All count the same."""
+    """Add further wordings of each query. All queries have the same weight."""
     number = options.num_queries
     return TransformResult(await context.fan_out(TASK.format(number=number), max_per_query=number))
 

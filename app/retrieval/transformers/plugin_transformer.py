@@ -1,4 +1,4 @@
-"""Transformers of plugins: whatever goes wrong in one, the queries stay as they were."""
+"""Transformers of plugins, guarded so that the queries stay unchanged if a plugin fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,12 +22,19 @@ logger = get_logger(__name__)
 def wrap_plugin_transformer(
     _entry: EntryPoint, plugin: Any, _existing: Mapping[str, Transformer[Any]]
 ) -> dict[str, Transformer[Any]]:
-    """The line of one plugin. Raises InvalidPlugin."""
+    """Check the transformer of a plugin, and wrap it with a guard against its failures.
+
+    Returns:
+        The guarded transformer by its name.
+
+    Raises:
+        InvalidPlugin: The entry point is no valid transformer.
+    """
     if not isinstance(plugin, Transformer):
-        raise InvalidPlugin("The entry point of a transformer names a Transformer.")
+        raise InvalidPlugin("The entry point of a transformer must be a Transformer.")
     validate_choice(plugin.name, plugin.options)
     if not callable(plugin.run):
-        raise InvalidPlugin("A transformer has a function run.")
+        raise InvalidPlugin("A transformer needs a function run.")
     return {plugin.name: replace(plugin, run=_guard_run(plugin))}
 
 
@@ -36,10 +43,10 @@ def _guard_run(transformer: Transformer[Any]) -> Callable[[TransformContext, Bas
         try:
             async with asyncio.timeout(max(context.search_run.remaining_seconds, time_budget.MIN_REWRITE_SECONDS)):
                 return _check_result(await transformer.run(context, options), max_queries=context.max_queries)
-        except Exception as exc:  # what a stranger's module may raise
+        except Exception as exc:  # a plugin may raise anything
             logger.warning("search.transformer_failed", transformer=transformer.name, error=exc)
             context.search_run.degrade(context.degradable_step, get_failure_reason(exc))
-        message = f"The transformer {transformer.name!r} failed: it was left out."
+        message = f"The transformer {transformer.name!r} failed and was skipped."
         context.search_run.add_notice(ServiceWarning(WarningCode.TRANSFORMER_FAILED, message))
         return TransformResult(context.queries)
 
@@ -47,7 +54,7 @@ def _guard_run(transformer: Transformer[Any]) -> Callable[[TransformContext, Bas
 
 
 def _check_result(result: Any, *, max_queries: int) -> TransformResult:
-    """What can be searched for. Raises TypeError where that is nothing."""
+    """Return the result of a plugin with normalized queries. Raises TypeError if it has no valid query."""
     queries = list(dict.fromkeys(normalize_queries(result.queries)))[:max_queries]
     if not queries or isinstance(result.queries, str):
         raise TypeError

@@ -1,4 +1,4 @@
-"""The context manager: one query that says by itself what a conversation asks last (after KIMAs)."""
+"""Reformulation of the last question of a conversation as one query that is complete by itself (after KIMAs)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,13 +30,13 @@ If the question is about something new, name none."""
 
 
 class StandaloneQuery(BaseModel):
-    """What the model would search for."""
+    """Answer of the chat model: the query."""
 
     query: str = Field(min_length=1, description="The query, complete by itself")
 
 
 class QuestionAnalysis(BaseModel):
-    """What it takes the question to mean."""
+    """Answer of the chat model: the analysis of the question."""
 
     analysis: str = Field("", description="In one sentence: what is wanted, and what of the conversation matters")
     indices_of_related_messages: list[int] = Field(
@@ -45,9 +45,10 @@ class QuestionAnalysis(BaseModel):
 
 
 async def run(context: TransformContext, _options: NoTransformerOptions) -> TransformResult:
-    """The queries as they are where nothing was said before, and where several things are asked.
+    """Rewrite the last question of the conversation as one query.
 
-    The query is all that a search waits for; the analysis, which is longer, is written beside it.
+    Queries stay unchanged if the question has no earlier messages, or if there are several queries. The search waits
+    only for the query. The longer analysis is written in the background.
     """
     turns = select_recent_turns(context.messages)
     question = context.question
@@ -67,7 +68,7 @@ async def run(context: TransformContext, _options: NoTransformerOptions) -> Tran
 
 
 async def _analyze_conversation(context: TransformContext, material: Mapping[str, Any]) -> ConversationAnalysis:
-    """Where the model cannot say what matters, everything may."""
+    """Analyze the conversation. If the model fails, all turns count as related."""
     turn_indexes = [turn["index"] for turn in material["conversation"]]
     answer = await context.generate_structured(ANALYSIS_TASK, material, QuestionAnalysis)
     if answer is None:
@@ -78,7 +79,7 @@ async def _analyze_conversation(context: TransformContext, material: Mapping[str
 
 TRANSFORMER = Transformer(
     "reformulate",
-    "One query of a whole conversation; by default for `messages`, where a chat model is configured.",
+    "One query for a whole conversation; the default for `messages` if a chat model is configured.",
     NoTransformerOptions,
     run,
     needs_corpus=False,

@@ -1,4 +1,4 @@
-"""Queries rewritten with what a first search finds in view."""
+"""Rewriting of queries in the words of the chunks that a first search finds."""
 
 from pydantic import BaseModel, Field
 
@@ -8,18 +8,20 @@ TASK = """rewrite `query` so that it finds what answers it. `passages` is what a
 those documents, the best first: take over the words in which they speak of it. If they are about something else, \
 leave them alone, and say what is asked for in other words. It must go on asking for the same, in the language of \
 `query`; do not put the answer into it."""
-# Of one passage: its beginning shows the words.
+# Maximum characters of a chunk: its beginning shows enough of its words.
 MAX_CHUNK_CHARACTERS = 800
 
 
 class RetrievalRewriteOptions(BaseModel, extra="forbid"):
     """Options of ``retrieval_rewrite``."""
 
-    chunks: int = Field(3, ge=1, le=10, description="How many chunks of the first search the model sees.")
+    chunks: int = Field(3, ge=1, le=10, description="Number of chunks of the first search that the model reads.")
 
 
 async def run(context: TransformContext, options: RetrievalRewriteOptions) -> TransformResult:
-    """As they are, and the caller is told, where no model could read what is found, or nothing can be found in time."""
+    """Rewrite each query after a first search; leave queries unchanged, with a notice, if model or search is
+    unavailable.
+    """
     chunks = await context.fetch_preview_chunks(options.chunks)
     if chunks is None:
         return TransformResult(context.queries)
@@ -28,5 +30,8 @@ async def run(context: TransformContext, options: RetrievalRewriteOptions) -> Tr
 
 
 TRANSFORMER = Transformer(
-    "retrieval_rewrite", "In the words of what a quick first search finds.", RetrievalRewriteOptions, run
+    "retrieval_rewrite",
+    "Rewrites queries in the words of the chunks that a first search finds.",
+    RetrievalRewriteOptions,
+    run,
 )

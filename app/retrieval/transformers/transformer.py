@@ -113,7 +113,7 @@ class TransformContext:
         except ChatUnavailable as exc:
             logger.warning("search.rewrite_failed", transformer=self.name, reason=exc.reason)
             self.search_run.degrade(self.degradable_step, exc.reason)
-            message = f"The chat model could not answer: {self.name} did what it can without."
+            message = f"The chat model did not answer, so {self.name} ran without it."
             self.search_run.add_notice(ServiceWarning(WarningCode.CHAT_MODEL_UNAVAILABLE, message))
             return None
         return answer.value
@@ -121,11 +121,11 @@ class TransformContext:
     def _get_chat_model(self) -> ChatModel | None:
         """Return the chat model; if there is none or no time for it, add a notice and return None."""
         if self.chat is None:
-            message = f"No chat model is configured: {self.name} did what it can without."
+            message = f"No chat model is configured, so {self.name} ran without it."
             self.search_run.add_notice(ServiceWarning(WarningCode.CHAT_MODEL_NOT_CONFIGURED, message))
         elif self.search_run.remaining_seconds < time_budget.MIN_REWRITE_SECONDS:
             self.search_run.degrade(self.degradable_step, "no_time")
-            message = f"There was no time left for the chat model: {self.name} did what it can without."
+            message = f"The remaining time was too short for the chat model, so {self.name} ran without it."
             self.search_run.add_notice(ServiceWarning(WarningCode.CHAT_MODEL_SKIPPED, message))
             return None
         return self.chat
@@ -153,7 +153,7 @@ class TransformContext:
         )
         if chunks is None:
             self.search_run.degrade(self.degradable_step, "preview_search")
-            message = f"The first search could not be made in time: {self.name} was left out."
+            message = f"The first search was not possible in time, so {self.name} was skipped."
             self.search_run.add_notice(ServiceWarning(WarningCode.TRANSFORMER_SKIPPED, message))
         return chunks
 
@@ -205,7 +205,7 @@ class TransformContext:
         """
         capacity = self.max_queries - len(self.queries)
         if capacity < 1:
-            self._report_query_limit(f"There are {len(self.queries)} queries already: {self.name} added none.")
+            self._report_query_limit(f"There are already {len(self.queries)} queries, so {self.name} added none.")
             return list(self.queries)
         generated = await self.generate_texts(
             task, max_texts=max_per_query, max_calls=-(-capacity // max_per_query), max_tokens=max_tokens
@@ -215,11 +215,11 @@ class TransformContext:
         expanded_count, query_count = len(generated), len(set(self.queries))
         if len(queries) > self.max_queries:
             self._report_query_limit(
-                f"At most {self.max_queries} queries may come of {self.name}: the others were left out."
+                f"{self.name} may return at most {self.max_queries} queries, so the others were dropped."
             )
         elif expanded_count < query_count and any(generated.values()):
             self._report_query_limit(
-                f"{self.name} was done for the first {expanded_count} of {query_count} queries: more would be too many."
+                f"{self.name} was applied only to the first {expanded_count} of {query_count} queries (query limit)."
             )
         return queries[: self.max_queries]
 

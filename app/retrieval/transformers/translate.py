@@ -1,4 +1,4 @@
-"""Queries in the language of what is searched."""
+"""Translation of queries to the language of the searched knowledge bases."""
 
 from app.retrieval.transformers.transformer import NoTransformerOptions, TransformContext, Transformer, TransformResult
 from app.warnings import ServiceWarning, WarningCode
@@ -6,12 +6,12 @@ from app.warnings import ServiceWarning, WarningCode
 TASK = """translate `query` to the language {language}, as somebody would ask it who speaks that language. Names, \
 identifiers, numbers and quoted words stay. What is in that language already stays as it is."""
 TRANSLATION_SKIPPED = ServiceWarning(
-    WarningCode.TRANSLATION_SKIPPED, "What is searched is not in one language: the queries were not translated."
+    WarningCode.TRANSLATION_SKIPPED, "The searched knowledge bases have no common language, so nothing was translated."
 )
 
 
 async def run(context: TransformContext, _options: NoTransformerOptions) -> TransformResult:
-    """As they are, and the caller is told, where that is not one language."""
+    """Translate each query; if the knowledge bases do not have exactly one language, leave the queries unchanged."""
     if len(context.languages) != 1:
         context.search_run.add_notice(TRANSLATION_SKIPPED)
         return TransformResult(context.queries)
