@@ -66,6 +66,7 @@ $(DOCS_STAMP): requirements-docs.lock
 
 docs: $(STAMP) $(DOCS_STAMP) ## build the documentation site into site/ and check its links
 	@rm -rf site
+	@$(BIN)/python -m scripts.docs.build_reference
 	@$(DOCS_VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --doctree-dir $(DOCS_VENV)/doctrees docs site
 	@$(BIN)/python -m scripts.docs.check_site site
 
@@ -73,4 +74,4 @@ console: ## build the web console
 	@echo "There is no web console yet: nothing to build." >&2; exit 1
 
 clean: ## remove the environment, caches and the demo's data
-	rm -rf $(VENV) $(DOCS_VENV) site .clients .carrel-demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(DOCS_VENV) site docs/reference/http-api .clients .carrel-demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
