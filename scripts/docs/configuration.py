@@ -14,19 +14,19 @@ from scripts.docs.markdown import GENERATED, format_table, format_text
 
 _INTRODUCTION = """# Configuration
 
-The service reads its settings at its start, from `CARREL_*` environment variables and from a settings file: `.env` in the current
-directory, or the file that [`CARREL_ENV_FILE`](#carrel_env_file) names. The environment overrides the file. Options of `carrel serve`
-override both.
+The service reads its settings at its start, from `CARREL_*` environment variables and from a settings file. The file is
+`.env` in the current directory, or the file that [`CARREL_ENV_FILE`](#carrel_env_file) names. The environment overrides
+the file. Options of `carrel serve` override both.
 
 - Every setting is optional. An empty value counts as not set.
 - An invalid or unknown `CARREL_` variable stops the start with one line that names it.
 - Values are literal: `$` is not replaced.
 - Set a secret and its address in the same place: both in the file or both in the environment.
 
-[`.env.example`](../../.env.example) lists all settings in the format of the file. *Read by* names the process that uses a setting:
-the API (`carrel serve`) or the worker (`carrel worker`, which `carrel serve` starts too).
+[`.env.example`](../../.env.example) lists all settings in the format of the file. *Read by* names the process that uses
+a setting: the API (`carrel serve`) or the worker (`carrel worker`, which `carrel serve` starts too).
 """
-VALUE_TYPES = {
+VALUE_TYPES: dict[Any, str] = {
     bool: "`true` or `false`",
     int: "integer",
     float: "number",

@@ -1,7 +1,9 @@
 """The page of tables and functions of the database, from ``app/db/models`` and ``app/db/sql``."""
 
 import inspect
+import itertools
 import pkgutil
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,11 +21,11 @@ from scripts.docs.markdown import GENERATED, format_table, format_text
 FUNCTIONS = Path(__file__).parents[2] / "app/db/sql/functions"
 _INTRODUCTION = """# SQL schema
 
-The tables and functions of Carrel's database. They are not an interface: they change with any version. Programs that read chunks by
-SQL use [SQL views](../how-to/read-with-sql.md), which are one.
+The tables and functions of Carrel's database. They are not a public interface, and any version may change them.
+Programs that read chunks by SQL use [SQL views](../how-to/read-with-sql.md).
 
-Row-level security is enabled and forced on every table with a column `tenant_id`: a session sees the rows of its tenant only
-([security](../explanation/security.md)).
+Row-level security is enabled and forced on every table with a column `tenant_id`: a session sees the rows of its tenant
+only ([security](../explanation/security.md)).
 """
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 
@@ -32,16 +34,31 @@ def build_page() -> str:
     """Return the page of all tables and functions."""
     for module in pkgutil.iter_modules(app.db.models.__path__, "app.db.models."):
         import_module(module.name)
-    groups: dict[str, list[Any]] = defaultdict(list)
-    for mapper in sorted(Base.registry.mappers, key=lambda mapper: inspect.getsourcelines(mapper.class_)[1]):
-        groups[mapper.class_.__module__].append(mapper.class_)
+    groups: dict[str, list[tuple[int, Table, str]]] = defaultdict(list)
+    for mapper in Base.registry.mappers:
+        model = mapper.class_
+        table = model.__table__
+        groups[model.__module__].append((inspect.getsourcelines(model)[1], table, _format_docstring(model)))
+    for name in [name for name in sys.modules if name.startswith("app.db.models.")]:
+        groups[name] += _find_unmapped_tables(name)
     lines = [GENERATED, "", _INTRODUCTION]
-    for module_name in sorted(groups):
+    for module_name in sorted(name for name, tables in groups.items() if tables):
         title = module_name.rpartition(".")[2].replace("_", " ").capitalize().replace("Sql", "SQL")
         lines += [f"## {title}", "", _format_docstring(sys.modules[module_name]), ""]
-        for model in groups[module_name]:
-            lines += _format_table(model)
+        for _, table, description in sorted(groups[module_name], key=lambda found: found[0]):
+            lines += _format_table(table, description)
     return "\n".join([*lines, *_format_functions()]).rstrip() + "\n"
+
+
+def _find_unmapped_tables(module_name: str) -> Iterator[tuple[int, Table, str]]:
+    """Yield the tables that have no class: line, table and the comment above it."""
+    module = sys.modules[module_name]
+    lines = inspect.getsource(module).splitlines()
+    for number, line in enumerate(lines):
+        if match := re.match(r"(\w+) = Table\(", line):
+            comment = itertools.takewhile(lambda text: text.startswith("#"), reversed(lines[:number]))
+            text = " ".join(text.lstrip("# ") for text in reversed(list(comment)))
+            yield number, getattr(module, match[1]), format_text(text)
 
 
 def _format_docstring(owner: Any) -> str:
@@ -49,10 +66,8 @@ def _format_docstring(owner: Any) -> str:
     return "\n\n".join(format_text(" ".join(part.split())) for part in text.split("\n\n"))
 
 
-def _format_table(model: type[Base]) -> Iterator[str]:
-    table = model.__table__
-    assert isinstance(table, Table)
-    yield from (f"### `{table.name}`", "", _format_docstring(model), "")
+def _format_table(table: Table, description: str) -> Iterator[str]:
+    yield from (f"### `{table.name}`", "", description, "")
     yield from format_table(
         ("column", "type", "null", "default"),
         (
@@ -65,7 +80,8 @@ def _format_table(model: type[Base]) -> Iterator[str]:
             for column in table.columns
         ),
     )
-    yield f"- Primary key: {_join(table.primary_key.columns.keys())}"
+    if table.primary_key.columns:
+        yield f"- Primary key: {_join(table.primary_key.columns.keys())}"
     for constraint in sorted(table.constraints, key=lambda constraint: str(constraint.name)):
         if isinstance(constraint, UniqueConstraint):
             yield f"- Unique: {_join(constraint.columns.keys())}"

@@ -77,6 +77,7 @@ term_document_frequency = Table(
     Column("max_weight", REAL, nullable=False, server_default=text("1")),
     Index("term_document_frequency_key", "tenant_id", "index_id", "key", postgresql_include=["df", "max_weight"]),
 )
+# Number of chunks in an index, and the sum of their lengths in tokens. Rows are only appended, as above.
 index_totals = Table(
     "index_totals",
     Base.metadata,
