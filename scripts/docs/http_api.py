@@ -83,8 +83,8 @@ def _format_operation(method: str, path: str, operation: JsonObject, document: J
 
 def _format_responses(responses: JsonObject, document: JsonObject) -> Iterator[str]:
     errors = []
-    for status, found in responses.items():
-        response = _resolve(found, document)
+    for status, described in responses.items():
+        response = _resolve(described, document)
         if status >= "400":
             errors.append((status, format_text(response.get("description", ""))))
             continue

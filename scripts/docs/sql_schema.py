@@ -45,7 +45,7 @@ def build_page() -> str:
     for module_name in sorted(name for name, tables in groups.items() if tables):
         title = module_name.rpartition(".")[2].replace("_", " ").capitalize().replace("Sql", "SQL")
         lines += [f"## {title}", "", _format_docstring(sys.modules[module_name]), ""]
-        for _, table, description in sorted(groups[module_name], key=lambda found: found[0]):
+        for _, table, description in sorted(groups[module_name], key=lambda entry: entry[0]):
             lines += _format_table(table, description)
     return "\n".join([*lines, *_format_functions()]).rstrip() + "\n"
 
