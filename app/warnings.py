@@ -35,7 +35,7 @@ class WarningCode(StrEnum):
     )
     ENCODING_UNKNOWN = "encoding_unknown", "The `encoding` of the upload is unknown, so the encoding was detected."
     FILE_REPAIRED = "file_repaired", "The file is damaged, and only its readable parts were read."
-    FONTS_NOT_READABLE = "fonts_not_readable", "The fonts of some pages do not name their characters."
+    FONTS_NOT_READABLE = "fonts_not_readable", "The fonts of some pages have no mapping to characters."
     HIDDEN_SHEETS_NOT_READ = "hidden_sheets_not_read", "Hidden sheets of a workbook were not read."
     IMAGES_NOT_READ = "images_not_read", "Images in the file were not read."
     LINES_NOT_READ = "lines_not_read", "Damaged lines of a JSON Lines file were not read."
@@ -47,10 +47,16 @@ class WarningCode(StrEnum):
     SLIDES_PARTLY_READ = "slides_partly_read", "Damaged slides were read in part."
 
     # Documents and previews: titles, images and embedding.
-    CHUNKS_NOT_EMBEDDED = "chunks_not_embedded", "The embedding model refused chunks; only words find them."
+    CHUNKS_NOT_EMBEDDED = (
+        "chunks_not_embedded",
+        "The embedding model refused some chunks; only the lexical retriever finds them.",
+    )
     HEADINGS_SHORTENED = "headings_shortened", "Headings were too long; the rest of each became a paragraph."
     IMAGES_NOT_DESCRIBED = "images_not_described", "The vision model did not describe some images."
-    IMAGES_NOT_EMBEDDED = "images_not_embedded", "The embedding model refused images; only words find them."
+    IMAGES_NOT_EMBEDDED = (
+        "images_not_embedded",
+        "The embedding model refused some images; only the lexical retriever finds them.",
+    )
     PROCESSING_POSTPONED = "processing_postponed", "The document waits, and the message says why."
     SECTION_TITLES_OMITTED = "section_titles_omitted", "Chunks repeat only their innermost section titles."
     TITLE_SHORTENED = "title_shortened", "The title was too long; its rest became a paragraph."
@@ -64,7 +70,10 @@ class WarningCode(StrEnum):
         "query_dimensions_mismatch",
         "A given query vector does not have the dimensions of an index.",
     )
-    QUERY_NOT_EMBEDDED = "query_not_embedded", "The embedding model refused a query; only words find its results."
+    QUERY_NOT_EMBEDDED = (
+        "query_not_embedded",
+        "The embedding model refused a query; only the lexical retriever used it.",
+    )
     QUERY_TERMS_MISSING = "query_terms_missing", "The queries have no words to look for."
     QUERY_TERMS_TRUNCATED = "query_terms_truncated", "The queries have too many words; the last of each were used."
     QUERY_TRUNCATED = "query_truncated", "A query is too long; its last characters were used."
@@ -76,10 +85,16 @@ class WarningCode(StrEnum):
     CHAT_MODEL_SKIPPED = "chat_model_skipped", "No time was left to ask the chat model of a transformer."
     CHAT_MODEL_UNAVAILABLE = "chat_model_unavailable", "The chat model did not answer a transformer."
     QUERY_LIMIT_REACHED = "query_limit_reached", "A transformer made fewer queries, because their number is limited."
-    REWRITE_PROMPT_MISSING = "rewrite_prompt_missing", "`prompt_rewrite` found no single `rewrite_prompt`."
+    REWRITE_PROMPT_MISSING = (
+        "rewrite_prompt_missing",
+        "`prompt_rewrite` changed nothing, because the search has no single `rewrite_prompt`.",
+    )
     STRATEGY_FAILED = "strategy_failed", "A plugin's strategy failed, and the default strategy searched."
     STRATEGY_NOT_IMPLEMENTED = "strategy_not_implemented", "The strategy is not implemented; the default searched."
-    STRATEGY_OPTIONS_IGNORED = "strategy_options_ignored", "The stored options do not fit the strategy any more."
+    STRATEGY_OPTIONS_IGNORED = (
+        "strategy_options_ignored",
+        "The stored options are no longer valid for the strategy, so its defaults were used.",
+    )
     STRATEGY_UNAVAILABLE = "strategy_unavailable", "The stored strategy is not installed; the default searched."
     TRANSFORMER_FAILED = "transformer_failed", "A plugin's transformer failed and was skipped."
     TRANSFORMER_SKIPPED = "transformer_skipped", "A transformer needs a first search, which was not ready in time."
@@ -115,7 +130,7 @@ class WarningCode(StrEnum):
     ANSWER_TRUNCATED = "answer_truncated", "The answer reached `CARREL_ANSWER_MAX_TOKENS`."
     CITATIONS_BY_OVERLAP = (
         "citations_by_overlap",
-        "The chat model named no sources; shared words made the citations.",
+        "The chat model named no sources; citations were made from shared words.",
     )
     SOURCES_NOT_COMPRESSED = "sources_not_compressed", "The chat model did not shorten some of the sources."
 

@@ -75,7 +75,12 @@ def create_admin_engine(url: str, *, database: str | None = None) -> AsyncEngine
 
 
 def configure_alembic(context: Any, connection: Connection) -> None:
-    """Configure Alembic's context. Migrations and comparisons with the models use the same configuration."""
+    """Configure Alembic's context. Migrations and comparisons with the models use the same configuration.
+
+    Args:
+        context: The module ``alembic.context``.
+        connection: Connection of the tables' owner.
+    """
     context.configure(
         connection=connection,
         target_metadata=_load_metadata(),

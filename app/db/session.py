@@ -194,6 +194,9 @@ class Database:
         """Begin a transaction for a few reads by key, sent through asyncpg. The caller does not wait for its end.
 
         Arguments and errors are those of ``Database.transaction``.
+
+        Yields:
+            The reader of the transaction.
         """
         begin_sql = build_begin_sql(
             tenant_id,

@@ -23,7 +23,11 @@ class ImportCapacity:
 
     @asynccontextmanager
     async def acquire(self, size: int) -> AsyncIterator[None]:
-        """Hold capacity for a document of ``size`` bytes for this block."""
+        """Hold capacity for one document for this block.
+
+        Args:
+            size: Bytes of the document's parts, without original and images.
+        """
         async with AsyncExitStack() as stack:
             if size > LARGE_DOCUMENT_BYTES:  # only one at a time: two with half of the capacity would deadlock
                 await stack.enter_async_context(self._large_document_lock)

@@ -21,8 +21,8 @@ class UnknownJobKind(UnavailableError):
 def describe_failure(error: BaseException) -> JobFailure:
     """Return the failure that the queue stores for an exception.
 
-    The message is always Carrel's. A library's message may quote the document. Characters that Postgres cannot store
-    are replaced, because the job could otherwise never be recorded as failed.
+    The message is always a sentence of Carrel, because a library's message may quote the document. Characters that
+    Postgres cannot store are replaced. Otherwise the failure could not be stored, and the job would never end.
     """
     failure = _to_job_failure(error)
     return replace(failure, message=failure.message.encode("utf-8", "replace").decode().replace("\0", ""))

@@ -1,1 +1,1 @@
-"""The tables, one class each."""
+"""Tables of the database, one class for each."""
