@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.names import FORBIDDEN_WORDS
+from tests.architecture.sources import parse, walk
 
 ROOT = Path(__file__).parents[2]
 # Rule 6 of the style, and words that a code says better: invalid_x, duplicate_x, x_exists, x_in_progress.
@@ -18,7 +19,7 @@ CODE_NAME = re.compile(r"(^|_)codes?$", re.IGNORECASE)
 
 def error_codes(tree: ast.AST) -> Iterator[str]:
     """The codes of errors and warnings in a module: in classes, in constants, in calls, in stored JSON."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if CODE_NAME.search(name):
                 yield from strings(value)
@@ -49,7 +50,7 @@ def strings(value: ast.AST) -> Iterator[str]:
 
 def log_events(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
     """The events that a module logs, each with the names of its fields."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr=level), args=[ast.Constant(value=str(event)), *_], keywords=fields):
                 if level in LOG_LEVELS:
@@ -75,10 +76,6 @@ def codes() -> dict[str, str]:
     """Every error code of the service, with the module that has it."""
     modules = sorted((ROOT / "app").rglob("*.py"))
     return {code: module.relative_to(ROOT).as_posix() for module in modules for code in error_codes(parse(module))}
-
-
-def parse(module: Path) -> ast.Module:
-    return ast.parse(module.read_text())
 
 
 def test_error_codes_are_found(codes: dict[str, str]) -> None:
