@@ -1,6 +1,4 @@
-"""Cost control of expensive searches: refusal by the measured cost of earlier searches, and a limit on concurrent
-searches.
-"""
+"""Cost control of expensive searches: refusal of filters by measured costs, and a limit on concurrent searches."""
 
 import asyncio
 import time

@@ -186,9 +186,7 @@ class FederatedSearch:
         return _build_hits(view, answered) if answered else None
 
     async def _build_query_texts(self, view: KnowledgeBaseView, queries: Sequence[Query]) -> list[str]:
-        """Rewrite the queries with the source's transformers, unless the request names transformers for the whole
-        search.
-        """
+        """Rewrite the queries with the source's transformers, unless the request names transformers."""
         texts = [Query(query.text) for query in queries if query.text is not None][:MAX_QUERIES]
         # The time of these transformers counts as time of the HTTP sources. The default transformer was not requested,
         # so its notices are dropped.

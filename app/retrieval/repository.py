@@ -66,9 +66,7 @@ class RetrieverQuery:
     is_user_restricted: bool = False
 
     def to_second_pass(self, now: datetime) -> Self:
-        """Return a copy that skips rows that cannot become results: expired documents, and rows below the score
-        threshold.
-        """
+        """Return a copy that skips expired documents and rows below the score threshold."""
         return replace(self, filter=self.filter.exclude_expired(now), min_similarity=self.second_pass_min_similarity)
 
     @property
@@ -78,8 +76,9 @@ class RetrieverQuery:
 
 
 class RetrieverHits(NamedTuple):
-    """Rows that one retriever found for one ``RetrieverQuery``, in no order. The sequences have the same length and
-    order.
+    """Rows that one retriever found for one ``RetrieverQuery``, unsorted.
+
+    The sequences have the same length and order.
 
     Attributes:
         call_position: Index of the ``RetrieverQuery`` in the calls.
@@ -136,8 +135,9 @@ class ParentSpans(NamedTuple):
 
 
 class RetrievalRepository:
-    """Reads in the scope of one tenant: its own rows and shared rows. Methods take the owner of each row as a tenant
-    id.
+    """Reads in the scope of one tenant: its own rows and shared rows.
+
+    The argument ``tenants`` of the methods has the owner of each row.
     """
 
     def __init__(self, reader: DriverReader) -> None:

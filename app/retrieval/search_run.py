@@ -81,8 +81,13 @@ class SearchRun:
         return {"timings_ms": self.timings_ms, "degraded": self.degraded_steps}
 
     def compute_database_timeout(self, share: float) -> float:
-        """Return the time limit in seconds for the next statements: a share of the remaining time, within the database
-        budget.
+        """Return the time limit in seconds for the next statements.
+
+        Args:
+            share: Share of the remaining time, or of the database budget if that is smaller.
+
+        Returns:
+            The limit, at least ``time_budget.MIN_DATABASE_SECONDS``.
         """
         return max(
             time_budget.MIN_DATABASE_SECONDS,

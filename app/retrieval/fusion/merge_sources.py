@@ -76,8 +76,9 @@ def get_normalized_text(hit: Hit) -> str:
 
 
 def apply_weight(score: float, weight: float) -> float:
-    """Apply a weight to a score: a weight above 1 raises the score, also if it is negative, and a weight below 1 lowers
-    it.
+    """Apply a weight to a score.
+
+    A weight above 1 raises the score and a weight below 1 lowers it, for negative scores too.
     """
     return score * weight if score >= 0 else score / weight
 

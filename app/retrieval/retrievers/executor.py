@@ -170,8 +170,8 @@ class HybridRetriever:
                 is_second_pass_complete = True
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.second_pass_failed", error=exc)
-        # Without hits, the result is incomplete: chunks may match. A complete second pass below the threshold is a full
-        # answer.
+        # Without hits, the message is a warning, because unread rows may match. A notice is enough if there are hits,
+        # or if the second pass proved that the best rows do not reach the threshold.
         report = (
             self.search_run.add_notice
             if hits or (is_second_pass_complete and self.score_threshold is not None)
@@ -213,8 +213,9 @@ class HybridRetriever:
     async def _run_parallel(
         self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]
     ) -> list[RetrieverHits]:
-        """Run the lexical retriever on a second connection with the same snapshot. The dense one, usually slower,
-        starts first.
+        """Run the lexical retriever on a second connection with the same snapshot.
+
+        The dense retriever usually takes longer, so it starts without waiting for the second connection.
         """
         lexical = [replace(call, only_similarity=True) for call in calls]
         vectors = [None if call.only_similarity else call.vector for call in calls]
@@ -246,9 +247,7 @@ class HybridRetriever:
     def _skip_extra_queries(
         self, extra_positions: frozenset[int], calls: Sequence[RetrieverQuery]
     ) -> Sequence[RetrieverQuery]:
-        """Return the calls with the extra queries emptied, and add a notice. Positions stay, because lists refer to
-        them.
-        """
+        """Return the calls with empty extra queries, and add a notice. The positions of the calls do not change."""
         if not extra_positions:
             return calls
         self.search_run.degrade("extra_queries", "retrievers")
@@ -259,8 +258,10 @@ class HybridRetriever:
         ]
 
     async def _run_separately(self, calls: Sequence[RetrieverQuery]) -> tuple[list[RetrieverHits], list[RetrieverName]]:
-        """Run each retriever alone; return the lists and the retrievers that answered. Raises SearchUnavailable if none
-        did.
+        """Run each retriever alone, and return the lists and the retrievers that answered.
+
+        Raises:
+            SearchUnavailable: No retriever answered.
         """
         lists: list[RetrieverHits] = []
         answered: list[RetrieverName] = []

@@ -80,9 +80,7 @@ class Ranking:
         return replace(self, vector=None, model_query_vectors=())
 
     def get_scores(self, hits: Sequence[tuple[ChunkKey, float]]) -> list[Scores]:
-        """Return the retriever scores of some hits. The computation covers all results, so call it only for returned
-        hits.
-        """
+        """Return the retriever scores of some hits. Each call processes all results, so call it once for each batch."""
         dense = {key: score for lists in self.results.dense for key, score in merge_by_best_score(lists)}
         lexical = dict(merge_by_best_score(self.results.lexical))
         return [Scores(dense.get(key), lexical.get(key), score if self.is_fused else None) for key, score in hits]
@@ -180,9 +178,7 @@ def merge_by_best_score(ranked_lists: Sequence[RankedKeys]) -> RankedKeys:
 
 
 def split_with_ties(ranked: RankedKeys, size: int) -> tuple[RankedKeys, RankedKeys]:
-    """Split a ranked list after ``size`` entries, and keep entries with equal rounded scores together in the first
-    part.
-    """
+    """Split a ranked list after ``size`` entries, or after the last entry with the same rounded score."""
     end = min(size, len(ranked))
     while end < len(ranked) and round_score(ranked[end][1]) == round_score(ranked[end - 1][1]):
         end += 1

@@ -254,7 +254,9 @@ def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen:
 
 
 def _compute_scores(candidates: Candidates, similarities: Numbers) -> Numbers:
-    """Compute the score of each profile: the weighted mean of both similarities, or the known one, scaled like
+    """Compute the score of each profile.
+
+    The score is the weighted mean of both similarities, or the only known one. The routing weight scales it like
     ``apply_weight``.
     """
     centroids, texts = similarities

@@ -108,8 +108,9 @@ class TenantProfiles:
 
     @property
     def size_bytes(self) -> int:
-        """Approximate size in bytes. Each vector counts twice, because it is also kept outside the matrix, to rebuild
-        the matrix after a change.
+        """Approximate size in bytes.
+
+        Each vector counts twice: it is also kept outside the matrix, to rebuild the matrix after a change.
         """
         matrices = sum(matrix.vectors.nbytes for matrix in (self.matrices or {}).values())
         return matrices + sum(

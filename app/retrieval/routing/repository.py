@@ -35,8 +35,7 @@ class RoutingRepository:
         self.tenant_id = tenant_id
 
     async def load_profiles(self, cache: ProfileCache) -> TenantProfiles:
-        """Load the profiles of all knowledge bases of the tenant; cached profiles of the current version are not read
-        again.
+        """Load the profiles of all knowledge bases of the tenant. Unchanged profiles come from the cache.
 
         Args:
             cache: Cache that is read and updated.
@@ -58,9 +57,7 @@ class RoutingRepository:
     async def _read_profiles(
         self, version: object, cached_vectors: Mapping[UUID, IndexVectors], *, max_bytes: int
     ) -> TenantProfiles:
-        """Read the profiles. Changes after ``version`` may be included; the next search then finds a new version and
-        reads again.
-        """
+        """Read the profiles. They may include changes after ``version``: the next search then reads them again."""
         own = await self.session.fetch_rows(_PROFILES, {"tenant": self.tenant_id, "most": MAX_CONSIDERED})
         incomplete = len(own) > MAX_CONSIDERED and own[-1]["holds"]
         own = own[:MAX_CONSIDERED]
@@ -122,8 +119,9 @@ def _stack_vectors(vectors: Sequence[Vectors], dim: int) -> Vectors:
 
 
 def _build_candidate(own: Record, shared: Record | None) -> Candidate:
-    """Build a candidate. It is searched in any case if it has no profile yet; a shared one without a profile does not
-    matter.
+    """Build a candidate. It is exempt from the comparison if it has no profile yet.
+
+    A shared knowledge base of the same name that has no profile yet does not exempt it.
     """
     settings = own["routing"]
     profiles = [

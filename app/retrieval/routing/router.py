@@ -93,8 +93,9 @@ class PendingRoute:
         return await self.chosen_route
 
     async def find_single_knowledge_base(self) -> KnowledgeBaseView | None:
-        """Find the knowledge base of a search that uses exactly one; return None without waiting if several are being
-        chosen.
+        """Return the knowledge base of a search that uses exactly one; otherwise None.
+
+        The method does not wait for a route to several knowledge bases.
         """
         if self.resolved_route is None and self.top_n != 1:
             return None
@@ -246,8 +247,9 @@ class Router:
         )
 
     def _resolve_top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
-        """Return the number of knowledge bases to choose; None if nothing is routed. Skipped routing is a notice if
-        requested.
+        """Return the number of knowledge bases to choose; None if all are searched.
+
+        If the caller requested routing and it is not possible, a notice says why.
         """
         requested = request.routing or RoutingOptions(
             None if request.knowledge_bases is not None else RoutingOptions().top_n
@@ -296,9 +298,7 @@ class Router:
         return list(views.values())
 
     async def _embed_queries(self, models: set[UUID], queries: Sequence[Query]) -> dict[UUID, list[Vector]]:
-        """Embed the queries with each model. Models that are not configured, or do not answer, are missing in the
-        result.
-        """
+        """Embed the queries with each model. Models that are not configured or do not answer are left out."""
         embedders = {model: match for model in models if (match := self.embedders.find_by_key(model)) is not None}
         results = await asyncio.gather(*(self._embed_texts(embedder, queries) for embedder in embedders.values()))
         return {model: vectors for model, vectors in zip(embedders, results, strict=True) if vectors}

@@ -73,8 +73,9 @@ class SearchTarget:
         )
 
     def select_comparable_vectors(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
-        """Return the vectors with the dimensions of the index, and None for others. Only their dimensions can be
-        checked.
+        """Return the vectors that have the dimensions of the index, and None for the others.
+
+        The model of a provided vector is unknown, so only its dimensions are checked.
         """
         return [vector if vector is not None and len(vector) == self.kb.index.dim else None for vector in vectors]
 

@@ -115,7 +115,8 @@ def resolve_strategy_steps(
 
 
 def merge_steps(steps: Sequence[TransformerStep], extra_steps: Sequence[TransformerStep]) -> list[TransformerStep]:
-    """Merge the steps of a search and of its strategy. Steps that add queries come last, so each works on the result of
-    the ones before it.
+    """Merge the steps of a search and of its strategy.
+
+    Steps that add queries come last, so each of them works on the result of the steps before it.
     """
     return _sort_steps([*steps, *extra_steps])

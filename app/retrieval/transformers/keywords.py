@@ -16,8 +16,9 @@ class KeywordsOptions(BaseModel, extra="forbid"):
 
 
 async def run(context: TransformContext, options: KeywordsOptions) -> TransformResult:
-    """Replace each query by the model's keywords. If the model fails and the corpus has one language, remove stop
-    words.
+    """Replace each query by its keywords.
+
+    The chat model selects them. If it fails, stop words are removed, provided that all documents are in one language.
     """
     max_keywords = options.max_keywords
     generated = await context.generate_texts(TASK.format(most=max_keywords), max_texts=max_keywords)

@@ -19,8 +19,9 @@ class RetrievalRewriteOptions(BaseModel, extra="forbid"):
 
 
 async def run(context: TransformContext, options: RetrievalRewriteOptions) -> TransformResult:
-    """Rewrite each query after a first search; leave queries unchanged, with a notice, if model or search is
-    unavailable.
+    """Rewrite each query in the words of a first search.
+
+    If the chat model or the first search is not available in time, the queries stay unchanged, with a notice.
     """
     chunks = await context.fetch_preview_chunks(options.chunks)
     if chunks is None:
