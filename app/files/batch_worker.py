@@ -1,4 +1,4 @@
-"""Job of a batch: it attaches the batch's files one by one, and can be restarted at any moment."""
+"""Job of a batch: it attaches the batch's files, a few in parallel, and can be restarted at any moment."""
 
 import asyncio
 from collections.abc import Sequence

@@ -36,7 +36,7 @@ class FileRepository:
         await self.session.flush()
 
     async def get(self, ids: Sequence[UUID]) -> dict[UUID, StoredFile]:
-        """Return the existing files by id."""
+        """Return those of the files that exist and that the key may read, by id."""
         query = select(StoredFile).where(*self._visibility_conditions, StoredFile.id.in_(ids))
         return {file.id: file for file in await self.session.scalars(query)}
 

@@ -44,8 +44,8 @@ class ImageRepository:
     async def find_captions(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, str]:
         """Return the tenant's stored captions by the hash of the image.
 
-        A stored caption saves a call of the vision model. ``identity`` names the model and prompt that made the
-        caption.
+        A stored caption saves a call of the vision model. ``identity`` identifies the model, the prompt and the
+        language.
         """
         values = {"t": self.tenant_id, "identity": identity, "hashes": list(hashes)}
         return {row.sha256: row.content for row in await self.session.execute(text(_FIND_CAPTIONS), values)}
@@ -54,7 +54,7 @@ class ImageRepository:
         """Store captions of a document's images. Nothing is stored if the document was deleted.
 
         Args:
-            identity: Identifies the vision model and the prompt.
+            identity: Identifies the vision model, the prompt and the language.
             document_id: The document. Its captions are deleted with it.
             texts: Captions by the hash of the image.
         """
