@@ -103,7 +103,8 @@ class ImportService:
             IndexMismatch: The service does not have the embedding model of the knowledge base, or a reindex replaced
                 its search index.
             ArchiveMismatch: Another embedding model or analyzer made the archive.
-            ArchiveDamaged: The archive is not valid. ArchiveTruncated: it ends too early.
+            ArchiveDamaged: The archive is not valid.
+            ArchiveTruncated: The archive ends too early.
             ArchiveVersionUnsupported: A newer version of Carrel wrote the archive.
             ArchiveTooLarge: A part of the archive exceeds a limit.
             TooManyTerms: A document has too many different terms.

@@ -93,7 +93,7 @@ class Worker:
         Unfinished jobs go back to the queue.
 
         Args:
-            immediately: Whether there is no shutdown timeout.
+            immediately: Whether running jobs are interrupted at once, without a shutdown timeout.
         """
         self._stopping = True
         self._stops_immediately = self._stops_immediately or immediately
@@ -124,7 +124,7 @@ class Worker:
                 background_task.cancel()
             await self._finish_running_jobs(0.0 if self._stops_immediately else shutdown_timeout_seconds)
             await asyncio.gather(*background_tasks, return_exceptions=True)
-            with suppress(AppError):  # the remaining row then reports a killed worker
+            with suppress(AppError):  # otherwise the worker is reported as killed
                 await self.resources.control_plane.delete_worker(self.name)
 
     def _wake_slots(self) -> None:
