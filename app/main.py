@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -44,7 +45,27 @@ CORS_EXPOSED_HEADERS = [
     "Carrel-Deletion-Id",
     REPLAYED_HEADER,
 ]
+API_DESCRIPTION = """
+Carrel stores documents of many tenants and searches them: upload a file, search its chunks, get answers with citations.
+
+- **Authentication.** Send `Authorization: Bearer <key>`. The key determines the tenant.
+- **Errors** are `application/problem+json` (RFC 9457). The last part of `type` is a stable error code.
+- **Lists** take `limit` and `cursor`. `next_cursor` is null on the last page.
+- **Writes** take an `Idempotency-Key`, so that they can be sent again safely.
+- **Ids** have a prefix that says what they name, for example `doc_01h455vb4pex5vsknk084sn02q`.
+- **Times** are RFC 3339 in UTC. Sizes are bytes, offsets are code points, durations say their unit.
+"""
 ResourcesFactory = Callable[[], AbstractAsyncContextManager[Resources]]
+
+
+class CarrelApplication(FastAPI):
+    """Application whose OpenAPI document has examples and error codes."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document; it is built once."""
+        if self.openapi_schema is None:
+            self.openapi_schema = api_docs.complete_document(super().openapi(), openai_error=openai.ERROR_SCHEMA)
+        return self.openapi_schema
 
 
 def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...] = ()) -> FastAPI:
@@ -67,11 +88,13 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
             async with admission.monitor_loop():
                 yield
 
-    app = FastAPI(
+    app = CarrelApplication(
         title="Carrel",
         generate_unique_id_function=get_operation_id,
         version=__version__,
         summary="Retrieval-augmented generation as a service for many tenants.",
+        description=API_DESCRIPTION,
+        openapi_tags=api_docs.TAGS,
         lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
@@ -94,7 +117,7 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
         )
     app.add_middleware(RequestMiddleware)
     app.add_route("/openapi.json", get_openapi_document, include_in_schema=False)
-    api_docs.add_docs_page(app)
+    api_docs.add_docs_pages(app)
     v1.include_routers(app)
     app.include_router(health.router)
     app.include_router(mcp.router)

@@ -18,6 +18,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
 
+from app.api.http import example_values
 from app.api.http.admission import AdmissionControl
 from app.api.http.disconnects import watch_for_disconnect
 from app.api.http.idempotency import CONFLICT_RESPONSE, IDEMPOTENCY_PARAMETER, WRITE_METHODS, run_idempotent
@@ -212,7 +213,15 @@ def encode_cursor(*position: object) -> str:
 
 
 def get_page_params(
-    limit: Annotated[int, Query(ge=1, le=200)] = 50, cursor: Annotated[str | None, Query(max_length=512)] = None
+    limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of items, 1 to 200.", examples=[50])] = 50,
+    cursor: Annotated[
+        str | None,
+        Query(
+            max_length=512,
+            description="`next_cursor` of the page before; at most 512 characters.",
+            examples=[example_values.CURSOR],
+        ),
+    ] = None,
 ) -> PageParams:
     """The pagination parameters of every list."""
     return PageParams(limit, cursor)

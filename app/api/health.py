@@ -4,7 +4,7 @@ import asyncio
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import CurrentResources
 from app.bootstrap import Resources
@@ -15,19 +15,25 @@ router = APIRouter(tags=["health"])
 
 
 class HealthOut(BaseModel):
-    """State of the process: ``ok``, ``degraded`` (no worker ingests, or a worker keeps ending) or ``unavailable``."""
+    """State of the process."""
 
-    status: str
-    checks: dict[str, str] = {}
+    status: str = Field(
+        description="`ok`, `degraded` (no worker ingests, or a worker keeps ending) or `unavailable`.", examples=["ok"]
+    )
+    checks: dict[str, str] = Field(
+        {},
+        description="State of each dependency; empty for `/healthz`.",
+        examples=[{"database": "ok", "object_store": "ok", "worker": "ok"}],
+    )
 
 
-@router.get("/healthz", response_model=HealthOut)
+@router.get("/healthz", summary="Check liveness", response_model=HealthOut)
 async def check_liveness() -> HealthOut:
-    """The process answers."""
+    """Return `ok` if the process answers."""
     return HealthOut(status="ok")
 
 
-@router.get("/readyz", response_model=HealthOut, responses={503: {"model": HealthOut}})
+@router.get("/readyz", summary="Check readiness", response_model=HealthOut, responses={503: {"model": HealthOut}})
 async def check_readiness(resources: CurrentResources) -> HealthOut | JSONResponse:
     """Check that database and object store answer, and whether a worker has given a sign of life within a minute.
 

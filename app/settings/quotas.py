@@ -19,47 +19,61 @@ class KeyLimits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    documents: RowCount | None = Field(None, description="Maximum number of documents.")
+    documents: RowCount | None = Field(None, description="Maximum number of documents.", examples=[1000])
     stored_bytes: RowCount | None = Field(
-        None, description="Maximum size of all stored files, in bytes. The newest version of each document counts."
+        None,
+        description="Maximum size of all stored files, in bytes. The newest version of each document counts.",
+        examples=[10737418240],
     )
-    chunks: RowCount | None = Field(None, description="Maximum number of chunks. A document that exceeds it fails.")
+    chunks: RowCount | None = Field(
+        None, description="Maximum number of chunks. A document that exceeds it fails.", examples=[100000]
+    )
     upload_bytes: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = Field(
-        None, description="Maximum size of one uploaded file, in bytes."
+        None, description="Maximum size of one uploaded file, in bytes.", examples=[104857600]
     )
     embedding_tokens_per_day: RowCount | None = Field(
-        None, description="Maximum number of embedded tokens per day (UTC)."
+        None, description="Maximum number of embedded tokens per day (UTC).", examples=[5000000]
     )
     searches_per_second: Annotated[float, Field(ge=0.01, le=100_000)] | None = Field(
-        None, description="Maximum number of searches per second. A burst may have the searches of two seconds."
+        None,
+        description="Maximum number of searches per second. A burst may have the searches of two seconds.",
+        examples=[20.0],
     )
     concurrent_searches: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
-        None, description="Maximum number of searches at the same time, in each API process."
+        None, description="Maximum number of searches at the same time, in each API process.", examples=[10]
     )
     event_streams: Annotated[int, Field(ge=0, le=100_000)] | None = Field(
-        None, description="Maximum number of event streams at the same time, in each API process."
+        None, description="Maximum number of event streams at the same time, in each API process.", examples=[50]
     )
     concurrent_ingestions: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="Maximum number of documents that are ingested at the same time."
+        None, description="Maximum number of documents that are ingested at the same time.", examples=[4]
     )
 
 
 class QuotaLimits(KeyLimits):
     """Quotas of a tenant. A quota that is null or left out has the service's default, or no limit without a default."""
 
-    knowledge_bases: RowCount | None = Field(None, description="Maximum number of knowledge bases and vector stores.")
-    api_keys: RowCount | None = Field(None, description="Maximum number of valid API keys.")
-    agents: RowCount | None = Field(None, description="Maximum number of agent bindings.")
-    prompt_versions: RowCount | None = Field(None, description="Maximum number of versions of all prompts.")
-    webhooks: RowCount | None = Field(None, description="Maximum number of webhooks.")
-    stored_responses: RowCount | None = Field(
-        None, description="Maximum number of responses that are stored for an `Idempotency-Key`."
+    knowledge_bases: RowCount | None = Field(
+        None, description="Maximum number of knowledge bases and vector stores.", examples=[100]
     )
-    sql_views: RowCount | None = Field(None, description="Maximum number of SQL views.")
-    files: RowCount | None = Field(None, description="Maximum number of stored files.")
-    file_batches: RowCount | None = Field(None, description="Maximum number of file batches of vector stores.")
-    batch_files: RowCount | None = Field(None, description="Maximum number of files in file batches.")
-    chats: RowCount | None = Field(None, description="Maximum number of chats.")
+    api_keys: RowCount | None = Field(None, description="Maximum number of valid API keys.", examples=[1000])
+    agents: RowCount | None = Field(None, description="Maximum number of agent bindings.", examples=[1000])
+    prompt_versions: RowCount | None = Field(
+        None, description="Maximum number of versions of all prompts.", examples=[1000]
+    )
+    webhooks: RowCount | None = Field(None, description="Maximum number of webhooks.", examples=[20])
+    stored_responses: RowCount | None = Field(
+        None, description="Maximum number of responses that are stored for an `Idempotency-Key`.", examples=[100000]
+    )
+    sql_views: RowCount | None = Field(None, description="Maximum number of SQL views.", examples=[10])
+    files: RowCount | None = Field(None, description="Maximum number of stored files.", examples=[10000])
+    file_batches: RowCount | None = Field(
+        None, description="Maximum number of file batches of vector stores.", examples=[1000]
+    )
+    batch_files: RowCount | None = Field(
+        None, description="Maximum number of files in file batches.", examples=[100000]
+    )
+    chats: RowCount | None = Field(None, description="Maximum number of chats.", examples=[100000])
 
 
 class QuotaSettings(SettingsGroup):

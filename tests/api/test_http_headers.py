@@ -85,7 +85,7 @@ def test_docs_page_files_are_the_pinned_release() -> None:
 
 async def test_docs_page_behind_a_prefix_names_files_below_it() -> None:
     prefixed = FastAPI(docs_url=None)
-    app.api.api_docs.add_docs_page(prefixed)
+    app.api.api_docs.add_docs_pages(prefixed)
     transport = httpx2.ASGITransport(prefixed, root_path="/carrel")
     async with httpx2.AsyncClient(transport=transport, base_url="http://service") as client:
         page = (await client.get("/carrel/docs")).text

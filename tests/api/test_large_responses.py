@@ -9,7 +9,8 @@ import pytest
 from fastapi import Response
 
 from app.api.http.large_responses import MAX_SLICE_BYTES
-from app.api.v1.search.search_results import SearchOut, create_search_response
+from app.api.v1.search.search_result_schemas import SearchOut
+from app.api.v1.search.search_results import create_search_response
 from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.types import SearchResult
 from harness.running_service import Service, Tenant

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from app.api.dependencies import AuthenticatedRoute
@@ -23,10 +23,13 @@ KNOWLEDGE_NOT_FOUND = 2001
 
 
 class DifyErrorOut(BaseModel):
-    """1001: no Bearer key. 1002: one that is not valid. 2001: no such knowledge. Else the status."""
+    """Error in the form of Dify."""
 
-    error_code: int
-    error_msg: str
+    error_code: int = Field(
+        description="Code: 1001 no key, 1002 invalid key, 2001 no such knowledge base; else the HTTP status.",
+        examples=[2001],
+    )
+    error_msg: str = Field(description="What is wrong, for people.", examples=["The knowledge does not exist."])
 
 
 class DifyRoute(AuthenticatedRoute):

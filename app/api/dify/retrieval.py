@@ -1,4 +1,4 @@
-"""The route, what Dify sends to it, and what it wants back."""
+"""Route of Dify's external knowledge API, with its schemas."""
 
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StringCons
 from app.api.dependencies import CurrentReader
 from app.api.dify.conditions import build_condition_filter, combine_filters
 from app.api.dify.errors import DifyErrorOut, DifyRoute
+from app.api.http import example_values
 from app.api.http.large_responses import create_hits_response
 from app.api.http.request_models import STORABLE, RequestModel, Text
 from app.api.http.search_quota import search_with_quota, to_public_scores
@@ -28,27 +29,48 @@ Values = Annotated[list[Scalar], Field(max_length=MAX_VALUES, fail_fast=True)]
 
 
 class DifyRetrievalSetting(BaseModel):
-    """Null is as without it; ``score_threshold`` is the least cosine similarity, and 0 asks for none."""
+    """Settings of a search. Null has the effect of no setting."""
 
-    top_k: int | None = Field(None, ge=1, le=500)
-    score_threshold: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=1, le=500, description="Maximum number of records, 1 to 500.", examples=[5])
+    score_threshold: float | None = Field(
+        None, ge=0, le=1, description="Minimum cosine similarity of a record, 0 to 1; 0 sets none.", examples=[0.3]
+    )
 
 
 class DifyCondition(RequestModel):
-    """On metadata; of several names one must fulfil it, and of one that says ``not`` none may fulfil the opposite."""
+    """Condition on metadata."""
 
-    name: Annotated[list[Text], Field(min_length=1, max_length=20), BeforeValidator(lambda item: _to_list(item))]
-    comparison_operator: Text
-    value: Scalar | Values | None = None
+    name: Annotated[list[Text], Field(min_length=1, max_length=20), BeforeValidator(lambda item: _to_list(item))] = (
+        Field(
+            description="Name of the metadata field, or 1 to 20 names of which one must match. For operators with "
+            "`not`, none may match.",
+            examples=[["department"]],
+        )
+    )
+    comparison_operator: Text = Field(
+        description="Operator of Dify, such as `is`, `contains`, `in`, `>` or `before`.", examples=["is"]
+    )
+    value: Scalar | Values | None = Field(
+        None,
+        description="Value to compare with, or a list of at most 1,000 values; null for `empty` and `not empty`.",
+        examples=["hr"],
+    )
 
 
 class DifyMetadataCondition(RequestModel):
-    """All conditions hold, or with ``or`` at least one."""
+    """Conditions on metadata."""
 
     logical_operator: Literal["and", "or"] | None = Field(
-        None, validation_alias=AliasChoices("logical_operator", "logic")
+        None,
+        validation_alias=AliasChoices("logical_operator", "logic"),
+        description="`and`: all conditions match (default). `or`: at least one does.",
+        examples=["and"],
     )
-    conditions: Annotated[list[DifyCondition], Field(max_length=MAX_CONDITIONS, fail_fast=True)] | None = None
+    conditions: Annotated[list[DifyCondition], Field(max_length=MAX_CONDITIONS, fail_fast=True)] | None = Field(
+        None,
+        description="Conditions, at most 200.",
+        examples=[[{"name": ["department"], "comparison_operator": "is", "value": "hr"}]],
+    )
 
     def to_filter(self) -> dict[str, Any] | None:
         """In our language. Raises InvalidInputError."""
@@ -60,27 +82,46 @@ class DifyMetadataCondition(RequestModel):
 
 
 class DifyRetrievalRequest(RequestModel):
-    """``knowledge_id`` is the id or the name of a knowledge base; fields that are not known are ignored."""
+    """Search of Dify. Unknown fields are ignored."""
 
-    knowledge_id: Text
-    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=32_000), STORABLE]
-    retrieval_setting: DifyRetrievalSetting | None = None
-    metadata_condition: DifyMetadataCondition | None = None
+    knowledge_id: Text = Field(
+        description="Id or name of the knowledge base.", examples=[example_values.KNOWLEDGE_BASE_NAME]
+    )
+    query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=32_000), STORABLE] = Field(
+        description="Text to search for, at most 32,000 characters; an empty text finds nothing.",
+        examples=["How many days of parental leave are there?"],
+    )
+    retrieval_setting: DifyRetrievalSetting | None = Field(
+        None, description="Settings of the search.", examples=[{"top_k": 5, "score_threshold": 0.3}]
+    )
+    metadata_condition: DifyMetadataCondition | None = Field(
+        None,
+        description="Conditions on metadata.",
+        examples=[{"conditions": [{"name": ["department"], "comparison_operator": "is", "value": "hr"}]}],
+    )
 
 
 class DifyRecordOut(BaseModel):
-    """A passage; ``score`` is its cosine similarity, from 0 to 1, or what orders where that is not known."""
+    """Record: a chunk."""
 
-    content: str
-    score: float
-    title: str
-    metadata: dict[str, Any]
+    content: str = Field(
+        description="Text of the chunk.", examples=["Parents may take up to 14 months of parental leave."]
+    )
+    score: float = Field(
+        description="Cosine similarity, 0 to 1; without one, the score of the strategy, scaled to at most 1.",
+        examples=[0.71],
+    )
+    title: str = Field(description="Title of the document, else its name.", examples=["Staff handbook"])
+    metadata: dict[str, Any] = Field(
+        description="Metadata of document and chunk, with ids, page, slide and citation.",
+        examples=[{"document_id": example_values.DOCUMENT_ID, "citation": "handbook.pdf, p. 4", "department": "hr"}],
+    )
 
 
 class DifyRecordsOut(BaseModel):
-    """Best first."""
+    """Records of a search."""
 
-    records: list[DifyRecordOut]
+    records: list[DifyRecordOut] = Field(description="Records, best first.")
 
 
 def _to_list(names: Any) -> Any:
@@ -135,6 +176,7 @@ def _describe_error(text: str) -> dict[str, Any]:
 
 @router.post(
     "/dify/retrieval",
+    summary="Search for Dify",
     response_model=DifyRecordsOut,
     responses={
         403: _describe_error("No Bearer key (1001), or one that is not valid (1002)"),
@@ -148,8 +190,8 @@ def _describe_error(text: str) -> dict[str, Any]:
 async def retrieve_records(
     tenant: CurrentReader, response: Response, body: DifyRetrievalRequest | None = None
 ) -> DifyRecordsOut | Response:
-    """Passages for Dify's external knowledge API, from one knowledge base.
+    """Return the chunks of a knowledge base in the form of Dify's external knowledge API.
 
-    An empty body is how Dify tries the key when a knowledge API is registered: it finds nothing.
+    An empty body is how Dify checks the key when an API is registered; it finds nothing.
     """
     return DifyRecordsOut(records=[]) if body is None else await _search_records(tenant, body, response)

@@ -51,8 +51,9 @@ IDEMPOTENCY_PARAMETER: dict[str, Any] = {
     "name": IDEMPOTENCY_HEADER,
     "in": "header",
     "required": False,
-    "description": "Names this write, so that it can be sent again without being done again: for 24 hours the same key "
-    f"on the same route is answered as the first time, with `{REPLAYED_HEADER}: true`. Errors are not kept.",
+    "description": "Key of this write, 1 to 255 visible ASCII characters. For 24 hours, the same key on the same route "
+    f"gets the first response again, with `{REPLAYED_HEADER}: true`, and nothing is done twice. Errors are not stored.",
+    "example": "4f1c2a9e-upload-handbook",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 CONFLICT_RESPONSE: dict[str, Any] = {

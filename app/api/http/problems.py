@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
+from app.api.http import example_values
 from app.api.http.server_timing import format_server_timing
 from app.errors import (
     AppError,
@@ -49,26 +50,55 @@ HTTP_STATUSES: Sequence[tuple[type[AppError], int]] = (
 HTTP_ERROR_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 OTHER_HTTP_ERROR_CODE = "error"
 PROBLEM_SCHEMA: dict[str, Any] = {
+    "title": "Problem",
+    "description": "Error of a request, as problem details of RFC 9457.",
     "type": "object",
     "required": ["type", "title", "status", "detail", "request_id"],
     "properties": {
-        "type": {"type": "string", "description": "A stable URN; its last part is the error's code."},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "request_id": {"type": "string"},
+        "type": {
+            "type": "string",
+            "description": "Stable URN of the problem type. Its last part is the error code.",
+            "examples": ["urn:carrel:problem:document_not_found"],
+        },
+        "title": {"type": "string", "description": "Phrase of the HTTP status.", "examples": ["Not Found"]},
+        "status": {"type": "integer", "description": "HTTP status.", "examples": [404]},
+        "detail": {
+            "type": "string",
+            "description": "What is wrong and what to do next, for people.",
+            "examples": ["The document does not exist."],
+        },
+        "request_id": {
+            "type": "string",
+            "description": "Id of the request, as in the header `X-Request-Id` and in the log.",
+            "examples": [example_values.REQUEST_ID],
+        },
         "errors": {
             "type": "array",
+            "description": "Faults of an invalid request, at most 50. Only with status 422.",
             "items": {
                 "type": "object",
-                "properties": {"loc": {"type": "array", "items": {}}, "msg": {"type": "string"}},
+                "properties": {
+                    "loc": {
+                        "type": "array",
+                        "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+                        "description": "Path: `body`, `query`, `path` or `header`, then names or indices.",
+                        "examples": [["body", "top_k"]],
+                    },
+                    "msg": {
+                        "type": "string",
+                        "description": "What is wrong there.",
+                        "examples": ["Input should be less than or equal to 500"],
+                    },
+                },
             },
         },
     },
 }
 # A door that speaks otherwise makes its replies from what a problem says: status, code, detail, errors, headers.
 ErrorEnvelope = Callable[[int, str, str, Sequence[Mapping[str, Any]], dict[str, str]], Response]
-PROBLEM_RESPONSE: dict[str, Any] = {"content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}}}
+PROBLEM_RESPONSE: dict[str, Any] = {
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+}
 
 
 def create_problem_response(

@@ -8,10 +8,10 @@ from app.warnings import ServiceWarning
 
 
 class WarningOut(BaseModel):
-    """Something that was left out or done otherwise."""
+    """Warning: a part of the work was left out or done in another way."""
 
     code: str = Field(
-        description="A stable word that programs can branch on; `docs/reference/errors.md` lists all codes.",
+        description="Stable code that programs can branch on; `docs/reference/errors.md` lists all codes.",
         examples=["images_not_read"],
     )
     message: str = Field(description="One sentence for people.", examples=["2 images were not read."])

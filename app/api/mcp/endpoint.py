@@ -116,10 +116,18 @@ MESSAGE_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["jsonrpc", "method"],
     "properties": {
-        "jsonrpc": {"const": "2.0"},
-        "id": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-        "method": {"type": "string", "examples": ["tools/list", "tools/call", "resources/list", "resources/read"]},
-        "params": {"type": "object"},
+        "jsonrpc": {"const": "2.0", "description": "Version of JSON-RPC."},
+        "id": {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "description": "Id of the request, repeated in the response. A notification has none.",
+            "examples": [1],
+        },
+        "method": {
+            "type": "string",
+            "description": "Method of MCP.",
+            "examples": ["tools/list", "tools/call", "resources/list", "resources/read"],
+        },
+        "params": {"type": "object", "description": "Parameters of the method.", "examples": [{}]},
     },
 }
 
@@ -130,6 +138,7 @@ def _describe_error(text: str) -> dict[str, Any]:
 
 @router.post(
     "/mcp",
+    summary="Handle an MCP message",
     response_class=Response,
     openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": MESSAGE_SCHEMA}}}},
     responses={
@@ -149,10 +158,11 @@ def _describe_error(text: str) -> dict[str, Any]:
     },
 )
 async def handle_message(request: Request, _tenant: CurrentReader) -> Response:
-    """One message of the Model Context Protocol (streamable HTTP, stateless; protocol versions 2024-11-05 and later).
+    """Handle one message of the Model Context Protocol (streamable HTTP, stateless; protocol versions 2024-11-05 and
+    later).
 
-    Tools: `search` and `fetch`, as assistants ask for them, `search_knowledge` and `list_knowledge_bases`. Resources:
-    documents as text. The key alone says whose they are; there are no sessions, so any replica answers any message.
+    Tools: `search` and `fetch`, `search_knowledge` and `list_knowledge_bases`. Resources: documents as text. There are
+    no sessions, so any replica can answer any message.
     """
     transport: McpTransport = request.app.state.mcp
     transport.check_request(request)

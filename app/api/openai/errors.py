@@ -13,39 +13,45 @@ ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 409: "confl
 RETRYABLE_CODES = frozenset({"upload_conflict", "idempotency_in_progress", "rate_limited", "too_many_failed_sign_ins"})
 # Nobody waits longer for a reply.
 MAX_RETRY_AFTER_SECONDS = 60
+_CODE_SCHEMA = {
+    "type": ["string", "null"],
+    "description": "Stable error code, as in `docs/reference/errors.md`.",
+    "examples": ["file_not_found"],
+}
 ERROR_SCHEMA: dict[str, Any] = {
+    "title": "OpenAiError",
+    "description": "Error of a request, in the form of the OpenAI API.",
     "type": "object",
     "required": ["error"],
     "properties": {
         "error": {
             "type": "object",
+            "description": "The error.",
             "required": ["message", "type", "param", "code"],
             "properties": {
-                "message": {"type": "string"},
-                "type": {"type": "string"},
-                "param": {"type": ["string", "null"]},
-                "code": {"type": ["string", "null"]},
+                "message": {
+                    "type": "string",
+                    "description": "What is wrong and what to do next, for people.",
+                    "examples": ["The file does not exist."],
+                },
+                "type": {
+                    "type": "string",
+                    "description": "Kind of the error: `invalid_request_error`, `authentication_error`, "
+                    "`permission_error`, `conflict_error`, `rate_limit_error` or `server_error`.",
+                    "examples": ["invalid_request_error"],
+                },
+                "param": {
+                    "type": ["string", "null"],
+                    "description": "Path of the invalid field; null if no field is to blame.",
+                    "examples": ["max_num_results"],
+                },
+                "code": _CODE_SCHEMA,
             },
         }
     },
 }
-ERROR_CONTENT: dict[str, Any] = {"content": {"application/json": {"schema": ERROR_SCHEMA}}}
-ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, **ERROR_CONTENT}
-    for status, text in {
-        400: "Not valid, or not what Carrel does",
-        401: "No key, or one that is not valid",
-        403: "The key's role is too low",
-        404: "Nothing there that this key may see",
-        409: "It does not fit what is there",
-        413: "Too large",
-        429: "Too many requests, or a quota is used up",
-        431: "The address or a header is too long",
-        503: "A dependency is down; try again",
-    }.items()
-}
-# Told, FastAPI does not add its own words of 422, which this door never says.
-ERROR_RESPONSES["default"] = {"description": "Another error", **ERROR_CONTENT}
+# The API documentation replaces this response by one per status. With it, FastAPI adds no 422 to the document.
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {"default": {"description": "Error"}}
 
 
 def create_error_response(

@@ -1,4 +1,4 @@
-"""OpenAI's filters as ours."""
+"""Filters of the OpenAI API, translated to metadata filters."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -19,18 +19,30 @@ _RESERVED_WORDS = ("and", "or", "not")
 
 
 class ComparisonFilter(OpenAiRequestModel):
-    """One attribute compared with a value; ``in`` and ``nin`` take a list."""
+    """Comparison of an attribute with a value."""
 
-    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
-    key: Text = Field(min_length=1)
-    value: Scalar | Annotated[list[Scalar], Field(fail_fast=True)]
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"] = Field(
+        description="Comparison. `in` and `nin` take a list of values.", examples=["eq"]
+    )
+    key: Text = Field(min_length=1, description="Name of the attribute.", examples=["department"])
+    value: Scalar | Annotated[list[Scalar], Field(fail_fast=True)] = Field(
+        description="Value to compare with.", examples=["hr"]
+    )
 
 
 class CompoundFilter(OpenAiRequestModel):
-    """Filters put together."""
+    """Combination of filters."""
 
-    type: Literal["and", "or"]
-    filters: list["ComparisonFilter | CompoundFilter"] = Field(min_length=1, max_length=MAX_FILTERS, fail_fast=True)
+    type: Literal["and", "or"] = Field(
+        description="`and`: all filters match. `or`: at least one does.", examples=["and"]
+    )
+    filters: list["ComparisonFilter | CompoundFilter"] = Field(
+        min_length=1,
+        max_length=MAX_FILTERS,
+        fail_fast=True,
+        description="Filters, 1 to 100.",
+        examples=[[{"type": "eq", "key": "department", "value": "hr"}]],
+    )
 
 
 def _check_size(value: Any) -> Any:

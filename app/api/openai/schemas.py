@@ -1,4 +1,4 @@
-"""Schema pieces that several routes of this door share."""
+"""Schemas that the routes of the OpenAI API share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from uuid import UUID
 from fastapi import Depends, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from app.api.http import example_values
 from app.api.http.request_models import STORABLE, RequestModel, Text
 from app.errors import AppError, InvalidInputError
 from app.filters import check_metadata
@@ -35,58 +36,69 @@ Attributes = Annotated[dict[Label, bool | int | float | Value], Field(max_length
 
 
 class OpenAiRequestModel(RequestModel):
-    """What callers send: what is not known is refused, not ignored."""
+    """Body of a request. A field that is not known makes it invalid."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class StaticChunkingSizes(OpenAiRequestModel):
-    """Sizes in tokens."""
+    """Sizes of chunks in tokens of the embedding model."""
 
-    max_chunk_size_tokens: int = Field(ge=16, le=8192)
-    chunk_overlap_tokens: int = Field(ge=0, le=4096)
+    max_chunk_size_tokens: int = Field(
+        ge=16, le=8192, description="Maximum size of a chunk in tokens, 16 to 8,192.", examples=[800]
+    )
+    chunk_overlap_tokens: int = Field(
+        ge=0, le=4096, description="Overlap of neighbour chunks in tokens, 0 to 4,096.", examples=[400]
+    )
 
 
 class ChunkingStrategyRequest(OpenAiRequestModel):
-    """``auto`` is as the vector store cuts; ``static`` says how, and ``other`` that it is not known."""
+    """Chunking strategy."""
 
-    type: Literal["auto", "static", "other"]
-    static: StaticChunkingSizes | None = None
+    type: Literal["auto", "static", "other"] = Field(
+        description="`auto` and `other` use the chunking of the vector store, `static` that in `static`.",
+        examples=["static"],
+    )
+    static: StaticChunkingSizes | None = Field(
+        None,
+        description="Sizes of chunks, for `static`. A file must have those of its vector store.",
+        examples=[{"max_chunk_size_tokens": 200, "chunk_overlap_tokens": 50}],
+    )
 
 
 class StaticChunkingStrategyOut(BaseModel):
-    """How the vector store cuts."""
+    """Chunking strategy of the vector store."""
 
-    type: Literal["static"] = "static"
-    static: StaticChunkingSizes
+    type: Literal["static"] = Field("static", description="Type of the chunking strategy.", examples=["static"])
+    static: StaticChunkingSizes = Field(description="Sizes of chunks.")
 
 
 class OpenAiListResponse(BaseModel, Generic[ItemT]):
-    """A page of a list."""
+    """Page of a list."""
 
-    object: Literal["list"] = "list"
-    data: list[ItemT]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
+    object: Literal["list"] = Field("list", description="Type of the object.", examples=["list"])
+    data: list[ItemT] = Field(description="Items of this page.")
+    first_id: str | None = Field(description="Id of the first item; null on an empty page.", examples=[None])
+    last_id: str | None = Field(description="Id of the last item, for `after`; null on an empty page.", examples=[None])
+    has_more: bool = Field(description="Whether more items follow.", examples=[False])
 
 
 class OpenAiDeletedOut(BaseModel):
-    """What was deleted."""
+    """Deleted object."""
 
-    id: str
-    object: str
-    deleted: Literal[True] = True
+    id: str = Field(description="Id of the deleted object.", examples=[example_values.FILE_ID])
+    object: str = Field(description="Type of the object.", examples=["file"])
+    deleted: Literal[True] = Field(True, description="Whether the object was deleted.", examples=[True])
 
 
 class FileCountsOut(BaseModel):
-    """How many files are how far."""
+    """Counts of files by state."""
 
-    in_progress: int
-    completed: int
-    failed: int
-    cancelled: int
-    total: int
+    in_progress: int = Field(description="Number of files that are being ingested.", examples=[0])
+    completed: int = Field(description="Number of files that are searchable.", examples=[1])
+    failed: int = Field(description="Number of files that failed.", examples=[0])
+    cancelled: int = Field(description="Number of files that were cancelled.", examples=[0])
+    total: int = Field(description="Number of all files.", examples=[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +148,26 @@ class ListParams:
 
 
 async def get_list_params(
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    order: Order = "desc",
-    after: Annotated[Text | None, Query(max_length=100)] = None,
-    before: Annotated[Text | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of items, 1 to 100.", examples=[20])] = 20,
+    order: Annotated[
+        Order, Query(description="Order by time of creation: `desc` for newest first.", examples=["desc"])
+    ] = "desc",
+    after: Annotated[
+        Text | None,
+        Query(
+            max_length=100,
+            description="Id of the item before the page; at most 100 characters. Not together with `before`.",
+            examples=[None],
+        ),
+    ] = None,
+    before: Annotated[
+        Text | None,
+        Query(
+            max_length=100,
+            description="Id of the item after the page; at most 100 characters. Not together with `after`.",
+            examples=[None],
+        ),
+    ] = None,
 ) -> ListParams:
     """The parameters of every list but that of files. Raises InvalidInputError."""
     if after is not None and before is not None:

@@ -1,4 +1,4 @@
-"""Batches of a vector store's files: create, retrieve, list files, cancel."""
+"""File batches of a vector store: create, retrieve, list files, cancel."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
@@ -7,6 +7,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field, model_validator
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentWriter
+from app.api.http import example_values
+from app.api.http.path_parameters import FileBatchPath, VectorStorePath
 from app.api.http.request_models import Text
 from app.api.openai.errors import ERROR_RESPONSES
 from app.api.openai.schemas import (
@@ -46,12 +48,27 @@ router = APIRouter(
 
 
 class FileBatchCreate(OpenAiRequestModel):
-    """``file_ids``, with attributes for all, or ``files`` with attributes for each."""
+    """Files to attach together: ``file_ids`` with attributes for all, or ``files`` with attributes for each."""
 
-    file_ids: list[Text] | None = Field(None, min_length=1, max_length=MAX_BATCH_FILES)
-    files: list[VectorStoreFileCreate] | None = Field(None, min_length=1, max_length=MAX_BATCH_FILES)
-    attributes: Attributes | None = None
-    chunking_strategy: ChunkingStrategyRequest | None = None
+    file_ids: list[Text] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_BATCH_FILES,
+        description="Ids of files, 1 to 500.",
+        examples=[[example_values.FILE_ID]],
+    )
+    files: list[VectorStoreFileCreate] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_BATCH_FILES,
+        description="Files with separate attributes, 1 to 500, in place of `file_ids`.",
+    )
+    attributes: Attributes | None = Field(
+        None, description="Metadata of all documents, for `file_ids`.", examples=[{"department": "hr"}]
+    )
+    chunking_strategy: ChunkingStrategyRequest | None = Field(
+        None, description="Chunking; it must be that of the vector store.", examples=[{"type": "auto"}]
+    )
 
     @model_validator(mode="after")
     def _check_exactly_one(self) -> Self:
@@ -70,14 +87,20 @@ class FileBatchCreate(OpenAiRequestModel):
 
 
 class FileBatchOut(BaseModel):
-    """Files that were attached together."""
+    """Files that are attached together."""
 
-    id: str
-    object: Literal["vector_store.files_batch"] = "vector_store.files_batch"
-    vector_store_id: str
-    created_at: int
-    status: Literal["in_progress", "completed", "cancelled"]
-    file_counts: FileCountsOut
+    id: str = Field(description="Id of the file batch.", examples=[example_values.FILE_BATCH_ID])
+    object: Literal["vector_store.files_batch"] = Field(
+        "vector_store.files_batch", description="Type of the object.", examples=["vector_store.files_batch"]
+    )
+    vector_store_id: str = Field(description="Id of the vector store.", examples=[example_values.KNOWLEDGE_BASE_ID])
+    created_at: int = Field(
+        description="Time of creation, in seconds since 1970.", examples=[example_values.UNIX_CREATED_AT]
+    )
+    status: Literal["in_progress", "completed", "cancelled"] = Field(
+        description="State of the file batch.", examples=["completed"]
+    )
+    file_counts: FileCountsOut = Field(description="Number of files in each state.")
 
 
 def _to_batch_file_status(file: BatchFileState) -> VectorStoreFileStatus:
@@ -133,11 +156,11 @@ def _apply_cursor(params: ListParams, files: Sequence[VectorStoreFileOut]) -> Se
     return ordered[ids.index(params.cursor) + 1 :]
 
 
-@router.post("", response_model=FileBatchOut)
+@router.post("", summary="Attach many files", response_model=FileBatchOut)
 async def create_vector_store_file_batch(
-    kb: str, body: FileBatchCreate, tenant: CurrentWriter, response: Response
+    kb: VectorStorePath, body: FileBatchCreate, tenant: CurrentWriter, response: Response
 ) -> FileBatchOut:
-    """Have many files attached; what is wrong with one is told of it alone."""
+    """Attach many files to a vector store. A file that cannot be attached fails alone."""
     view, requested_files = await tenant.knowledge_bases.find(kb), body.list_requested_files()
     for file in requested_files:
         check_chunking(view, file.chunking_strategy)
@@ -147,23 +170,27 @@ async def create_vector_store_file_batch(
     return _to_file_batch_out(batch_view)
 
 
-@router.get("/{batch}", response_model=FileBatchOut)
-async def get_vector_store_file_batch(kb: str, batch: str, tenant: CurrentReader, response: Response) -> FileBatchOut:
-    """One batch with how far it is."""
+@router.get("/{batch}", summary="Get a file batch", response_model=FileBatchOut)
+async def get_vector_store_file_batch(
+    kb: VectorStorePath, batch: FileBatchPath, tenant: CurrentReader, response: Response
+) -> FileBatchOut:
+    """Return a file batch with the state of its files."""
     batch_view = await tenant.file_batches.get(kb, decode_path_id("vsfb", batch, FileBatchNotFound))
     response.headers.update(POLL_HEADERS)
     return _to_file_batch_out(batch_view)
 
 
-@router.get("/{batch}/files", response_model=VectorStoreFileList)
+@router.get("/{batch}/files", summary="List the files of a file batch", response_model=VectorStoreFileList)
 async def list_vector_store_batch_files(
-    kb: str,
-    batch: str,
+    kb: VectorStorePath,
+    batch: FileBatchPath,
     params: CurrentListParams,
     tenant: CurrentReader,
-    filter: Annotated[VectorStoreFileStatus | None, Query(description="Files that are so far")] = None,
+    filter: Annotated[
+        VectorStoreFileStatus | None, Query(description="Only files in this state.", examples=["completed"])
+    ] = None,
 ) -> dict[str, Any]:
-    """The files of a batch."""
+    """Return the files of a file batch."""
     view = await tenant.knowledge_bases.find(kb)
     batch_view = await tenant.file_batches.list_files(kb, decode_path_id("vsfb", batch, FileBatchNotFound))
     files = [
@@ -172,7 +199,9 @@ async def list_vector_store_batch_files(
     return params.to_list_response(files[: params.limit + 1], lambda file: file.id)
 
 
-@router.post("/{batch}/cancel", response_model=FileBatchOut)
-async def cancel_vector_store_file_batch(kb: str, batch: str, tenant: CurrentWriter) -> FileBatchOut:
-    """Attach no more of it, and take what is not ready yet out of the vector store."""
+@router.post("/{batch}/cancel", summary="Cancel a file batch", response_model=FileBatchOut)
+async def cancel_vector_store_file_batch(
+    kb: VectorStorePath, batch: FileBatchPath, tenant: CurrentWriter
+) -> FileBatchOut:
+    """Attach no more files of a batch, and remove those from the vector store that are not ready yet."""
     return _to_file_batch_out(await tenant.file_batches.cancel(kb, decode_path_id("vsfb", batch, FileBatchNotFound)))

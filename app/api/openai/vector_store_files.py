@@ -1,13 +1,15 @@
-"""The files of a vector store, which are its knowledge base's documents: attach, list, update, content, detach."""
+"""Files of a vector store, which are documents of its knowledge base: attach, list, read, update, detach."""
 
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentWriter
+from app.api.http import example_values
+from app.api.http.path_parameters import VectorStoreFilePath, VectorStorePath
 from app.api.http.request_models import Text
 from app.api.openai.errors import ERROR_RESPONSES
 from app.api.openai.schemas import (
@@ -54,61 +56,89 @@ _INVALID_CODES = frozenset({"encrypted", "corrupt", "empty", "no_text", "too_lar
 
 
 class VectorStoreFileCreate(OpenAiRequestModel):
-    """A file to attach."""
+    """File to attach to a vector store."""
 
-    file_id: Text
-    attributes: Attributes | None = None
-    chunking_strategy: ChunkingStrategyRequest | None = None
+    file_id: Text = Field(description="Id of the file.", examples=[example_values.FILE_ID])
+    attributes: Attributes | None = Field(
+        None,
+        description="Metadata of the document, at most 16 values. Names have at most 64 characters, texts at most 512.",
+        examples=[{"department": "hr"}],
+    )
+    chunking_strategy: ChunkingStrategyRequest | None = Field(
+        None, description="Chunking; it must be that of the vector store.", examples=[{"type": "auto"}]
+    )
 
 
 class VectorStoreFileUpdate(OpenAiRequestModel):
-    """What can be changed: all attributes together."""
+    """Changes of a file of a vector store."""
 
-    attributes: Attributes | None
+    attributes: Attributes | None = Field(
+        description="Metadata of the document, replaced as a whole; null removes it.", examples=[{"department": "hr"}]
+    )
 
 
 class VectorStoreFileErrorOut(BaseModel):
-    """Why a file failed; ``reason`` is the word of the other doors."""
+    """Error of a file that failed."""
 
-    code: Literal["server_error", "unsupported_file", "invalid_file"]
-    message: str
-    reason: str
+    code: Literal["server_error", "unsupported_file", "invalid_file"] = Field(
+        description="Error code of the OpenAI API.", examples=["invalid_file"]
+    )
+    message: str = Field(
+        description="What is wrong, for people.", examples=["The file is encrypted. Upload a copy without a password."]
+    )
+    reason: str = Field(description="Error code of the other APIs.", examples=["encrypted"])
 
 
 class VectorStoreFileOut(BaseModel):
-    """A file of a vector store; ``document`` is its name at the other doors."""
+    """File of a vector store: a document."""
 
-    id: str
-    object: Literal["vector_store.file"] = "vector_store.file"
-    vector_store_id: str
-    created_at: int
-    status: VectorStoreFileStatus
-    last_error: VectorStoreFileErrorOut | None
-    usage_bytes: int
-    attributes: dict[str, Any]
-    chunking_strategy: StaticChunkingStrategyOut
-    filename: str
-    document: str | None
+    id: str = Field(
+        description="Id of the uploaded file, or that of the document if there is no such file.",
+        examples=[example_values.FILE_ID],
+    )
+    object: Literal["vector_store.file"] = Field(
+        "vector_store.file", description="Type of the object.", examples=["vector_store.file"]
+    )
+    vector_store_id: str = Field(description="Id of the vector store.", examples=[example_values.KNOWLEDGE_BASE_ID])
+    created_at: int = Field(
+        description="Time of creation, in seconds since 1970.", examples=[example_values.UNIX_CREATED_AT]
+    )
+    status: VectorStoreFileStatus = Field(description="State of the ingestion.", examples=["completed"])
+    last_error: VectorStoreFileErrorOut | None = Field(
+        description="Error of a file that failed; null otherwise.", examples=[None]
+    )
+    usage_bytes: int = Field(description="Size of the original in bytes.", examples=[48211])
+    attributes: dict[str, Any] = Field(
+        description="Metadata of the document. Nested values are JSON as text.", examples=[{"department": "hr"}]
+    )
+    chunking_strategy: StaticChunkingStrategyOut = Field(description="Chunking of the vector store.")
+    filename: str = Field(description="Name of the file.", examples=["handbook.pdf"])
+    document: str | None = Field(
+        description="Id of the document in the other APIs; null for a file of a batch that is not attached yet.",
+        examples=[example_values.DOCUMENT_ID],
+    )
 
 
 class VectorStoreFileList(OpenAiListResponse[VectorStoreFileOut]):
-    """A page of files of a vector store."""
+    """Page of files of a vector store."""
 
 
 class TextContentOut(BaseModel):
-    """A text."""
+    """Piece of text."""
 
-    type: Literal["text"] = "text"
-    text: str
+    type: Literal["text"] = Field("text", description="Type of the content.", examples=["text"])
+    text: str = Field(description="The text.", examples=["Parents may take up to 14 months of parental leave."])
 
 
 class VectorStoreFileContentOut(BaseModel):
-    """What was read of a file; there is one page."""
+    """Parsed text of a file, on one page."""
 
-    object: Literal["vector_store.file_content.page"] = "vector_store.file_content.page"
-    data: list[TextContentOut]
-    has_more: Literal[False] = False
-    next_page: None = None
+    object: Literal["vector_store.file_content.page"] = Field(
+        "vector_store.file_content.page", description="Type of the object.", examples=["vector_store.file_content.page"]
+    )
+    data: list[TextContentOut] = Field(description="Text of the file; empty before it is ready.")
+    has_more: Literal[False] = Field(False, description="Always false: there is one page.", examples=[False])
+    next_page: None = Field(None, description="Always null: there is one page.", examples=[None])
 
 
 def to_file_error(error: Mapping[str, Any] | None) -> VectorStoreFileErrorOut | None:
@@ -164,11 +194,11 @@ def to_vector_store_file_out(document: DocumentRow, view: KnowledgeBaseView) -> 
     )
 
 
-@router.post("", response_model=VectorStoreFileOut)
+@router.post("", summary="Attach a file", response_model=VectorStoreFileOut)
 async def create_vector_store_file(
-    kb: str, body: VectorStoreFileCreate, tenant: CurrentWriter, response: Response
+    kb: VectorStorePath, body: VectorStoreFileCreate, tenant: CurrentWriter, response: Response
 ) -> VectorStoreFileOut:
-    """Attach a file: it becomes a document of the knowledge base."""
+    """Attach a file to a vector store: it becomes a document of the knowledge base."""
     view = await tenant.knowledge_bases.find(kb)
     check_chunking(view, body.chunking_strategy)
     file_id = decode_path_id("file", body.file_id, FileNotFound)
@@ -187,14 +217,16 @@ async def resolve_cursor(tenant: TenantServices, kb: str, params: ListParams) ->
         params.raise_invalid_cursor()
 
 
-@router.get("", response_model=VectorStoreFileList)
+@router.get("", summary="List the files of a vector store", response_model=VectorStoreFileList)
 async def list_vector_store_files(
-    kb: str,
+    kb: VectorStorePath,
     params: CurrentListParams,
     tenant: CurrentReader,
-    filter: Annotated[VectorStoreFileStatus | None, Query(description="Files that are so far")] = None,
+    filter: Annotated[
+        VectorStoreFileStatus | None, Query(description="Only files in this state.", examples=["completed"])
+    ] = None,
 ) -> dict[str, Any]:
-    """All documents of the knowledge base, by default the newest first."""
+    """Return the documents of the knowledge base as files; newest first by default."""
     view = await tenant.knowledge_bases.find(kb)
     cursor_document = await resolve_cursor(tenant, kb, params)
     page = AttachmentListParams(
@@ -209,36 +241,38 @@ async def list_vector_store_files(
     )
 
 
-@router.get("/{vector_store_file}", response_model=VectorStoreFileOut)
+@router.get("/{vector_store_file}", summary="Get a file of a vector store", response_model=VectorStoreFileOut)
 async def get_vector_store_file(
-    kb: str, vector_store_file: str, tenant: CurrentReader, response: Response
+    kb: VectorStorePath, vector_store_file: VectorStoreFilePath, tenant: CurrentReader, response: Response
 ) -> VectorStoreFileOut:
-    """One file with how far it is."""
+    """Return a file of a vector store with the state of its ingestion."""
     document = await tenant.vector_store_files.get(kb, vector_store_file)
     response.headers.update(POLL_HEADERS)
     return to_vector_store_file_out(document, await tenant.knowledge_bases.find(kb))
 
 
-@router.post("/{vector_store_file}", response_model=VectorStoreFileOut)
+@router.post("/{vector_store_file}", summary="Update a file of a vector store", response_model=VectorStoreFileOut)
 async def update_vector_store_file(
-    kb: str, vector_store_file: str, body: VectorStoreFileUpdate, tenant: CurrentWriter
+    kb: VectorStorePath, vector_store_file: VectorStoreFilePath, body: VectorStoreFileUpdate, tenant: CurrentWriter
 ) -> VectorStoreFileOut:
-    """Change its attributes as a whole; searches see it at once."""
+    """Replace the attributes of a file. Searches see them at once."""
     document = await tenant.vector_store_files.update(kb, vector_store_file, body.attributes or {})
     return to_vector_store_file_out(document, await tenant.knowledge_bases.find(kb))
 
 
-@router.get("/{vector_store_file}/content", response_model=VectorStoreFileContentOut)
+@router.get("/{vector_store_file}/content", summary="Get the text of a file", response_model=VectorStoreFileContentOut)
 async def get_vector_store_file_content(
-    kb: str, vector_store_file: str, tenant: CurrentReader
+    kb: VectorStorePath, vector_store_file: VectorStoreFilePath, tenant: CurrentReader
 ) -> VectorStoreFileContentOut:
-    """The text that was read of it; nothing before it is ready."""
+    """Return the parsed text of a file."""
     _, text = await tenant.vector_store_files.read_text(kb, vector_store_file)
     return VectorStoreFileContentOut(data=[TextContentOut(text=text)] if text else [])
 
 
-@router.delete("/{vector_store_file}", response_model=OpenAiDeletedOut)
-async def delete_vector_store_file(kb: str, vector_store_file: str, tenant: CurrentWriter) -> OpenAiDeletedOut:
-    """Take a file out of the vector store; one that was uploaded for itself is kept."""
+@router.delete("/{vector_store_file}", summary="Detach a file", response_model=OpenAiDeletedOut)
+async def delete_vector_store_file(
+    kb: VectorStorePath, vector_store_file: VectorStoreFilePath, tenant: CurrentWriter
+) -> OpenAiDeletedOut:
+    """Remove a file from a vector store. A file that was uploaded to `/files` is retained."""
     await tenant.vector_store_files.detach(kb, vector_store_file)
     return OpenAiDeletedOut(id=vector_store_file, object="vector_store.file.deleted")

@@ -8,7 +8,9 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResources
+from app.api.http import example_values
 from app.api.http.large_responses import create_hits_response
+from app.api.http.path_parameters import VectorStorePath
 from app.api.http.request_models import STORABLE
 from app.api.http.search_quota import search_with_quota, to_public_scores
 from app.api.http.warning_schema import WarningOut, to_warnings_out
@@ -35,10 +37,14 @@ REWRITE_TRANSFORMER = "multi_query"
 
 
 class HybridWeights(OpenAiRequestModel):
-    """What the two lanes count for; only their ratio matters."""
+    """Weights of the retrievers. Only their ratio matters; one of them must be above 0."""
 
-    embedding_weight: float = Field(ge=0, le=1_000_000)
-    text_weight: float = Field(ge=0, le=1_000_000)
+    embedding_weight: float = Field(
+        ge=0, le=1_000_000, description="Weight of the dense retriever, 0 to 1,000,000.", examples=[0.6]
+    )
+    text_weight: float = Field(
+        ge=0, le=1_000_000, description="Weight of the lexical retriever, 0 to 1,000,000.", examples=[0.4]
+    )
 
     def compute_dense_weight(self) -> float:
         """The share of the dense lane. Raises InvalidInputError."""
@@ -51,25 +57,42 @@ class HybridWeights(OpenAiRequestModel):
 
 
 class RankingOptions(OpenAiRequestModel):
-    """How results are ordered, and which are left out.
+    """Options of the ranking."""
 
-    ``ranker`` auto and default-2024-11-15 are the configured reranker, where there is one. A ``score_threshold`` of 0
-    asks for none.
-    """
-
-    ranker: Literal["none", "auto", "default-2024-11-15"] = "auto"
-    score_threshold: float | None = Field(None, ge=0, le=1)
-    hybrid_search: HybridWeights | None = None
+    ranker: Literal["none", "auto", "default-2024-11-15"] = Field(
+        "auto",
+        description="`auto` and `default-2024-11-15` use the configured reranker, if there is one; `none` uses none.",
+        examples=["auto"],
+    )
+    score_threshold: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Minimum cosine similarity of a result, 0 to 1; 0 and null set none.",
+        examples=[0.3],
+    )
+    hybrid_search: HybridWeights | None = Field(
+        None, description="Weights of the retrievers.", examples=[{"embedding_weight": 0.6, "text_weight": 0.4}]
+    )
 
 
 class VectorStoreSearchRequest(OpenAiRequestModel):
-    """One query or several, which are searched together."""
+    """Search in a vector store."""
 
-    query: QueryText | Annotated[list[QueryText], Field(min_length=1, max_length=16)]
-    filters: VectorStoreFilter | None = None
-    max_num_results: int = Field(10, ge=1, le=50)
-    ranking_options: RankingOptions = RankingOptions()
-    rewrite_query: bool = False
+    query: QueryText | Annotated[list[QueryText], Field(min_length=1, max_length=16)] = Field(
+        description="Text to search for, 1 to 32,000 characters, or 1 to 16 texts that are searched together.",
+        examples=["How many days of parental leave are there?"],
+    )
+    filters: VectorStoreFilter | None = Field(
+        None,
+        description="Filter on attributes: a comparison, or `and` and `or` of filters.",
+        examples=[{"type": "eq", "key": "department", "value": "hr"}],
+    )
+    max_num_results: int = Field(10, ge=1, le=50, description="Maximum number of results, 1 to 50.", examples=[10])
+    ranking_options: RankingOptions = Field(
+        RankingOptions(), description="Ranking of results.", examples=[{"ranker": "auto"}]
+    )
+    rewrite_query: bool = Field(False, description="Let the chat model add other forms of the query.", examples=[False])
 
     def to_search_request(self, kb: str, *, user_id: str | None, has_reranker: bool) -> SearchRequest:
         """The room's form of it."""
@@ -99,32 +122,55 @@ class VectorStoreSearchRequest(OpenAiRequestModel):
 
 
 class VectorStoreSearchResultOut(BaseModel):
-    """A passage; what other doors tell of it follows its text.
+    """Result of a search: a chunk. The fields from ``similarity`` on are additions of Carrel."""
 
-    What an HTTP source has found is no ``document`` here, and its ``file_id`` names nothing.
-    """
-
-    file_id: str
-    filename: str
-    score: float
-    attributes: dict[str, Any]
-    content: list[TextContentOut]
-    similarity: float | None
-    document: str | None
-    chunk: str | None
-    page: int | None
-    citation: str
+    file_id: str = Field(
+        description="Id of the file; it names nothing for a result of an HTTP source.",
+        examples=[example_values.FILE_ID],
+    )
+    filename: str = Field(description="Name of the file.", examples=["handbook.pdf"])
+    score: float = Field(
+        description="Cosine similarity, 0 to 1; without one, the score of the strategy, scaled to at most 1.",
+        examples=[0.71],
+    )
+    attributes: dict[str, Any] = Field(description="Metadata of the document.", examples=[{"department": "hr"}])
+    content: list[TextContentOut] = Field(description="Text of the chunk.")
+    similarity: float | None = Field(
+        description="Cosine similarity with the query, -1 to 1; null if no query was embedded.", examples=[0.71]
+    )
+    document: str | None = Field(
+        description="Id of the document in the other APIs; null for a result of an HTTP source.",
+        examples=[example_values.DOCUMENT_ID],
+    )
+    chunk: str | None = Field(
+        description="Id of the chunk in the other APIs; null for a result of an HTTP source.",
+        examples=[example_values.CHUNK_ID],
+    )
+    page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
+    citation: str = Field(
+        description="Citation for people: the name of the document with page or slide.", examples=["handbook.pdf, p. 4"]
+    )
 
 
 class VectorStoreSearchOut(BaseModel):
-    """Passages, best first, which is not always the order of their scores; there is one page of them."""
+    """Results of a search, on one page."""
 
-    object: Literal["vector_store.search_results.page"] = "vector_store.search_results.page"
-    search_query: list[str]
-    data: list[VectorStoreSearchResultOut]
-    has_more: Literal[False] = False
-    next_page: None = None
-    warnings: list[WarningOut]
+    object: Literal["vector_store.search_results.page"] = Field(
+        "vector_store.search_results.page",
+        description="Type of the object.",
+        examples=["vector_store.search_results.page"],
+    )
+    search_query: list[str] = Field(
+        description="Texts that the search ran with.", examples=[["How many days of parental leave are there?"]]
+    )
+    data: list[VectorStoreSearchResultOut] = Field(
+        description="Results, best first. The order is that of the strategy and may differ from that of `score`."
+    )
+    has_more: Literal[False] = Field(False, description="Always false: there is one page.", examples=[False])
+    next_page: None = Field(None, description="Always null: there is one page.", examples=[None])
+    warnings: list[WarningOut] = Field(
+        description="Warnings: a part of the search was left out or done in another way.", examples=[[]]
+    )
 
 
 def _to_result_out(hit: Hit, name: str, score: float) -> VectorStoreSearchResultOut:
@@ -142,11 +188,15 @@ def _to_result_out(hit: Hit, name: str, score: float) -> VectorStoreSearchResult
     )
 
 
-@router.post("", response_model=VectorStoreSearchOut)
+@router.post("", summary="Search a vector store", response_model=VectorStoreSearchOut)
 async def search_vector_store(
-    kb: str, body: VectorStoreSearchRequest, tenant: CurrentReader, resources: CurrentResources, response: Response
+    kb: VectorStorePath,
+    body: VectorStoreSearchRequest,
+    tenant: CurrentReader,
+    resources: CurrentResources,
+    response: Response,
 ) -> VectorStoreSearchOut | Response:
-    """The passages of a vector store that answer the query."""
+    """Return the chunks of a vector store that match the query best."""
     user_id = tenant.principal.user_id
     request = body.to_search_request(kb, user_id=user_id, has_reranker=resources.reranker is not None)
     result = require_complete(await search_with_quota(tenant, request, response))

@@ -7,6 +7,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentReader
+from app.api.http import example_values
+from app.api.http.path_parameters import VectorStorePath
 from app.api.http.request_models import STORABLE, Text
 from app.api.openai.errors import ERROR_RESPONSES
 from app.api.openai.schemas import (
@@ -34,51 +36,97 @@ IN_PROGRESS_STATUSES = ("queued", "parsing", "chunking", "embedding")
 
 
 class ExpiresAfterRequest(OpenAiRequestModel):
-    """A knowledge base does not expire: this is read to be refused by name."""
+    """Expiry of a vector store. Carrel does not support it and refuses the request."""
 
-    anchor: Text
-    days: int
+    anchor: Text = Field(description="Start of the time.", examples=["last_active_at"])
+    days: int = Field(description="Number of days.", examples=[7])
 
 
 class VectorStoreCreate(OpenAiRequestModel):
-    """A new vector store; all has defaults."""
+    """New vector store. All fields have defaults."""
 
-    name: Name | None = None
-    description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = None
-    metadata: Labels | None = None
-    file_ids: list[Text] = Field([], max_length=MAX_BATCH_FILES)
-    chunking_strategy: ChunkingStrategyRequest | None = None
-    expires_after: ExpiresAfterRequest | None = None
+    name: Name | None = Field(
+        None,
+        description="Name for people, at most 300 characters. The name of the knowledge base is made from it.",
+        examples=["Support FAQ"],
+    )
+    description: Annotated[str, StringConstraints(max_length=4000), STORABLE] | None = Field(
+        None,
+        description="Description for people, at most 4,000 characters.",
+        examples=["Answers to questions of customers."],
+    )
+    metadata: Labels | None = Field(
+        None,
+        description="Labels, at most 16: names of at most 64 and values of at most 512 characters.",
+        examples=[{"team": "support"}],
+    )
+    file_ids: list[Text] = Field(
+        [],
+        max_length=MAX_BATCH_FILES,
+        description="Ids of files to attach, at most 500.",
+        examples=[[example_values.FILE_ID]],
+    )
+    chunking_strategy: ChunkingStrategyRequest | None = Field(
+        None,
+        description="Chunking of all files of the vector store.",
+        examples=[{"type": "static", "static": {"max_chunk_size_tokens": 200, "chunk_overlap_tokens": 50}}],
+    )
+    expires_after: ExpiresAfterRequest | None = Field(
+        None, description="Not supported: a value makes the request invalid.", examples=[None]
+    )
 
 
 class VectorStoreUpdate(OpenAiRequestModel):
-    """What can be changed."""
+    """Changes of a vector store. Fields left out stay."""
 
-    name: Name | None = None
-    metadata: Labels | None = None
-    expires_after: ExpiresAfterRequest | None = None
+    name: Name | None = Field(
+        None, description="Name for people, at most 300 characters; null removes it.", examples=["Support FAQ"]
+    )
+    metadata: Labels | None = Field(
+        None, description="Labels, replaced as a whole; null removes them.", examples=[{"team": "support"}]
+    )
+    expires_after: ExpiresAfterRequest | None = Field(
+        None, description="Not supported: a value makes the request invalid.", examples=[None]
+    )
 
 
 class VectorStoreOut(BaseModel):
-    """A knowledge base as a vector store; ``knowledge_base`` is its name at the other doors."""
+    """Vector store: a knowledge base."""
 
-    id: str
-    object: Literal["vector_store"] = "vector_store"
-    name: str
-    description: str | None
-    created_at: int
-    last_active_at: int
-    status: Literal["completed", "in_progress"]
-    usage_bytes: int
-    file_counts: FileCountsOut
-    metadata: dict[str, str]
-    expires_after: None = None
-    expires_at: None = None
-    knowledge_base: str
+    id: str = Field(
+        description="Id of the vector store, which is that of the knowledge base.",
+        examples=[example_values.KNOWLEDGE_BASE_ID],
+    )
+    object: Literal["vector_store"] = Field(
+        "vector_store", description="Type of the object.", examples=["vector_store"]
+    )
+    name: str = Field(
+        description="Name for people: the title of the knowledge base, else its name.", examples=["Staff handbook"]
+    )
+    description: str | None = Field(
+        description="Description for people; null without one.", examples=["Rules for leave, travel and expenses."]
+    )
+    created_at: int = Field(
+        description="Time of creation, in seconds since 1970.", examples=[example_values.UNIX_CREATED_AT]
+    )
+    last_active_at: int = Field(
+        description="Time of the last change, in seconds since 1970.", examples=[example_values.UNIX_CREATED_AT]
+    )
+    status: Literal["completed", "in_progress"] = Field(
+        description="`in_progress` while files are being ingested, else `completed`.", examples=["completed"]
+    )
+    usage_bytes: int = Field(description="Size of the stored originals in bytes.", examples=[48211])
+    file_counts: FileCountsOut = Field(description="Number of files in each state.")
+    metadata: dict[str, str] = Field(description="Labels.", examples=[{"team": "support"}])
+    expires_after: None = Field(None, description="Always null: vector stores do not expire.", examples=[None])
+    expires_at: None = Field(None, description="Always null: vector stores do not expire.", examples=[None])
+    knowledge_base: str = Field(
+        description="Name of the knowledge base in the other APIs.", examples=[example_values.KNOWLEDGE_BASE_NAME]
+    )
 
 
 class VectorStoreList(OpenAiListResponse[VectorStoreOut]):
-    """A page of vector stores."""
+    """Page of vector stores."""
 
 
 def to_file_counts(states: Mapping[str, int]) -> FileCountsOut:
@@ -135,9 +183,9 @@ def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | 
         raise InvalidInputError(message, loc=("body", "chunking_strategy"))
 
 
-@router.post("", response_model=VectorStoreOut)
+@router.post("", summary="Create a vector store", response_model=VectorStoreOut)
 async def create_vector_store(body: VectorStoreCreate, tenant: CurrentAdmin) -> VectorStoreOut:
-    """Make a vector store: a knowledge base whose name is made from the given one."""
+    """Create a vector store: a knowledge base with a name that is made from the given one."""
     if tenant.principal.knowledge_base_ids is not None:
         raise ForbiddenError("A key that is narrowed to knowledge bases cannot make others.")
     _reject_expiry(body.expires_after)
@@ -160,33 +208,33 @@ async def create_vector_store(body: VectorStoreCreate, tenant: CurrentAdmin) -> 
     return _to_vector_store_out(store)
 
 
-@router.get("", response_model=VectorStoreList)
+@router.get("", summary="List vector stores", response_model=VectorStoreList)
 async def list_vector_stores(params: CurrentListParams, tenant: CurrentReader) -> dict[str, Any]:
-    """Vector stores that the key may see, by default the newest first."""
+    """Return the vector stores that the key may see; newest first by default."""
     rows = await tenant.vector_stores.list_stores(
         cursor_id=params.parse_cursor_id("kb"), newest_first=params.newest_first, limit=params.limit + 1
     )
     return params.to_list_response([_to_vector_store_out(store) for store in rows], lambda store: store.id)
 
 
-@router.get("/{kb}", response_model=VectorStoreOut)
-async def get_vector_store(kb: str, tenant: CurrentReader) -> VectorStoreOut:
-    """One vector store, by id or by the knowledge base's name."""
+@router.get("/{kb}", summary="Get a vector store", response_model=VectorStoreOut)
+async def get_vector_store(kb: VectorStorePath, tenant: CurrentReader) -> VectorStoreOut:
+    """Return a vector store."""
     return _to_vector_store_out(await tenant.vector_stores.get(kb))
 
 
-@router.post("/{kb}", response_model=VectorStoreOut)
-async def update_vector_store(kb: str, body: VectorStoreUpdate, tenant: CurrentAdmin) -> VectorStoreOut:
-    """Change what it is called, and its metadata as a whole; null takes either away."""
+@router.post("/{kb}", summary="Update a vector store", response_model=VectorStoreOut)
+async def update_vector_store(kb: VectorStorePath, body: VectorStoreUpdate, tenant: CurrentAdmin) -> VectorStoreOut:
+    """Change name and labels of a vector store."""
     _reject_expiry(body.expires_after)
     changes = {"title": body.name or None} if "name" in body.model_fields_set else {}
     labels = (body.metadata or {}) if "metadata" in body.model_fields_set else None
     return _to_vector_store_out(await tenant.vector_stores.update(kb, changes, labels))
 
 
-@router.delete("/{kb}", response_model=OpenAiDeletedOut)
-async def delete_vector_store(kb: str, tenant: CurrentAdmin) -> OpenAiDeletedOut:
-    """Delete a vector store with what is in it; files that were uploaded for themselves are kept."""
+@router.delete("/{kb}", summary="Delete a vector store", response_model=OpenAiDeletedOut)
+async def delete_vector_store(kb: VectorStorePath, tenant: CurrentAdmin) -> OpenAiDeletedOut:
+    """Delete a vector store with its documents. Files that were uploaded to `/files` are retained."""
     view = await tenant.knowledge_bases.find(kb)
     await tenant.knowledge_bases.delete(kb)
     return OpenAiDeletedOut(id=encode_id("kb", view.row.id), object="vector_store.deleted")

@@ -1,4 +1,4 @@
-"""The header that names a deletion, on the answer to every DELETE of documents, a knowledge base or a tenant."""
+"""Response header with the id of a deletion, on every DELETE of documents, a knowledge base or a tenant."""
 
 from typing import Any
 from uuid import UUID
@@ -11,11 +11,11 @@ DELETION_HEADER = "Carrel-Deletion-Id"
 
 
 def create_deletion_response(status: int, deletion: UUID) -> Response:
-    """An answer without a body."""
+    """Create a response without a body, with the id of a deletion in its header."""
     return Response(status_code=status, headers={DELETION_HEADER: encode_id("del", deletion)})
 
 
 def describe_deletion_header(status: int, description: str) -> dict[int | str, dict[str, Any]]:
-    """How OpenAPI is told of it."""
+    """Return the response with this header for the OpenAPI document."""
     header = {"description": "The deletion; GET /v1/deletions/{id} is its receipt", "schema": {"type": "string"}}
     return {status: {"headers": {DELETION_HEADER: header}, "description": description}}

@@ -1,11 +1,13 @@
-"""Schema pieces that several routes of this door share."""
+"""Types and base classes of the schemas of the REST API."""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
 
+from app.api.http import example_values
 from app.api.http.request_models import STORABLE, RequestModel
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
 from app.errors import InvalidInputError
@@ -17,7 +19,7 @@ ItemT = TypeVar("ItemT")
 
 
 def _check_web_address(value: str) -> str:
-    """http and https only; it is shown, never fetched."""
+    """Check that an address is of http or https. The service shows it and never fetches it."""
     if has_long_mark_run(value):  # to take it apart, its host is normalized
         raise ValueError("must be an http or https URL")
     parts = urlsplit(value)
@@ -42,27 +44,33 @@ def _format_rfc3339(value: datetime) -> str:
 WebAddress = Annotated[str, StringConstraints(max_length=2048), STORABLE, AfterValidator(_check_web_address)]
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=512), STORABLE]
 ScopeId = Annotated[str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID_LENGTH), STORABLE]
+AgentPath = Annotated[
+    ScopeId,
+    Path(description="Id of the agent on its platform, 1 to 256 characters.", examples=[example_values.AGENT_ID]),
+]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
-# Of a strategy and the like, which look at each name; none has so many.
+# Options of strategies, chunkers and transformers. Each name is checked, and none has more options.
 Options = Annotated[dict[str, Any], Field(max_length=100)]
 Time = Annotated[datetime, PlainSerializer(_format_rfc3339, return_type=str, when_used="json")]
 
 
 class StrictRequestModel(RequestModel):
-    """What callers send: a field that is not known is refused, not ignored."""
+    """Body of a request. A field that is not known makes it invalid."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class LargeRequestModel(BaseModel):
-    """The same for bodies of any size, which ``read_json_body`` reads from their bytes."""
+    """Body of a request of any size, which ``read_json_body`` parses from its bytes."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ListResponse(BaseModel, Generic[ItemT]):
-    """A page of a list; ``next_cursor`` is null on the last one."""
+    """Page of a list."""
 
-    items: list[ItemT]
-    next_cursor: str | None = None
+    items: list[ItemT] = Field(description="Items of this page.")
+    next_cursor: str | None = Field(
+        None, description="Cursor of the next page; null on the last page.", examples=[example_values.CURSOR]
+    )

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentPageParams, encode_cursor
+from app.api.http import example_values
+from app.api.http.path_parameters import ApiKeyPath
 from app.api.http.request_models import STORABLE, Text
 from app.api.v1.schemas import ListResponse, ScopeId, StrictRequestModel, Time
 from app.db.models.control_plane import ApiKeyRow
@@ -24,59 +26,93 @@ router = APIRouter(prefix="/api-keys", tags=["api keys"], route_class=Authentica
 
 
 class ApiKeyQuotas(KeyLimits):
-    """What a key may use of what its tenant may; null is without a limit of its own.
+    """Quotas of an API key within those of its tenant; null for no separate limit.
 
-    What is stored counts for the key that has uploaded the newest version of it.
+    A document counts for the key that uploaded its newest version.
     """
 
 
 class ApiKeyCreate(StrictRequestModel):
-    """A new key. Narrowed to some knowledge bases it sees no others.
+    """New API key.
 
-    Narrowed to a user it reads what is the tenant's, and of all users and chats only that user's; it writes only there.
+    A key that is restricted to knowledge bases sees no others. A key that is restricted to a user reads the level of
+    the tenant, of that user and of the user's chats. It writes only at the levels of that user and of the user's chats.
     """
 
-    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE]
-    role: Literal["admin", "writer", "reader"]
-    knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
-    user_id: ScopeId | None = None
-    expires_at: ProvidedTime | None = None
-    quotas: ApiKeyQuotas = ApiKeyQuotas()
+    name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE] = Field(
+        description="Name of the key, 1 to 200 characters.", examples=["backend"]
+    )
+    role: Literal["admin", "writer", "reader"] = Field(
+        description="Role of the key: `reader` searches, `writer` also uploads, `admin` also manages the tenant.",
+        examples=["writer"],
+    )
+    knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = Field(
+        None,
+        description="Ids or names of knowledge bases to restrict the key to, 1 to 100; null for no restriction.",
+        examples=[["handbook"]],
+    )
+    user_id: ScopeId | None = Field(
+        None, description="User to restrict the key to, 1 to 256 characters; null for no restriction.", examples=[None]
+    )
+    expires_at: ProvidedTime | None = Field(
+        None,
+        description="Time at which the key expires; null for never. A time with an offset, between the years 2 "
+        "and 9998 in UTC.",
+        examples=["2027-01-01T00:00:00Z"],
+    )
+    quotas: ApiKeyQuotas = Field(
+        ApiKeyQuotas(), description="Quotas of the key.", examples=[{"searches_per_second": 20.0}]
+    )
 
 
 class ApiKeyRotateRequest(StrictRequestModel):
-    """How long the old key goes on beside the new one."""
+    """Options of a rotation."""
 
-    overlap_seconds: Annotated[int, Field(ge=0, le=30 * DAY_SECONDS)] = DAY_SECONDS
+    overlap_seconds: Annotated[int, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
+        DAY_SECONDS,
+        description="Seconds for which the old key stays valid, 0 to 2,592,000 (30 days).",
+        examples=[86400],
+    )
 
 
 class ApiKeyOut(BaseModel):
-    """A key without its secret; ``hint`` is how it begins.
+    """API key without its secret."""
 
-    ``last_used_at`` is true to the minute; ``replaced_by`` is the key that rotation has made in its place.
-    """
-
-    id: str
-    name: str
-    role: str
-    hint: str
-    knowledge_bases: list[str] | None
-    user_id: str | None
-    created_at: Time
-    expires_at: Time | None
-    last_used_at: Time | None
-    replaced_by: str | None
-    quotas: ApiKeyQuotas
+    id: str = Field(description="Id of the key.", examples=[example_values.API_KEY_ID])
+    name: str = Field(description="Name of the key.", examples=["backend"])
+    role: str = Field(description="Role of the key: `reader`, `writer` or `admin`.", examples=["writer"])
+    hint: str = Field(description="First characters of the secret, to recognize it.", examples=["carrel_0JrX"])
+    knowledge_bases: list[str] | None = Field(
+        description="Ids of the knowledge bases that the key is restricted to; null without this restriction.",
+        examples=[[example_values.KNOWLEDGE_BASE_ID]],
+    )
+    user_id: str | None = Field(
+        description="User that the key is restricted to; null without this restriction.", examples=[None]
+    )
+    created_at: Time = Field(description="Time of creation, in UTC.", examples=[example_values.CREATED_AT])
+    expires_at: Time | None = Field(
+        description="Time at which the key expires, in UTC; null for never.", examples=["2027-01-01T00:00:00.000Z"]
+    )
+    last_used_at: Time | None = Field(
+        description="Time of the last use, exact to the minute, in UTC; null if it was never used.",
+        examples=[example_values.UPDATED_AT],
+    )
+    replaced_by: str | None = Field(
+        description="Id of the key that replaced this one in a rotation; null without one.", examples=[None]
+    )
+    quotas: ApiKeyQuotas = Field(description="Quotas of the key.")
 
 
 class ApiKeyList(ListResponse[ApiKeyOut]):
-    """A page of API keys."""
+    """Page of API keys."""
 
 
 class NewApiKeyOut(ApiKeyOut):
-    """A key that was just made; ``key`` is shown this once."""
+    """API key with its secret."""
 
-    key: str
+    key: str = Field(
+        description="Secret of the key. It is shown once.", examples=["carrel_0JrXq5mT9wLc2vBnK8dYf3hPzA6sGe1uR4oW7i"]
+    )
 
 
 def _to_quotas_out(row: ApiKeyRow) -> ApiKeyQuotas:
@@ -113,14 +149,14 @@ def _decode_key_id(text: str) -> UUID:
 
 
 def _require_unrestricted_key(tenant: CurrentAdmin) -> None:
-    """A narrowed key must not make, see or revoke keys that reach further than itself."""
+    """Raise ForbiddenError for a restricted key: it must not manage keys that reach further than itself."""
     if tenant.principal.knowledge_base_ids is not None or tenant.principal.user_id is not None:
         raise ForbiddenError("A key that is narrowed cannot manage keys.")
 
 
-@router.post("", status_code=201, response_model=NewApiKeyOut)
+@router.post("", summary="Create an API key", status_code=201, response_model=NewApiKeyOut)
 async def create_api_key(body: ApiKeyCreate, tenant: CurrentAdmin) -> dict[str, Any]:
-    """Make a key; the secret is in this reply and nowhere else."""
+    """Create an API key. The secret is in this response and nowhere else. A restricted key cannot create keys."""
     _require_unrestricted_key(tenant)
     allowed = None
     if body.knowledge_bases is not None:
@@ -136,9 +172,9 @@ async def create_api_key(body: ApiKeyCreate, tenant: CurrentAdmin) -> dict[str, 
     return _to_new_api_key_out(issued)
 
 
-@router.get("", response_model=ApiKeyList)
+@router.get("", summary="List API keys", response_model=ApiKeyList)
 async def list_api_keys(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
-    """Keys that are not revoked, newest first."""
+    """Return the API keys that are not revoked, newest first, without their secrets."""
     _require_unrestricted_key(tenant)
     keys = await tenant.keys.list_keys(after=page.parse_cursor(), limit=page.limit + 1)
     items = keys[: page.limit]
@@ -147,17 +183,21 @@ async def list_api_keys(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[s
     return {"items": [_to_api_key_out(listed) for listed in items], "next_cursor": cursor}
 
 
-@router.post("/{api_key}/rotate", status_code=201, response_model=NewApiKeyOut)
-async def rotate_api_key(api_key: str, tenant: CurrentAdmin, body: ApiKeyRotateRequest | None = None) -> dict[str, Any]:
-    """Make a key with the role, narrowing, name and end of another, which ends after the overlap."""
+@router.post("/{api_key}/rotate", summary="Rotate an API key", status_code=201, response_model=NewApiKeyOut)
+async def rotate_api_key(
+    api_key: ApiKeyPath, tenant: CurrentAdmin, body: ApiKeyRotateRequest | None = None
+) -> dict[str, Any]:
+    """Create a replacement with the same name, role, restrictions and expiry. The old key expires after
+    `overlap_seconds`.
+    """
     _require_unrestricted_key(tenant)
     overlap = timedelta(seconds=(body or ApiKeyRotateRequest()).overlap_seconds)
     return _to_new_api_key_out(await tenant.keys.rotate(_decode_key_id(api_key), overlap=overlap))
 
 
-@router.delete("/{api_key}", status_code=204)
-async def revoke_api_key(api_key: str, tenant: CurrentAdmin) -> Response:
-    """Refused from now on, everywhere."""
+@router.delete("/{api_key}", summary="Revoke an API key", status_code=204)
+async def revoke_api_key(api_key: ApiKeyPath, tenant: CurrentAdmin) -> Response:
+    """Revoke an API key. All processes refuse it from now on."""
     _require_unrestricted_key(tenant)
     await tenant.keys.revoke(_decode_key_id(api_key))
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""The audit: page by page as JSON, or all of it as JSON Lines."""
+"""Audit events: by page as JSON, or all as JSON Lines."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import (
     AuthenticatedRoute,
@@ -18,6 +18,8 @@ from app.api.dependencies import (
     PageParams,
     encode_cursor,
 )
+from app.api.http import example_values
+from app.api.http.path_parameters import TenantPath
 from app.api.http.request_models import Text
 from app.api.v1.admin.tenants import decode_tenant_id
 from app.api.v1.schemas import ListResponse, Time
@@ -38,37 +40,56 @@ OBJECT_ID_PREFIXES = {
 
 
 class AuditActorOut(BaseModel):
-    """Who did it; ``id`` is a key's, ``name`` a key's name or a token's subject. ``service`` is Carrel itself."""
+    """Actor of an audit event."""
 
-    kind: ActorKind
-    id: str | None
-    name: str | None
+    kind: ActorKind = Field(
+        description="Kind of actor: `key`, `token`, `operator`, `service` (Carrel itself) or `unknown`.",
+        examples=["key"],
+    )
+    id: str | None = Field(
+        description="Id of the API key; null for other actors.", examples=[example_values.API_KEY_ID]
+    )
+    name: str | None = Field(
+        description="Name of the API key, or subject of the token; null if it is not known.", examples=["backend"]
+    )
 
 
 class AuditObjectOut(BaseModel):
-    """What it was done to."""
+    """Objects of an audit event."""
 
-    type: str
-    ids: list[str]
+    type: str = Field(description="Kind of the objects.", examples=["document"])
+    ids: list[str] = Field(description="Ids of the objects.", examples=[[example_values.DOCUMENT_ID]])
 
 
 class AuditEventOut(BaseModel):
-    """An event; ``counts`` has numbers by name, such as how many documents were deleted."""
+    """Audit event."""
 
-    id: str
-    created_at: Time
-    action: AuditAction
-    actor: AuditActorOut
-    object: AuditObjectOut
-    knowledge_base: str | None
-    deletion: str | None
-    counts: dict[str, int]
-    request_id: str | None
-    address: str | None
+    id: str = Field(description="Id of the event.", examples=[example_values.EVENT_ID])
+    created_at: Time = Field(description="Time of the event, in UTC.", examples=[example_values.CREATED_AT])
+    action: AuditAction = Field(
+        description="Action: the kind of object, a dot and a verb.", examples=["document.delete"]
+    )
+    actor: AuditActorOut = Field(description="Actor.")
+    object: AuditObjectOut = Field(description="Objects that the action changed.")
+    knowledge_base: str | None = Field(
+        description="Id of the knowledge base of the objects; null without one.",
+        examples=[example_values.KNOWLEDGE_BASE_ID],
+    )
+    deletion: str | None = Field(
+        description="Id of the deletion, for its receipt; null for other actions.",
+        examples=[example_values.DELETION_ID],
+    )
+    counts: dict[str, int] = Field(
+        description="Numbers by name, for example how many documents were deleted.", examples=[{"documents": 1}]
+    )
+    request_id: str | None = Field(
+        description="Id of the request; null for actions of the service.", examples=[example_values.REQUEST_ID]
+    )
+    address: str | None = Field(description="Address of the client; null if it is not known.", examples=["203.0.113.7"])
 
 
 class AuditEventList(ListResponse[AuditEventOut]):
-    """A page of audit events."""
+    """Page of audit events."""
 
 
 def _to_event_out(recorded: RecordedEvent) -> AuditEventOut:
@@ -92,18 +113,40 @@ def _to_event_out(recorded: RecordedEvent) -> AuditEventOut:
 
 
 def _parse_filters(
-    action: AuditAction | None = None,
+    action: Annotated[
+        AuditAction | None, Query(description="Only events with this action.", examples=["document.delete"])
+    ] = None,
     actor: Annotated[
-        Text | None, Query(max_length=512, description="A key's id, an actor's name, or a kind of actor")
+        Text | None,
+        Query(
+            max_length=512,
+            description="Only events of this actor: id of a key, name of an actor, or kind of an actor.",
+            examples=["key"],
+        ),
     ] = None,
     object_id: Annotated[
         Text | None,
-        Query(max_length=64, description="The id of a key, document, knowledge base, binding, deletion or tenant"),
+        Query(
+            max_length=64,
+            description="Only events of this object: id of a key, document, knowledge base, binding, deletion or "
+            "tenant.",
+            examples=[example_values.DOCUMENT_ID],
+        ),
     ] = None,
     since: Annotated[
-        ProvidedTime | None, Query(alias="from", description=f"At this time or later. {TIME_RANGE}")
+        ProvidedTime | None,
+        Query(
+            alias="from",
+            description=f"Only events at this time or later. {TIME_RANGE}.",
+            examples=["2026-03-01T00:00:00Z"],
+        ),
     ] = None,
-    until: Annotated[ProvidedTime | None, Query(alias="to", description=f"Before this time. {TIME_RANGE}")] = None,
+    until: Annotated[
+        ProvidedTime | None,
+        Query(
+            alias="to", description=f"Only events before this time. {TIME_RANGE}.", examples=["2026-04-01T00:00:00Z"]
+        ),
+    ] = None,
 ) -> EventFilters:
     actor_filter = None if actor is None else decode_id("key", actor) or actor
     return EventFilters(action, actor_filter, None if object_id is None else _decode_object_id(object_id), since, until)
@@ -117,7 +160,10 @@ def _decode_object_id(text: str) -> UUID:
 
 
 def _is_json_lines_requested(
-    format: Annotated[Literal["json", "jsonl"] | None, Query(description="All as JSON Lines, or a page")] = None,
+    format: Annotated[
+        Literal["json", "jsonl"] | None,
+        Query(description="`jsonl` returns all events as JSON Lines, `json` a page.", examples=["json"]),
+    ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> bool:
     return format == "jsonl" or (format is None and JSON_LINES in accept)
@@ -126,30 +172,49 @@ def _is_json_lines_requested(
 CurrentEventFilters = Annotated[EventFilters, Depends(_parse_filters)]
 AsJsonLines = Annotated[bool, Depends(_is_json_lines_requested)]
 _RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "A page, or with `format=jsonl` all: an event a line", "content": {JSON_LINES: {}}}
+    200: {
+        "description": "A page; with `format=jsonl`, all events as JSON Lines",
+        "content": {
+            JSON_LINES: {
+                "schema": {"type": "string"},
+                "example": f'{{"id":"{example_values.EVENT_ID}","action":"document.delete"}}\n',
+            }
+        },
+    }
 }
 
 
-@router.get("/audit-events", response_model=AuditEventList, responses=_RESPONSES)
+@router.get("/audit-events", summary="List audit events", response_model=AuditEventList, responses=_RESPONSES)
 async def list_audit_events(
     filters: CurrentEventFilters, page: CurrentPageParams, as_json_lines: AsJsonLines, tenant: CurrentAdmin
 ) -> Response:
-    """Who did what, when, and from where, newest first; the operator's list has what was done to tenants too."""
+    """Return the audit events of the tenant, newest first: who did what, when, and from which address.
+
+    The operator's list includes the actions on tenants. With `format=jsonl`, all events come as JSON Lines. A
+    restricted key cannot read audit events.
+    """
     if tenant.principal.knowledge_base_ids is not None or tenant.principal.user_id is not None:
         raise ForbiddenError("A narrowed key cannot read the audit.")
     return await _respond(tenant.audit, filters, page, as_json_lines)
 
 
-@router.get("/tenants/{tenant}/audit-events", response_model=AuditEventList, responses=_RESPONSES)
+@router.get(
+    "/tenants/{tenant}/audit-events",
+    summary="List the audit events of a tenant",
+    response_model=AuditEventList,
+    responses=_RESPONSES,
+)
 async def list_tenant_audit_events(
-    tenant: str,
+    tenant: TenantPath,
     filters: CurrentEventFilters,
     page: CurrentPageParams,
     as_json_lines: AsJsonLines,
     resources: CurrentResources,
     _: CurrentOperator,
 ) -> Response:
-    """The same of one tenant, as long as events are kept: also when the tenant is gone."""
+    """Return the audit events of a tenant, newest first, as long as they are retained: also after the deletion of the
+    tenant.
+    """
     audit = resources.create_audit_service(decode_tenant_id(tenant))
     if not await audit.has_events():
         raise TenantNotFound

@@ -1,12 +1,12 @@
-"""What this server can do, made from the registries."""
+"""Capabilities of the service, collected from its registries."""
 
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResources
-from app.api.v1.knowledge_bases.knowledge_bases import ChunkingRequest
+from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest
 from app.api.v1.search.search_queries import MAX_IMAGE_BYTES
 from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
 from app.ingestion.chunkers.registry import load_chunkers
@@ -21,50 +21,73 @@ router = APIRouter(tags=["capabilities"], route_class=AuthenticatedRoute)
 
 
 class ParserOut(BaseModel):
-    """A kind of file, and the extensions that a file picker should show."""
+    """Format of files that the service parses."""
 
-    media_type: str
-    extensions: list[str]
+    media_type: str = Field(description="Media type.", examples=["application/pdf"])
+    extensions: list[str] = Field(description="Extensions of file names, for a file picker.", examples=[[".pdf"]])
 
 
 class ComponentOut(BaseModel):
-    """Something that is chosen by name; ``options`` is a JSON schema with defaults."""
+    """Chunker, strategy or transformer."""
 
-    name: str
-    description: str
-    options: dict[str, Any]
-    default: bool
+    name: str = Field(description="Name in requests.", examples=["hybrid"])
+    description: str = Field(description="One sentence about it.", examples=["Dense and lexical retriever, fused."])
+    options: dict[str, Any] = Field(
+        description="JSON schema of the options, with defaults.", examples=[{"type": "object", "properties": {}}]
+    )
+    default: bool = Field(description="Whether it is used if a request names none.", examples=[True])
 
 
 class EmbeddingModelOut(BaseModel):
-    """An embedding model that knowledge bases may use."""
+    """Embedding model for knowledge bases."""
 
-    model: str
-    dimensions: int
-    max_tokens: int
-    multimodal: bool
-    default: bool
+    model: str = Field(description="Name of the model.", examples=["all-MiniLM-L6-v2"])
+    dimensions: int = Field(description="Number of dimensions of the vectors.", examples=[384])
+    max_tokens: int = Field(description="Maximum number of tokens of a text.", examples=[256])
+    multimodal: bool = Field(description="Whether the model embeds images too.", examples=[False])
+    default: bool = Field(description="Whether new knowledge bases use it by default.", examples=[True])
 
 
 class OcrOut(BaseModel):
-    """The languages that text in pictures is read in, none where OCR is not installed; ``missing`` ones are set up."""
+    """OCR: recognition of text in images."""
 
-    languages: list[str]
-    missing: list[str]
+    languages: list[str] = Field(
+        description="Languages that OCR reads, as codes of Tesseract; empty without OCR.", examples=[["eng"]]
+    )
+    missing: list[str] = Field(description="Languages of the settings whose data is not installed.", examples=[[]])
 
 
 class CapabilitiesOut(BaseModel):
-    """Everything a client needs to know before it sends anything."""
+    """Capabilities of the service."""
 
-    parsers: list[ParserOut]
-    ocr: OcrOut
-    chunkers: list[ComponentOut]
-    strategies: list[ComponentOut]
-    transformers: list[ComponentOut]
-    embedding_models: list[EmbeddingModelOut]
-    models: dict[str, bool]
-    languages: list[str]
-    limits: dict[str, int]
+    parsers: list[ParserOut] = Field(description="Formats of files that can be uploaded.")
+    ocr: OcrOut = Field(description="OCR of images and scans.")
+    chunkers: list[ComponentOut] = Field(description="Chunkers for `chunking.strategy`.")
+    strategies: list[ComponentOut] = Field(description="Strategies for searches.")
+    transformers: list[ComponentOut] = Field(description="Transformers for searches.")
+    embedding_models: list[EmbeddingModelOut] = Field(description="Embedding models for knowledge bases.")
+    models: dict[str, bool] = Field(
+        description="Whether a model is configured: `chat`, `vision`, `rerank`.",
+        examples=[{"chat": True, "vision": False, "rerank": False}],
+    )
+    languages: list[str] = Field(
+        description="Languages of the lexical analysis for `language`.", examples=[["auto", "english", "german"]]
+    )
+    limits: dict[str, int] = Field(
+        description="Limits of the service: `upload_bytes`, `pages` and `characters` of a document, `top_k`, "
+        "`queries`, `query_image_bytes` and `messages` of a search.",
+        examples=[
+            {
+                "upload_bytes": 104857600,
+                "pages": 5000,
+                "characters": 20000000,
+                "top_k": 500,
+                "queries": 16,
+                "query_image_bytes": 8388608,
+                "messages": 20,
+            }
+        ],
+    )
 
 
 def _build_chunking_schema(chunker: ChunkerSpec[Any]) -> dict[str, Any]:
@@ -110,9 +133,9 @@ def _list_transformers() -> list[ComponentOut]:
     ]
 
 
-@router.get("/capabilities", response_model=CapabilitiesOut)
+@router.get("/capabilities", summary="Get the capabilities", response_model=CapabilitiesOut)
 async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
-    """Parsers, chunkers, strategies, models and limits of this server."""
+    """Return parsers, chunkers, strategies, transformers, models and limits of this service."""
     settings = resources.settings
     ocr = find_language_data(settings.parser.ocr_languages, settings.parser.tessdata_dir)
     return {

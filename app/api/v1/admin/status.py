@@ -1,10 +1,9 @@
 """``GET /v1/status``: live workers, waiting and failed jobs, and endpoints that do not answer."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentResources
 from app.documents.pending_repository import MAX_WORKER_SILENCE
@@ -12,48 +11,37 @@ from app.errors import ForbiddenError
 from app.principal import Role
 
 router = APIRouter(tags=["status"], route_class=AuthenticatedRoute)
-EXAMPLE: dict[str, Any] = {
-    "workers": {
-        "alive": 1,
-        "outages": ["embedding_unavailable"],
-        "restarting": None,
-        "parser_confinement": {"level": "full", "detail": None},
-    },
-    "jobs": {
-        "waiting": 12,
-        "oldest_waiting_since": "2026-03-01T09:30:00Z",
-        "oldest_waiting_seconds": 41.5,
-        "postponed": 3,
-        "running": 2,
-        "failed_24h": 1,
-    },
-    "open_circuits": ["embedding"],
-}
 
 
 class ParserConfinementOut(BaseModel):
     """Confinement of the processes that read untrusted files."""
 
     level: str = Field(
-        description="`full` if the kernel limits both system calls and access to files, `partial` if it limits one of "
-        "them, `none` if it limits neither."
+        description="`full` if the kernel limits both system calls and access to files, `partial` if it limits "
+        "one of them, `none` if it limits neither.",
+        examples=["full"],
     )
     detail: str | None = Field(
-        description="The measures in force, and what is missing and why. Only the operator gets it; null for admins."
+        description="The measures in force, and what is missing and why. Only the operator gets it; null for admins.",
+        examples=[None],
     )
 
 
 class WorkersOut(BaseModel):
     """Workers of the whole service."""
 
-    alive: int = Field(description="Number of workers that have given a sign of life within the last minute.")
+    alive: int = Field(
+        description="Number of workers that have given a sign of life within the last minute.", examples=[1]
+    )
     outages: list[str] = Field(
         description="Error codes of the dependencies that these workers cannot reach: `embedding_unavailable`, "
-        "`object_store_unavailable` or `vision_unavailable`."
+        "`object_store_unavailable` or `vision_unavailable`.",
+        examples=[[]],
     )
     restarting: str | None = Field(
         description="A sentence about a worker that keeps ending, if this API process starts the worker. Only the "
-        "operator gets it; null for admins."
+        "operator gets it; null for admins.",
+        examples=[None],
     )
     parser_confinement: ParserConfinementOut | None = Field(
         description="Confinement of parser processes as these workers have measured it: that of the worker with the "
@@ -64,30 +52,33 @@ class WorkersOut(BaseModel):
 class JobCountsOut(BaseModel):
     """Jobs of the tenant, or of all tenants for the operator. The numbers stop at 1,000, except `running`."""
 
-    waiting: int = Field(description="Number of jobs that can run now and wait for a worker.")
+    waiting: int = Field(description="Number of jobs that can run now and wait for a worker.", examples=[12])
     oldest_waiting_since: datetime | None = Field(
-        description="Time since which the oldest waiting job can run; null if no job waits."
+        description="Time since which the oldest waiting job can run; null if no job waits.",
+        examples=["2026-03-02T09:30:00Z"],
     )
-    oldest_waiting_seconds: float | None = Field(description="The same time as an age in seconds.")
-    postponed: int = Field(description="Number of jobs that run later: after an outage, a rate limit or a failure.")
-    running: int = Field(description="Number of jobs that workers work on now.")
-    failed_24h: int = Field(description="Number of jobs that were given up within the last 24 hours.")
+    oldest_waiting_seconds: float | None = Field(description="The same time as an age in seconds.", examples=[41.5])
+    postponed: int = Field(
+        description="Number of jobs that run later: after an outage, a rate limit or a failure.", examples=[3]
+    )
+    running: int = Field(description="Number of jobs that workers work on now.", examples=[2])
+    failed_24h: int = Field(description="Number of jobs that were given up within the last 24 hours.", examples=[1])
 
 
 class StatusOut(BaseModel):
     """State of ingestion."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
-
-    workers: WorkersOut
-    jobs: JobCountsOut
+    workers: WorkersOut = Field(description="Workers of the service.")
+    jobs: JobCountsOut = Field(description="Jobs of the tenant, or of all tenants for the operator.")
     open_circuits: list[str] = Field(
         description="Model endpoints whose circuit breaker is open in the API process that answers: `embedding`, "
-        "`chat` or `rerank`. A circuit breaker is open from five failures in a row until the endpoint answers."
+        "`chat` or `rerank`. A circuit breaker is open from five failures in a row until the endpoint "
+        "answers.",
+        examples=[[]],
     )
 
 
-@router.get("/status", response_model=StatusOut, summary="Get the state of workers and jobs")
+@router.get("/status", response_model=StatusOut, summary="Get the status")
 async def get_status(resources: CurrentResources, tenant: CurrentAdmin) -> StatusOut:
     """Return live workers, waiting and failed jobs, and model endpoints that do not answer.
 

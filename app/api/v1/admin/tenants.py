@@ -1,4 +1,4 @@
-"""The operator's routes: tenants; and ``/v1/me`` for everybody."""
+"""Tenants, which the operator manages, and ``/v1/me`` for every caller."""
 
 from dataclasses import asdict
 from typing import Annotated, Any, Self
@@ -15,6 +15,8 @@ from app.api.dependencies import (
     CurrentResources,
     encode_cursor,
 )
+from app.api.http import example_values
+from app.api.http.path_parameters import TenantPath
 from app.api.http.request_models import STORABLE
 from app.api.v1.deletion_header import create_deletion_response, describe_deletion_header
 from app.api.v1.schemas import ListResponse, StrictRequestModel, Time
@@ -31,31 +33,39 @@ TenantName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=
 
 
 _SQL_VIEWS_DESCRIPTION = (
-    "Whether admins of the tenant may publish knowledge bases as SQL views, where the service allows it at all"
+    "Whether admins of the tenant may create SQL views of knowledge bases; the service must allow SQL views too."
 )
 
 
 class TenantQuotasRequest(QuotaLimits):
-    """What a tenant may use; null is without a limit. What is left out is as the service gives it, or stays."""
+    """Quotas of a tenant; null removes a limit. At creation, fields left out get the default of the service; later,
+    they stay.
+    """
 
 
 class TenantQuotasOut(QuotaLimits):
-    """What a tenant may use; null is without a limit."""
+    """Quotas of a tenant; null means no limit, or that of the service."""
 
 
 class TenantCreate(StrictRequestModel):
-    """A new tenant."""
+    """New tenant."""
 
-    name: TenantName
-    quotas: TenantQuotasRequest | None = None
+    name: TenantName = Field(description="Name of the tenant, 1 to 200 characters.", examples=["Example Corp"])
+    quotas: TenantQuotasRequest | None = Field(
+        None,
+        description="Quotas of the tenant. Default: those of the service for new tenants.",
+        examples=[{"documents": 1000}],
+    )
 
 
 class TenantUpdate(StrictRequestModel):
-    """What changes of a tenant; what is left out stays."""
+    """Changes of a tenant. Fields left out stay; at least one is needed, and none is null."""
 
-    name: TenantName | None = None
-    quotas: TenantQuotasRequest | None = None
-    sql_views: bool | None = Field(None, strict=True, description=_SQL_VIEWS_DESCRIPTION)
+    name: TenantName | None = Field(
+        None, description="Name of the tenant, 1 to 200 characters.", examples=["Example Corporation"]
+    )
+    quotas: TenantQuotasRequest | None = Field(None, description="Quotas to change.", examples=[{"documents": 5000}])
+    sql_views: bool | None = Field(None, strict=True, description=_SQL_VIEWS_DESCRIPTION, examples=[True])
 
     @model_validator(mode="after")
     def _check_not_empty(self) -> Self:
@@ -66,59 +76,78 @@ class TenantUpdate(StrictRequestModel):
 
 
 class InitialApiKeyOut(BaseModel):
-    """The tenant's first key, shown once."""
+    """First API key of a tenant."""
 
-    id: str
-    role: str
-    key: str
+    id: str = Field(description="Id of the API key.", examples=[example_values.API_KEY_ID])
+    role: str = Field(description="Role of the API key.", examples=["admin"])
+    key: str = Field(
+        description="Secret of the API key. It is shown once.",
+        examples=["carrel_0JrXq5mT9wLc2vBnK8dYf3hPzA6sGe1uR4oW7i"],
+    )
 
 
 class TenantOut(BaseModel):
-    """A tenant."""
+    """Tenant."""
 
-    id: str
-    name: str
-    created_at: Time
+    id: str = Field(description="Id of the tenant.", examples=[example_values.TENANT_ID])
+    name: str = Field(description="Name of the tenant.", examples=["Example Corp"])
+    created_at: Time = Field(description="Time of creation, in UTC.", examples=[example_values.CREATED_AT])
 
 
 class TenantList(ListResponse[TenantOut]):
-    """A page of tenants."""
+    """Page of tenants."""
 
 
 class TenantDetailOut(TenantOut):
-    """A tenant and what it may use."""
+    """Tenant with its quotas."""
 
-    quotas: TenantQuotasOut
-    sql_views: bool = Field(description=_SQL_VIEWS_DESCRIPTION)
+    quotas: TenantQuotasOut = Field(description="Quotas of the tenant.")
+    sql_views: bool = Field(description=_SQL_VIEWS_DESCRIPTION, examples=[False])
 
 
 class NewTenantOut(TenantDetailOut):
-    """A tenant that was just made."""
+    """Tenant with its first API key."""
 
-    api_key: InitialApiKeyOut
+    api_key: InitialApiKeyOut = Field(description="First API key, with the role `admin`.")
 
 
 class CallerKeyOut(BaseModel):
-    """The key of this request; of a token there is no id, and its subject is the name."""
+    """API key of a request, or token of an identity provider."""
 
-    id: str | None
-    name: str
-    role: str
-    knowledge_bases: list[str] | None
-    user_id: str | None
+    id: str | None = Field(
+        description="Id of the API key; null for a token of an identity provider.", examples=[example_values.API_KEY_ID]
+    )
+    name: str = Field(description="Name of the API key, or subject of the token.", examples=["backend"])
+    role: str = Field(description="Role: `reader`, `writer`, `admin` or `operator`.", examples=["writer"])
+    knowledge_bases: list[str] | None = Field(
+        description="Ids of the knowledge bases that the key is restricted to; null without this restriction.",
+        examples=[[example_values.KNOWLEDGE_BASE_ID]],
+    )
+    user_id: str | None = Field(
+        description="User that the key is restricted to; null without this restriction.", examples=[None]
+    )
 
 
 class CallerOut(BaseModel):
-    """Who is calling; ``usage`` says how much of the limits that can run out is used."""
+    """Tenant, API key and limits of the caller."""
 
-    tenant: dict[str, str]
-    key: CallerKeyOut
-    limits: dict[str, int | float]
-    usage: dict[str, int]
+    tenant: dict[str, str] = Field(
+        description="`id` and `name` of the tenant.",
+        examples=[{"id": example_values.TENANT_ID, "name": "Example Corp"}],
+    )
+    key: CallerKeyOut = Field(description="API key or token of the request.")
+    limits: dict[str, int | float] = Field(
+        description="Limits of the caller by the name of the quota. A quota without a limit is left out.",
+        examples=[{"documents": 1000, "searches_per_second": 20.0}],
+    )
+    usage: dict[str, int] = Field(
+        description="Current usage of limits that can be used up, by the name of the quota.",
+        examples=[{"documents": 12, "embedding_tokens_per_day": 5610}],
+    )
 
 
 def to_tenant_out(tenant: TenantRow | ListedTenant) -> dict[str, Any]:
-    """The wire form of a tenant."""
+    """Return the fields of a tenant for the response."""
     return {"id": encode_id("ten", tenant.id), "name": tenant.name, "created_at": tenant.created_at}
 
 
@@ -132,25 +161,29 @@ def _to_quota_changes(quotas: TenantQuotasRequest | None) -> dict[str, Any] | No
 
 
 def decode_tenant_id(text: str) -> UUID:
-    """The id in a path. Raises TenantNotFound for what is no tenant's id."""
+    """Decode the id of a tenant in a path.
+
+    Raises:
+        TenantNotFound: The text is no id of a tenant.
+    """
     decoded = decode_id("ten", text)
     if decoded is None:
         raise TenantNotFound
     return decoded
 
 
-@router.post("/tenants", status_code=201, response_model=NewTenantOut, tags=["tenants"])
+@router.post("/tenants", summary="Create a tenant", status_code=201, response_model=NewTenantOut, tags=["tenants"])
 async def create_tenant(body: TenantCreate, resources: CurrentResources, operator: CurrentOperator) -> dict[str, Any]:
-    """Make a tenant with its first admin key and the knowledge base ``default``."""
+    """Create a tenant with an admin key and the knowledge base `default`. The secret of the key is shown once."""
     actor = Actor.from_principal(operator.principal)
     tenant, issued = await resources.tenants.create(body.name, quotas=_to_quota_changes(body.quotas), actor=actor)
     key = InitialApiKeyOut(id=encode_id("key", issued.row.id), role=issued.row.role, key=issued.secret)
     return {**_to_tenant_detail_out(tenant), "api_key": key}
 
 
-@router.get("/tenants", response_model=TenantList, tags=["tenants"])
+@router.get("/tenants", summary="List tenants", response_model=TenantList, tags=["tenants"])
 async def list_tenants(page: CurrentPageParams, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
-    """Tenants, newest first."""
+    """Return the tenants, newest first."""
     rows = await resources.tenants.list_tenants(after=page.parse_cursor(), limit=page.limit + 1)
     overflow = rows[page.limit :]
     items = rows[: page.limit]
@@ -158,17 +191,17 @@ async def list_tenants(page: CurrentPageParams, resources: CurrentResources, _: 
     return {"items": [to_tenant_out(tenant) for tenant in items if tenant.deleted_at is None], "next_cursor": cursor}
 
 
-@router.get("/tenants/{tenant}", response_model=TenantDetailOut, tags=["tenants"])
-async def get_tenant(tenant: str, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
-    """One tenant."""
+@router.get("/tenants/{tenant}", summary="Get a tenant", response_model=TenantDetailOut, tags=["tenants"])
+async def get_tenant(tenant: TenantPath, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
+    """Return a tenant with its quotas."""
     return _to_tenant_detail_out(await resources.tenants.get(decode_tenant_id(tenant)))
 
 
-@router.patch("/tenants/{tenant}", response_model=TenantDetailOut, tags=["tenants"])
+@router.patch("/tenants/{tenant}", summary="Update a tenant", response_model=TenantDetailOut, tags=["tenants"])
 async def update_tenant(
-    tenant: str, body: TenantUpdate, resources: CurrentResources, operator: CurrentOperator
+    tenant: TenantPath, body: TenantUpdate, resources: CurrentResources, operator: CurrentOperator
 ) -> dict[str, Any]:
-    """Change a tenant's name, quotas, or permission for SQL views; it holds at once, on every replica."""
+    """Change name, quotas or permission for SQL views of a tenant. The change applies to all processes at once."""
     actor = Actor.from_principal(operator.principal)
     updated = await resources.tenants.update(
         decode_tenant_id(tenant),
@@ -182,21 +215,25 @@ async def update_tenant(
 
 @router.delete(
     "/tenants/{tenant}",
+    summary="Delete a tenant",
     status_code=202,
     response_class=Response,
     tags=["tenants"],
     responses=describe_deletion_header(202, "Its keys are shut out"),
 )
-async def delete_tenant(tenant: str, resources: CurrentResources, operator: CurrentOperator) -> Response:
-    """Shut its keys out at once; rows, vectors and objects are removed by a job."""
+async def delete_tenant(tenant: TenantPath, resources: CurrentResources, operator: CurrentOperator) -> Response:
+    """Delete a tenant. Its keys are refused at once; rows, vectors and objects are removed in the background.
+
+    The header `Carrel-Deletion-Id` names the receipt.
+    """
     return create_deletion_response(
         202, await resources.tenants.delete(decode_tenant_id(tenant), actor=Actor.from_principal(operator.principal))
     )
 
 
-@router.get("/me", response_model=CallerOut, tags=["me"])
+@router.get("/me", summary="Get the caller", response_model=CallerOut, tags=["me"])
 async def get_caller(tenant: CurrentReader) -> dict[str, Any]:
-    """The tenant and the key of this request, and the limits that hold for it."""
+    """Return tenant, API key, limits and usage of the caller."""
     principal = tenant.principal
     allowed = principal.knowledge_base_ids
     return {

@@ -1,4 +1,4 @@
-"""What a tenant has used, by day or by key."""
+"""Usage of a tenant, by day or by API key."""
 
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin
+from app.api.http import example_values
 from app.errors import InvalidInputError
 from app.ids import encode_id
 from app.quotas.types import NO_KEY
@@ -20,63 +21,85 @@ MAX_DAYS = 366
 
 
 class UsageCountsOut(BaseModel):
-    """What was used.
+    """Usage of a time."""
 
-    ``documents``, ``bytes`` and ``chunks`` are what came in, whether it is still there or not; ``embedding_tokens`` are
-    those of documents and of queries.
-    """
-
-    uploads: int
-    documents: int
-    bytes: int
-    chunks: int
-    searches: int
-    embedding_tokens: int
+    uploads: int = Field(description="Number of uploads.", examples=[14])
+    documents: int = Field(description="Number of new documents, whether they exist now or not.", examples=[12])
+    bytes: int = Field(description="Size of the uploaded originals in bytes.", examples=[578532])
+    chunks: int = Field(description="Number of new chunks, whether they exist now or not.", examples=[480])
+    searches: int = Field(description="Number of searches.", examples=[230])
+    embedding_tokens: int = Field(description="Number of embedded tokens of documents and queries.", examples=[98200])
 
 
 class DailyUsageOut(UsageCountsOut):
-    """The same on a day (UTC)."""
+    """Usage of a day."""
 
-    day: date
+    day: date = Field(description="Day in UTC.", examples=["2026-03-02"])
 
 
 class KeyUsageOut(UsageCountsOut):
-    """The same by a key; ``key`` is null for what no key of the tenant has used, ``name`` for one that is gone."""
+    """Usage of an API key."""
 
-    key: str | None
-    name: str | None
+    key: str | None = Field(
+        description="Id of the API key; null for usage without a key of the tenant.",
+        examples=[example_values.API_KEY_ID],
+    )
+    name: str | None = Field(
+        description="Name of the API key; null if the key does not exist any more.", examples=["backend"]
+    )
 
 
 class StorageUsageOut(BaseModel):
-    """What is stored now."""
+    """Storage of a tenant."""
 
-    documents: int
-    stored_bytes: int
-    chunks: int
+    documents: int = Field(description="Number of documents.", examples=[12])
+    stored_bytes: int = Field(description="Size of the stored originals in bytes.", examples=[578532])
+    chunks: int = Field(description="Number of chunks.", examples=[480])
 
 
 class UsageOut(BaseModel):
-    """What was used from one day (UTC) to another, both included; days and keys that used nothing are left out."""
+    """Usage from one day to another, both included. Days and keys without usage are left out."""
 
-    begin: date = Field(alias="from")
-    end: date = Field(alias="to")
-    by: Literal["day", "key"]
-    items: list[DailyUsageOut] | list[KeyUsageOut]
-    storage: StorageUsageOut
+    begin: date = Field(alias="from", description="First day in UTC.", examples=["2026-02-01"])
+    end: date = Field(alias="to", description="Last day in UTC.", examples=["2026-03-02"])
+    by: Literal["day", "key"] = Field(description="Grouping of `items`.", examples=["day"])
+    items: list[DailyUsageOut] | list[KeyUsageOut] = Field(
+        description="Usage of each day, or of each API key.",
+        examples=[
+            [
+                {
+                    "day": "2026-03-02",
+                    "uploads": 14,
+                    "documents": 12,
+                    "bytes": 578532,
+                    "chunks": 480,
+                    "searches": 230,
+                    "embedding_tokens": 98200,
+                }
+            ]
+        ],
+    )
+    storage: StorageUsageOut = Field(description="Current storage of the tenant.")
 
 
-@router.get("", response_model=UsageOut)
+@router.get("", summary="Get the usage", response_model=UsageOut)
 async def get_usage(
     tenant: CurrentAdmin,
     begin: Annotated[
-        ProvidedDay | None, Query(alias="from", description=f"The first day, {DAY_RANGE}; 30 days by default")
+        ProvidedDay | None,
+        Query(
+            alias="from", description=f"First day, {DAY_RANGE}. Default: 29 days before `to`.", examples=["2026-02-01"]
+        ),
     ] = None,
     end: Annotated[
-        ProvidedDay | None, Query(alias="to", description=f"The last day, {DAY_RANGE}; by default today")
+        ProvidedDay | None,
+        Query(alias="to", description=f"Last day, {DAY_RANGE}. Default: today.", examples=["2026-03-02"]),
     ] = None,
-    by: Literal["day", "key"] = "day",
+    by: Annotated[
+        Literal["day", "key"], Query(description="Group the usage by day or by API key.", examples=["day"])
+    ] = "day",
 ) -> dict[str, Any]:
-    """What the tenant has used by day, or each of its keys; and what it has stored now."""
+    """Return the usage of the tenant by day or by API key, and its current storage. The time has at most 366 days."""
     end = end or datetime.now(UTC).date()
     begin = begin or date.fromordinal(max(1, end.toordinal() - DEFAULT_DAYS + 1))
     if not timedelta(0) <= end - begin < timedelta(days=MAX_DAYS):

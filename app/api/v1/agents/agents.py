@@ -1,4 +1,4 @@
-"""Agent bindings: which knowledge bases and limits an agent gets."""
+"""Agent bindings: knowledge bases and settings of the agents of a platform."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,10 +10,11 @@ from pydantic import BaseModel, Field
 
 from app.agents.types import BindingSettings, BoundAgent, CitationStyle
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentPageParams, encode_cursor
+from app.api.http import example_values
 from app.api.http.request_models import Text
 from app.api.v1.knowledge_bases.retrieval_settings import PromptText
 from app.api.v1.knowledge_bases.transformers import TransformerConfig, TransformerConfigs, to_stored_transformers
-from app.api.v1.schemas import ListResponse, Options, ScopeId, StrictRequestModel, Time
+from app.api.v1.schemas import AgentPath, ListResponse, Options, StrictRequestModel, Time
 from app.bootstrap import TenantServices
 from app.errors import InvalidInputError
 from app.filters import compile_filter
@@ -26,39 +27,83 @@ _DEFAULT_SETTINGS = BindingSettings()
 
 
 class _AgentSettingsRequest(StrictRequestModel):
-    """How an agent searches; what is null is as for an agent without a binding."""
+    """Settings of an agent's searches. Null has the effect of no setting."""
 
     session_scope: bool | None = Field(
-        _DEFAULT_SETTINGS.session_scope, description="Open the documents of the chat in session_id"
+        _DEFAULT_SETTINGS.session_scope,
+        description="Search the documents of the chat in `session_id` too.",
+        examples=[False],
     )
-    strategy: Text | None = None
-    strategy_options: Options | None = Field(default_factory=dict)
-    transformers: TransformerConfigs | None = Field(None, description="In place of the knowledge base's; `[]` for none")
-    rewrite_prompt: PromptText | None = Field(None, description="What `prompt_rewrite` tells the chat model")
-    answer_prompt: PromptText | None = Field(None, description="What the chat model is told when it answers")
-    filter: dict[str, Any] | None = None
-    top_k: int | None = Field(None, ge=1, le=500, description="For a caller that names none")
-    max_top_k: int | None = Field(None, ge=1, le=500, description="The most that any caller gets")
-    score_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity of a passage")
-    max_messages: int | None = Field(None, ge=1, le=1000, description="So many of the newest messages are read")
-    timeout_seconds: float | None = Field(None, gt=0, le=60)
+    strategy: Text | None = Field(
+        None, description="Strategy; null for that of the knowledge base.", examples=["hybrid"]
+    )
+    strategy_options: Options | None = Field(
+        default_factory=dict, description="Options of `strategy`; needs `strategy`.", examples=[{"dense_weight": 0.6}]
+    )
+    transformers: TransformerConfigs | None = Field(
+        None,
+        description="Transformers in place of those of the knowledge base, at most 8; `[]` runs none.",
+        examples=[["reformulate"]],
+    )
+    rewrite_prompt: PromptText | None = Field(
+        None,
+        description="Instruction of the transformer `prompt_rewrite` for the chat model, 1 to 4,000 characters.",
+        examples=["Rewrite the question for a car rental help center."],
+    )
+    answer_prompt: PromptText | None = Field(
+        None,
+        description="Instruction for answers of the chat model, 1 to 4,000 characters.",
+        examples=["Answer briefly and politely."],
+    )
+    filter: dict[str, Any] | None = Field(
+        None, description="Metadata filter of every search of the agent.", examples=[{"audience": "customers"}]
+    )
+    top_k: int | None = Field(
+        None, ge=1, le=500, description="Number of passages if the caller gives no `top_k`, 1 to 500.", examples=[5]
+    )
+    max_top_k: int | None = Field(
+        None, ge=1, le=500, description="Maximum number of passages for any caller, 1 to 500.", examples=[10]
+    )
+    score_threshold: float | None = Field(
+        None, ge=-1, le=1, description="Minimum cosine similarity of a passage, -1 to 1.", examples=[0.3]
+    )
+    max_messages: int | None = Field(
+        None, ge=1, le=1000, description="Number of newest messages that are read, 1 to 1,000.", examples=[20]
+    )
+    timeout_seconds: float | None = Field(
+        None, gt=0, le=60, description="Time budget of a search in seconds, above 0, at most 60.", examples=[3.0]
+    )
     citations: CitationStyle | None = Field(
-        _DEFAULT_SETTINGS.citations, description="Whether a passage begins with where it is from"
+        _DEFAULT_SETTINGS.citations, description="`prefix` puts the citation before each passage.", examples=["prefix"]
     )
-    max_snippet_chars: int | None = Field(None, ge=50, le=100_000)
+    max_snippet_chars: int | None = Field(
+        None,
+        ge=50,
+        le=100_000,
+        description="Maximum length of a passage in characters, 50 to 100,000.",
+        examples=[2000],
+    )
     route_top_n: int | None = Field(
         None,
         ge=1,
         le=100,
-        description="Search so many of its knowledge bases, those most like the question; null for all",
+        description="Number of the agent's knowledge bases to search, 1 to 100: those that are most similar to "
+        "the question. Null searches all.",
+        examples=[2],
     )
 
     rerank: bool | None = Field(
-        None, description="Have the configured reranker order the best; null where one is configured"
+        None,
+        description="Reorder the best candidates with the configured reranker; null does so if one is configured.",
+        examples=[True],
     )
 
     def validate_settings(self) -> dict[str, Any]:
-        """What the caller says of the settings, checked. Raises InvalidInputError."""
+        """Return the settings that the caller provided, checked.
+
+        Raises:
+            InvalidInputError: A strategy, option, transformer or filter is invalid.
+        """
         provided = self.model_dump(include=self.model_fields_set - {"knowledge_bases"})
         settings = {
             name: getattr(_DEFAULT_SETTINGS, name) if value is None else value for name, value in provided.items()
@@ -78,45 +123,84 @@ class _AgentSettingsRequest(StrictRequestModel):
 
 
 class AgentBindingRequest(_AgentSettingsRequest):
-    """A binding; ``knowledge_bases`` by id or name, none at all means that nothing is searched."""
+    """Binding of an agent."""
 
-    knowledge_bases: KnowledgeBaseReferences
+    knowledge_bases: KnowledgeBaseReferences = Field(
+        description="Ids or names of the knowledge bases that the agent searches, at most 100. Without any, its "
+        "searches are empty.",
+        examples=[["handbook"]],
+    )
 
 
 class AgentBindingUpdate(_AgentSettingsRequest):
-    """What is to be another; what is left out stays. Options are given together with their strategy."""
+    """Changes of a binding. Fields left out stay. A strategy and its options are changed together."""
 
-    knowledge_bases: KnowledgeBaseReferences = Field(default_factory=list)
+    knowledge_bases: KnowledgeBaseReferences = Field(
+        default_factory=list,
+        description="Ids or names of the knowledge bases that the agent searches, at most 100.",
+        examples=[["handbook"]],
+    )
 
 
 class AgentBindingOut(BaseModel):
-    """An agent with what it is bound to; ``id`` is the binding's, by which the audit names it."""
+    """Binding of an agent."""
 
-    id: str
-    agent_id: str
-    knowledge_bases: list[str]
-    session_scope: bool
-    strategy: str | None
-    strategy_options: dict[str, Any]
-    transformers: list[TransformerConfig] | None
-    rewrite_prompt: str | None
-    answer_prompt: str | None
-    filter: dict[str, Any] | None
-    top_k: int | None
-    max_top_k: int | None
-    score_threshold: float | None
-    max_messages: int | None
-    timeout_seconds: float | None
-    citations: CitationStyle
-    max_snippet_chars: int | None
-    route_top_n: int | None
-    rerank: bool | None
-    created_at: Time
-    updated_at: Time
+    id: str = Field(description="Id of the binding, as in audit events.", examples=[example_values.BINDING_ID])
+    agent_id: str = Field(description="Id of the agent on its platform.", examples=[example_values.AGENT_ID])
+    knowledge_bases: list[str] = Field(
+        description="Ids of the knowledge bases that the agent searches.", examples=[[example_values.KNOWLEDGE_BASE_ID]]
+    )
+    session_scope: bool = Field(
+        description="Whether documents of the chat in `session_id` are searched too.", examples=[False]
+    )
+    strategy: str | None = Field(description="Strategy; null for that of the knowledge base.", examples=["hybrid"])
+    strategy_options: dict[str, Any] = Field(description="Options of the strategy.", examples=[{"dense_weight": 0.6}])
+    transformers: list[TransformerConfig] | None = Field(
+        description="Transformers with all options; null for those of the knowledge base.",
+        examples=[[{"name": "reformulate", "options": {}}]],
+    )
+    rewrite_prompt: str | None = Field(
+        description="Instruction of the transformer `prompt_rewrite`; null without one.", examples=[None]
+    )
+    answer_prompt: str | None = Field(
+        description="Instruction for answers of the chat model; null without one.",
+        examples=["Answer briefly and politely."],
+    )
+    filter: dict[str, Any] | None = Field(
+        description="Metadata filter of every search of the agent; null without one.",
+        examples=[{"audience": "customers"}],
+    )
+    top_k: int | None = Field(
+        description="Number of passages if the caller gives no `top_k`; null for 5.", examples=[5]
+    )
+    max_top_k: int | None = Field(
+        description="Maximum number of passages for any caller; null without a limit.", examples=[10]
+    )
+    score_threshold: float | None = Field(
+        description="Minimum cosine similarity of a passage; null without one.", examples=[0.3]
+    )
+    max_messages: int | None = Field(
+        description="Number of newest messages that are read; null without a limit.", examples=[20]
+    )
+    timeout_seconds: float | None = Field(description="Time budget of a search in seconds; null for 5.", examples=[3.0])
+    citations: CitationStyle = Field(
+        description="`prefix`: the citation is put before each passage.", examples=["prefix"]
+    )
+    max_snippet_chars: int | None = Field(
+        description="Maximum length of a passage in characters; null without a limit.", examples=[2000]
+    )
+    route_top_n: int | None = Field(
+        description="Number of the agent's knowledge bases to search; null for all.", examples=[2]
+    )
+    rerank: bool | None = Field(
+        description="Whether the reranker is used; null: if one is configured.", examples=[True]
+    )
+    created_at: Time = Field(description="Time of creation, in UTC.", examples=[example_values.CREATED_AT])
+    updated_at: Time = Field(description="Time of the last change, in UTC.", examples=[example_values.UPDATED_AT])
 
 
 class AgentBindingList(ListResponse[AgentBindingOut]):
-    """A page of agent bindings."""
+    """Page of agent bindings."""
 
 
 def _to_agent_binding_out(binding: BoundAgent) -> dict[str, Any]:
@@ -131,18 +215,24 @@ def _to_agent_binding_out(binding: BoundAgent) -> dict[str, Any]:
 
 
 async def _resolve_knowledge_bases(tenant: TenantServices, references: Sequence[str]) -> list[UUID]:
-    """Raises ForbiddenError, KnowledgeBaseNotFound."""
+    """Return the ids of knowledge bases. Raises ForbiddenError, KnowledgeBaseNotFound."""
     tenant.agents.require_unrestricted_key()
     return [(await tenant.knowledge_bases.find(reference)).row.id for reference in references]
 
 
 @router.put(
-    "/{agent_id}", response_model=AgentBindingOut, responses={201: {"description": "Bound", "model": AgentBindingOut}}
+    "/{agent_id}",
+    summary="Bind an agent",
+    response_model=AgentBindingOut,
+    responses={201: {"description": "Bound", "model": AgentBindingOut}},
 )
 async def bind_agent(
-    agent_id: ScopeId, body: AgentBindingRequest, tenant: CurrentAdmin, response: Response
+    agent_id: AgentPath, body: AgentBindingRequest, tenant: CurrentAdmin, response: Response
 ) -> dict[str, Any]:
-    """Bind an agent, by the id that its platform sends; what it was bound to before is replaced as a whole."""
+    """Create the binding of an agent, or replace it as a whole.
+
+    The agent is named by the id that its platform sends as `agent_id`.
+    """
     settings = BindingSettings(**body.validate_settings())
     binding, is_new = await tenant.agents.upsert(
         agent_id, await _resolve_knowledge_bases(tenant, body.knowledge_bases), settings
@@ -151,32 +241,32 @@ async def bind_agent(
     return _to_agent_binding_out(binding)
 
 
-@router.get("", response_model=AgentBindingList)
+@router.get("", summary="List agents", response_model=AgentBindingList)
 async def list_agents(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
-    """Agents that are bound, newest first."""
+    """Return the agents that have a binding, newest first."""
     bindings = await tenant.agents.list_bindings(after=page.parse_cursor(), limit=page.limit + 1)
     items = bindings[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if bindings[page.limit :] else None
     return {"items": [_to_agent_binding_out(binding) for binding in items], "next_cursor": cursor}
 
 
-@router.get("/{agent_id}", response_model=AgentBindingOut)
-async def get_agent(agent_id: ScopeId, tenant: CurrentAdmin) -> dict[str, Any]:
-    """What an agent is bound to."""
+@router.get("/{agent_id}", summary="Get an agent", response_model=AgentBindingOut)
+async def get_agent(agent_id: AgentPath, tenant: CurrentAdmin) -> dict[str, Any]:
+    """Return the binding of an agent."""
     return _to_agent_binding_out(await tenant.agents.get(agent_id))
 
 
-@router.patch("/{agent_id}", response_model=AgentBindingOut)
-async def update_agent(agent_id: ScopeId, body: AgentBindingUpdate, tenant: CurrentAdmin) -> dict[str, Any]:
-    """Change some of it."""
+@router.patch("/{agent_id}", summary="Update an agent", response_model=AgentBindingOut)
+async def update_agent(agent_id: AgentPath, body: AgentBindingUpdate, tenant: CurrentAdmin) -> dict[str, Any]:
+    """Change some settings of the binding of an agent."""
     changes = body.validate_settings()
     has_knowledge_bases = "knowledge_bases" in body.model_fields_set
     knowledge_bases = await _resolve_knowledge_bases(tenant, body.knowledge_bases) if has_knowledge_bases else None
     return _to_agent_binding_out(await tenant.agents.update(agent_id, knowledge_bases, changes))
 
 
-@router.delete("/{agent_id}", status_code=204)
-async def unbind_agent(agent_id: ScopeId, tenant: CurrentAdmin) -> Response:
-    """From now on the agent searches as one without a binding."""
+@router.delete("/{agent_id}", summary="Unbind an agent", status_code=204)
+async def unbind_agent(agent_id: AgentPath, tenant: CurrentAdmin) -> Response:
+    """Delete the binding of an agent. The agent then searches all knowledge bases that the key may read."""
     await tenant.agents.delete(agent_id)
     return Response(status_code=204)

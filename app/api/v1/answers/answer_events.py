@@ -1,4 +1,4 @@
-"""What an answer tells: the events of its stream, and the same in one object."""
+"""Answers: the events of a stream, and the same data as one object."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -16,96 +16,117 @@ from app.answering.types import (
     SourcesFound,
     TextDelta,
 )
+from app.api.http import example_values
 from app.api.http.warning_schema import WarningOut, to_warnings_out
-from app.api.v1.search.search_results import (
-    ExplanationOut,
-    ReformulationOut,
-    ResultDocumentOut,
-    SearchResultOut,
-    to_explanation_out,
-    to_reformulation_out,
-    to_result_out,
-)
+from app.api.v1.search.explanation_schemas import ExplanationOut, ReformulationOut
+from app.api.v1.search.search_result_schemas import ResultDocumentOut, SearchResultOut
+from app.api.v1.search.search_results import to_explanation_out, to_reformulation_out, to_result_out
 
 
 class AnswerQueryOut(BaseModel):
-    """The question as it is answered, and what was searched for.
+    """Question that is answered, and the queries that were searched for."""
 
-    ``reformulation`` is what the conversation was understood as: null where no model has read it, and then the answer
-    is written with all of it in view. ``explain`` is there on request.
-    """
-
-    question: str
-    queries: list[str]
-    strategy: str
-    reformulation: ReformulationOut | None
-    explain: ExplanationOut | None = Field(None, exclude_if=lambda explain: explain is None)
+    question: str = Field(
+        description="Question, complete by itself.", examples=["How many days of parental leave are there?"]
+    )
+    queries: list[str] = Field(
+        description="Texts that the search ran with, after all transformers.",
+        examples=[["How many days of parental leave are there?"]],
+    )
+    strategy: str = Field(description="Strategy of the search.", examples=["hybrid"])
+    reformulation: ReformulationOut | None = Field(
+        description="Reformulated conversation; null if no chat model has read it. The answer then takes the "
+        "whole conversation into account.",
+        examples=[None],
+    )
+    explain: ExplanationOut | None = Field(
+        None,
+        description="Explanation of the search. Only present if the request sets `explain`.",
+        exclude_if=lambda explain: explain is None,
+    )
 
 
 class AnswerSourceOut(SearchResultOut):
-    """A passage that the answer is written from; the model read ``compressed_text`` in its place, if set."""
+    """Source of an answer: a search result that the chat model reads."""
 
-    number: int
-    compressed_text: str | None
+    number: int = Field(description="Number by which answer and citations refer to the source, from 1.", examples=[1])
+    compressed_text: str | None = Field(
+        description="Text that the chat model reads in place of `text`; null without `compress`.", examples=[None]
+    )
 
 
 class AnswerSourcesOut(BaseModel):
-    """What the answer is written from, the best first; none where nothing relevant was found."""
+    """Sources of the answer."""
 
-    sources: list[AnswerSourceOut]
+    sources: list[AnswerSourceOut] = Field(description="Sources, best first; empty if nothing relevant was found.")
 
 
 class AnswerTokenOut(BaseModel):
-    """The next piece of the answer; all of them together are the answer."""
+    """Next piece of the answer."""
 
-    text: str
+    text: str = Field(description="Text to append to the answer.", examples=["Parents may take "])
 
 
 class AnswerCitationOut(BaseModel):
-    """A document that the answer rests on, by the numbers of its passages.
+    """Document that supports the answer."""
 
-    ``method`` is ``model`` where the model has named them, looking back at its answer, and ``overlap`` where it could
-    not: then they hold many of the answer's words.
-    """
-
-    document: ResultDocumentOut
-    knowledge_base: str
-    sources: list[int]
-    citation: str
-    method: Literal["model", "overlap"]
+    document: ResultDocumentOut = Field(description="The document.")
+    knowledge_base: str = Field(
+        description="Name of the knowledge base of the document.", examples=[example_values.KNOWLEDGE_BASE_NAME]
+    )
+    sources: list[int] = Field(
+        description="Numbers of the sources in this document that support the answer.", examples=[[1]]
+    )
+    citation: str = Field(
+        description="Citation for people: the name of the document with pages or slides.",
+        examples=["handbook.pdf, p. 4"],
+    )
+    method: Literal["model", "overlap"] = Field(
+        description="`model`: the chat model named the sources after it had written the answer. `overlap`: the "
+        "model could not; these sources share many words with the answer.",
+        examples=["model"],
+    )
 
 
 class AnswerCitationsOut(BaseModel):
-    """The documents that the answer rests on, one entry each."""
+    """Citations of the answer."""
 
-    citations: list[AnswerCitationOut]
+    citations: list[AnswerCitationOut] = Field(description="Documents that support the answer, one entry per document.")
 
 
 class TokenUsageOut(BaseModel):
-    """Tokens of the answer, its citations and compressed sources, as the chat model counts them; 0 if it does not."""
+    """Tokens that the chat model counted for answer, citations and compressed sources; 0 if it does not count."""
 
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: int = Field(description="Number of input tokens.", examples=[812])
+    completion_tokens: int = Field(description="Number of output tokens.", examples=[64])
 
 
 class AnswerDoneOut(BaseModel):
-    """The end; ``abstained`` where nothing relevant was found, so that no model was asked."""
+    """End of the answer."""
 
-    abstained: bool
-    warnings: list[WarningOut]
-    usage: TokenUsageOut
-    timings_ms: dict[str, float]
+    abstained: bool = Field(
+        description="Whether no answer was written because the search found nothing relevant.", examples=[False]
+    )
+    warnings: list[WarningOut] = Field(description="Warnings of search and answer.", examples=[[]])
+    usage: TokenUsageOut = Field(description="Tokens of the chat model.")
+    timings_ms: dict[str, float] = Field(
+        description="Duration of each step and of the whole request (`total`), in milliseconds.",
+        examples=[{"search": 12.3, "total": 1480.5}],
+    )
 
 
 class AnswerTextOut(BaseModel):
-    """All pieces in one."""
+    """Complete answer."""
 
-    answer: str
+    answer: str = Field(
+        description="Text of the answer; numbers in brackets name sources.",
+        examples=["Parents may take up to 14 months of parental leave [1]."],
+    )
 
 
 # Fields come in the order of the events, so the bases in the other one.
 class AnswerOut(AnswerDoneOut, AnswerCitationsOut, AnswerSourcesOut, AnswerTextOut, AnswerQueryOut):
-    """The whole answer: the data of all events."""
+    """Answer with its sources and citations: the data of all events."""
 
 
 EVENT_MODELS: Mapping[str, type[BaseModel]] = {
@@ -118,7 +139,7 @@ EVENT_MODELS: Mapping[str, type[BaseModel]] = {
 
 
 def to_event_out(event: AnswerEvent) -> tuple[str, BaseModel]:
-    """The name and the data of an event."""
+    """Return the name and the data of an event."""
     match event:
         case QueryResolved():
             return "query", _to_query_out(event)
@@ -133,7 +154,7 @@ def to_event_out(event: AnswerEvent) -> tuple[str, BaseModel]:
 
 
 async def collect_answer(events: AsyncGenerator[AnswerEvent]) -> AnswerOut:
-    """All events in one object. Raises as they do."""
+    """Collect all events into one object. Errors of the events pass through."""
     fields: dict[str, Any] = {}
     pieces: list[str] = []
     async with aclosing(events):

@@ -1,4 +1,4 @@
-"""Answers from what a search finds: as server-sent events while they are written, or as one JSON object."""
+"""Answers from search results: as server-sent events, or as one JSON object."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -10,7 +10,8 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from app.answering.types import DEFAULT_CONTEXT_TOKENS, AnswerEvent, AnswerRequest
 from app.api.dependencies import AuthenticatedRoute, CurrentReader
-from app.api.http.problems import PROBLEM_SCHEMA, handle_app_error
+from app.api.http.path_parameters import KnowledgeBasePath
+from app.api.http.problems import handle_app_error
 from app.api.http.search_quota import consume_search_quota
 from app.api.http.server_timing import format_server_timing
 from app.api.http.sse import EventStreamResponse, add_keepalive, cancel_on_disconnect
@@ -23,46 +24,67 @@ from app.retrieval.types import SearchRequest
 
 router = APIRouter(tags=["answers"], route_class=AuthenticatedRoute)
 EXAMPLES: list[JsonValue] = [
-    {"query": "How many days of parental leave are there?"},
-    {"messages": [{"role": "user", "content": "And for twins?"}], "stream": False, "max_context_tokens": 2000},
+    {"query": "How many days of parental leave are there?", "stream": False},
+    {"messages": [{"role": "user", "content": "Is there parental leave for twins?"}], "max_context_tokens": 2000},
 ]
 
 
 class AnswerOptions(StrictRequestModel):
-    """How an answer is given, beside what is searched for."""
+    """Options of an answer, in addition to those of the search."""
 
-    stream: bool = Field(True, description="Server-sent events; false for one JSON object")
+    stream: bool = Field(
+        True,
+        description="`true`: server-sent events while the answer is written. `false`: one JSON object.",
+        examples=[False],
+    )
     max_context_tokens: int = Field(
         DEFAULT_CONTEXT_TOKENS,
         ge=200,
         le=200_000,
-        description="What the sources may take of the model's context, estimated upwards; only whole passages go in",
+        description="Maximum number of tokens of the sources in the context of the chat model, 200 to 200,000, "
+        "estimated upwards. Only whole sources are used.",
+        examples=[4000],
     )
     compress: bool = Field(
-        False, description="Compress each source with the model to what matters first, for small context windows"
+        False,
+        description="Let the chat model compress each source first, for models with a small context.",
+        examples=[False],
     )
 
     def to_answer_request(self, search: SearchRequest) -> AnswerRequest:
-        """The room's form of it."""
+        """Convert the body to an answer request."""
         return AnswerRequest(search, self.max_context_tokens, self.compress)
 
 
 class KnowledgeBaseAnswerRequest(AnswerOptions, KnowledgeBaseSearchRequest):
-    """A search, and how it is answered; ``top_k`` is the most passages that are read, by default as many as fit."""
+    """Question to answer from one knowledge base. ``top_k`` limits the number of sources; by default, as many as fit
+    are used.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": EXAMPLES})
 
 
 class MultiAnswerRequest(AnswerOptions, MultiSearchRequest):
-    """The same over the named knowledge bases, or all that the key may read."""
+    """Question to answer from several knowledge bases: the named ones, or those most similar to the question."""
 
     model_config = ConfigDict(json_schema_extra={"examples": EXAMPLES})
 
 
 def _build_event_schema(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     schema = {key: value for key, value in data.items() if key != "$defs"}
-    string = {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
-    return {"type": "object", "required": ["event", "data"], "properties": {"event": {"const": name}, "data": string}}
+    data_schema = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": schema,
+        "description": "Data of the event as JSON.",
+        "examples": ["{}"],
+    }
+    event_schema = {"const": name, "description": "Name of the event."}
+    return {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {"event": event_schema, "data": data_schema},
+    }
 
 
 _EVENT_SCHEMAS = {
@@ -71,45 +93,60 @@ _EVENT_SCHEMAS = {
 }
 ANSWER_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "With `stream` events in this order: `query`, `sources`, `token` as often as there is text, "
-        "`citations`, `done`; or `error` with a problem, which ends them wherever it comes. Without it one object "
-        "with the data of all of them.",
+        "description": "With `stream`, events in this order: `query`, `sources`, one or more `token`, `citations`, "
+        "`done`. An event `error` with a problem ends the stream at any place. Without `stream`, one object with the "
+        "data of all events.",
         "content": {
-            # As OpenAPI 3.2 tells a stream: the schema of one event.
+            # As in OpenAPI 3.2: the schema of one event of the stream.
             "text/event-stream": {
                 "itemSchema": {
                     "oneOf": [
-                        _build_event_schema(*event) for event in {**_EVENT_SCHEMAS, "error": PROBLEM_SCHEMA}.items()
+                        _build_event_schema(*event)
+                        for event in {**_EVENT_SCHEMAS, "error": {"$ref": "#/components/schemas/Problem"}}.items()
                     ]
-                }
+                },
+                "example": 'event: token\ndata: {"text":"Parents may take "}\n\n',
             }
         },
     }
 }
 
 
-@router.post("/answer", response_model=AnswerOut, responses=ANSWER_RESPONSES)
+@router.post("/answer", summary="Answer a question", response_model=AnswerOut, responses=ANSWER_RESPONSES)
 async def answer_question(
     body: MultiAnswerRequest, tenant: CurrentReader, request: Request, response: Response
 ) -> AnswerOut | Response:
-    """Answer a question from several knowledge bases at once."""
+    """Answer a question from several knowledge bases, with citations.
+
+    Without `knowledge_bases`, the search is routed as in `POST /v1/search`. The service needs a chat model. A problem
+    before the first event is an error response; a later one is an event `error`.
+    """
     return await _respond(
         tenant, body, body.to_answer_request(body.to_search_request(body.knowledge_bases)), request, response
     )
 
 
-@router.post("/knowledge-bases/{kb}/answer", response_model=AnswerOut, responses=ANSWER_RESPONSES)
+@router.post(
+    "/knowledge-bases/{kb}/answer",
+    summary="Answer a question from a knowledge base",
+    response_model=AnswerOut,
+    responses=ANSWER_RESPONSES,
+)
 async def answer_from_knowledge_base(
-    kb: str, body: KnowledgeBaseAnswerRequest, tenant: CurrentReader, request: Request, response: Response
+    kb: KnowledgeBasePath, body: KnowledgeBaseAnswerRequest, tenant: CurrentReader, request: Request, response: Response
 ) -> AnswerOut | Response:
-    """Answer a question from one knowledge base."""
+    """Answer a question from one knowledge base, with citations.
+
+    The service needs a chat model. A problem before the first event is an error response; a later one is an event
+    `error`.
+    """
     return await _respond(tenant, body, body.to_answer_request(body.to_search_request([kb])), request, response)
 
 
 async def _respond(
     tenant: TenantServices, options: AnswerOptions, answer_request: AnswerRequest, request: Request, response: Response
 ) -> AnswerOut | Response:
-    """What goes wrong before the first event is an error as everywhere; it counts as a search."""
+    """Run the answer and return a stream or an object. An error before the first event is an error response."""
     await consume_search_quota(tenant, response)
     events = tenant.answering.answer(answer_request)
     if not options.stream:

@@ -1,4 +1,4 @@
-"""Chunks: what ingestion cut a document into."""
+"""Chunks of documents."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -6,9 +6,11 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentReader, encode_cursor
+from app.api.http import example_values
+from app.api.http.path_parameters import ChunkPath, DocumentPath, KnowledgeBasePath
 from app.api.v1.documents.documents import decode_document_id
 from app.api.v1.documents.images import ImageOut, to_image_out
 from app.api.v1.documents.nodes import LineBoxesOut, OffsetUnit, decode_node_id, to_line_box_fields
@@ -25,42 +27,68 @@ router = APIRouter(
 
 
 class ChunkOut(BaseModel):
-    """A chunk of the live version; ``start`` and ``end`` are its range of the stored text.
+    """Chunk of the live version of a document."""
 
-    ``node_path`` leads from the root to the smallest node that holds it, which is ``depth`` levels below the root.
-    ``image`` is the picture that the text describes, null for text of the document itself.
-    """
-
-    id: str
-    chunk_index: int
-    total_chunks: int
-    text: str
-    start: int
-    end: int
-    tokens: int
-    page: int | None
-    page_end: int | None
-    slide: int | None
-    section_titles: list[str]
-    node_path: list[str]
-    depth: int
-    image: ImageOut | None
-    metadata: dict[str, Any]
+    id: str = Field(
+        description="Id of the chunk. It stays the same when the same bytes are indexed again with the same settings.",
+        examples=[example_values.CHUNK_ID],
+    )
+    chunk_index: int = Field(description="Index of the chunk in its document, from 0.", examples=[3])
+    total_chunks: int = Field(description="Number of chunks of the document.", examples=[40])
+    text: str = Field(
+        description="Text of the chunk.", examples=["Parents may take up to 14 months of parental leave."]
+    )
+    start: int = Field(
+        description="Offset of the first character in the stored text, in code points, or in UTF-16 units with "
+        "`offsets=utf16`.",
+        examples=[5120],
+    )
+    end: int = Field(
+        description="Offset behind the last character in the stored text, in the same unit.", examples=[5171]
+    )
+    tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[12])
+    page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
+    page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[4])
+    slide: int | None = Field(description="Slide, from 1; null if the format has no slides.", examples=[None])
+    section_titles: list[str] = Field(
+        description="Headings above the chunk, outermost first.", examples=[["Leave", "Parental leave"]]
+    )
+    node_path: list[str] = Field(
+        description="Ids of the nodes from the root of the document tree to the smallest node that contains the chunk.",
+        examples=[[example_values.NODE_ID]],
+    )
+    depth: int = Field(description="Number of nodes above the last node of `node_path`.", examples=[2])
+    image: ImageOut | None = Field(
+        description="Image that the chunk describes; null if the chunk is text of the document.", examples=[None]
+    )
+    metadata: dict[str, Any] = Field(
+        description="Metadata of the document and of the chunk together.", examples=[{"department": "hr"}]
+    )
 
 
 class ChunkList(ListResponse[ChunkOut]):
-    """A page of chunks."""
+    """Page of chunks."""
 
 
 class ChunkDetailOut(ChunkOut, LineBoxesOut):
-    """A chunk, where its text stands, and its neighbours; those are null at either end of the document."""
+    """Chunk with its position on the pages and its neighbours."""
 
-    previous_chunk_id: str | None
-    next_chunk_id: str | None
+    previous_chunk_id: str | None = Field(
+        description="Id of the chunk before this one; null for the first chunk.",
+        examples=["chk_6e2c9x0p3r8vbt41mkwy75ahzd"],
+    )
+    next_chunk_id: str | None = Field(
+        description="Id of the chunk after this one; null for the last chunk.",
+        examples=["chk_1h7v4d9q2zs0xj3w8nfp6kcm5t"],
+    )
 
 
 def decode_chunk_id(text: str) -> UUID:
-    """The id in a path. Raises ChunkNotFound for what is no chunk's id, as for one that is not there."""
+    """Decode the id of a chunk in a path.
+
+    Raises:
+        ChunkNotFound: The text is no id of a chunk.
+    """
     decoded = decode_id("chk", text)
     if decoded is None:
         raise ChunkNotFound
@@ -68,7 +96,7 @@ def decode_chunk_id(text: str) -> UUID:
 
 
 def encode_node_path(document: UUID, version: int, path: Sequence[int]) -> list[str]:
-    """The ids from the root to the node with this path."""
+    """Return the ids of the nodes from the root to the node with a path."""
     return list(_encode_node_path(document, version, tuple(path)))
 
 
@@ -81,7 +109,13 @@ def _encode_node_path(document: UUID, version: int, path: tuple[int, ...]) -> tu
 
 
 def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConverter) -> dict[str, Any]:
-    """What the list and the single chunk have in common."""
+    """Return the fields that the list and the single chunk share.
+
+    Args:
+        chunk: Chunk of the live version.
+        document: Document of the chunk.
+        offsets: Conversion of offsets to the requested unit.
+    """
     return {
         "id": encode_id("chk", chunk.id),
         "chunk_index": chunk.ordinal,
@@ -102,23 +136,35 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
 
 
 def find_neighbour_id(chunk: ChunkRow, document: DocumentRow, *, step: int) -> str | None:
-    """The id of the chunk before or behind; None where there is none."""
+    """Return the id of a neighbour chunk; None if there is none.
+
+    Args:
+        chunk: Chunk of the live version.
+        document: Document of the chunk.
+        step: -1 for the chunk before, 1 for the chunk after.
+    """
     ordinal = chunk.ordinal + step
     if not 0 <= ordinal < document.chunk_count:
         return None
     return encode_id("chk", types.build_chunk_id(document.id, chunk.version, ordinal))
 
 
-@router.get("/chunks", response_model=ChunkList)
+@router.get("/chunks", summary="List the chunks of a document", response_model=ChunkList)
 async def list_chunks(
-    kb: str,
-    document: str,
+    kb: KnowledgeBasePath,
+    document: DocumentPath,
     page: CurrentPageParams,
     tenant: CurrentReader,
-    node: Annotated[str | None, Query(description="Only chunks with text of this node, be it a part of it")] = None,
+    node: Annotated[
+        str | None,
+        Query(description="Id of a node: only chunks with text of this node.", examples=[example_values.NODE_ID]),
+    ] = None,
     offsets: OffsetUnit = None,
 ) -> ChunkList:
-    """The live version's chunks in order; with `node` those whose text lies at least partly in that node."""
+    """Return the chunks of the live version in reading order.
+
+    With `node`, only chunks whose text is at least partly in that node.
+    """
     below = None if node is None else decode_node_id(node)
     view = await tenant.content.list_chunks(
         kb,
@@ -134,11 +180,13 @@ async def list_chunks(
     return ChunkList(items=items, next_cursor=encode_cursor(chunks[-1].ordinal) if has_more else None)
 
 
-@router.get("/chunks/{chunk}", response_model=ChunkDetailOut)
+@router.get("/chunks/{chunk}", summary="Get a chunk", response_model=ChunkDetailOut)
 async def get_chunk(
-    kb: str, document: str, chunk: str, tenant: CurrentReader, offsets: OffsetUnit = None
+    kb: KnowledgeBasePath, document: DocumentPath, chunk: ChunkPath, tenant: CurrentReader, offsets: OffsetUnit = None
 ) -> ChunkDetailOut:
-    """One chunk of the live version, its place in the tree and its neighbours."""
+    """Return a chunk of the live version with its place in the document tree, its position on the pages and its
+    neighbours.
+    """
     view = await tenant.content.get_chunk(
         kb, decode_document_id(document), decode_chunk_id(chunk), utf16=offsets == "utf16"
     )

@@ -1,4 +1,4 @@
-"""Delete documents, one or many, and the receipts of it."""
+"""Deletion of documents, one or many, and the receipts of deletions."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -6,9 +6,11 @@ from typing import Annotated, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentReader, CurrentResources, CurrentWriter
+from app.api.http import example_values
+from app.api.http.path_parameters import DeletionPath, DocumentPath, KnowledgeBasePath
 from app.api.http.request_models import Text
 from app.api.v1.deletion_header import DELETION_HEADER, create_deletion_response, describe_deletion_header
 from app.api.v1.documents.documents import decode_document_id, parse_filter
@@ -20,59 +22,110 @@ from app.ids import decode_id, encode_id
 
 router = APIRouter(tags=["documents"], route_class=AuthenticatedRoute)
 DOCUMENTS_PATH = "/knowledge-bases/{kb}/documents"
-_FILTER_DESCRIPTION = "A metadata filter as JSON, without `$page`, `$node` and `$suspicious`: no document has them"
+_FILTER_DESCRIPTION = (
+    "Metadata filter as JSON, at most 65,536 characters. It cannot use `$page`, `$node` and `$suspicious`."
+)
 
 
 class DocumentsDeletedOut(BaseModel):
-    """A deletion of many documents, and how many they were."""
+    """Deletion of several documents."""
 
-    deletion: str
-    deleted: int
+    deletion: str = Field(description="Id of the deletion, for its receipt.", examples=[example_values.DELETION_ID])
+    deleted: int = Field(description="Number of deleted documents.", examples=[12])
 
 
 class DeletionOut(BaseModel):
-    """A receipt; ``finished_at`` is null while something is still being removed. Searches saw nothing at once.
+    """Receipt of a deletion. Searches stop seeing the contents at once; the receipt proves that nothing is left."""
 
-    ``object`` is what was deleted, or the knowledge base that documents were deleted from; null in receipts of old.
-    ``remaining`` says what was left when all was removed: rows by table, and objects; null before that. ``retained``
-    names what is not counted there. ``retained_files`` counts documents made from a file of the OpenAI API; the file
-    itself is retained. The receipt is retained until ``retention_until``.
+    id: str = Field(description="Id of the deletion.", examples=[example_values.DELETION_ID])
+    kind: DeletionKind = Field(
+        description="Kind of object: `document`, `documents`, `knowledge_base` or `tenant`.", examples=["document"]
+    )
+    object: str | None = Field(
+        description="Id of the deleted object, or of the knowledge base that documents were deleted from; null in "
+        "receipts of old versions.",
+        examples=[example_values.DOCUMENT_ID],
+    )
+    documents: int = Field(description="Number of deleted documents.", examples=[1])
+    chunks: int = Field(description="Number of deleted chunks.", examples=[40])
+    bytes: int = Field(description="Size of the deleted originals in bytes.", examples=[48211])
+    requested_at: Time = Field(description="Time of the request, in UTC.", examples=[example_values.CREATED_AT])
+    finished_at: Time | None = Field(
+        description="Time at which everything was removed, in UTC; null before that.",
+        examples=[example_values.UPDATED_AT],
+    )
+    remaining: dict[str, int] | None = Field(
+        description="Number of rows left in each table and of objects left in the object store, counted at the "
+        "end; null before that.",
+        examples=[{"chunk": 0, "document": 0, "objects": 0}],
+    )
+    retained: list[str] = Field(
+        description="Tables that the count leaves out on purpose, such as audit events.", examples=[["audit_event"]]
+    )
+    retained_files: int = Field(
+        description="Number of documents that were made from a file of the OpenAI API; the file itself is retained.",
+        examples=[0],
+    )
+    retention_until: Time = Field(
+        description="Time until which the receipt is retained, in UTC.", examples=["2027-03-02T09:30:00.000Z"]
+    )
+
+
+@router.delete(
+    DOCUMENTS_PATH + "/{document}",
+    summary="Delete a document",
+    status_code=204,
+    responses=describe_deletion_header(204, "Gone"),
+)
+async def delete_document(kb: KnowledgeBasePath, document: DocumentPath, tenant: CurrentWriter) -> Response:
+    """Delete a document. Searches no longer see it when the response arrives; rows and the original are removed in the
+    background.
+
+    The header `Carrel-Deletion-Id` names the receipt.
     """
-
-    id: str
-    kind: DeletionKind
-    object: str | None
-    documents: int
-    chunks: int
-    bytes: int
-    requested_at: Time
-    finished_at: Time | None
-    remaining: dict[str, int] | None
-    retained: list[str]
-    retained_files: int
-    retention_until: Time
-
-
-@router.delete(DOCUMENTS_PATH + "/{document}", status_code=204, responses=describe_deletion_header(204, "Gone"))
-async def delete_document(kb: str, document: str, tenant: CurrentWriter) -> Response:
-    """Out of every search when this answers, whatever it is being done to; rows are gone, the original follows."""
     deletion = await tenant.deletions.delete(kb, decode_document_id(document))
     return create_deletion_response(204, deletion)
 
 
 @router.delete(
-    DOCUMENTS_PATH, status_code=202, response_model=DocumentsDeletedOut, responses=describe_deletion_header(202, "Gone")
+    DOCUMENTS_PATH,
+    summary="Delete several documents",
+    status_code=202,
+    response_model=DocumentsDeletedOut,
+    responses=describe_deletion_header(202, "Gone"),
 )
 async def delete_documents(
-    kb: str,
+    kb: KnowledgeBasePath,
     tenant: CurrentAdmin,
     response: Response,
-    ids: Annotated[list[Text] | None, Query(min_length=1, max_length=200)] = None,
-    external_id: Identifier | None = None,
-    filter: Annotated[Text | None, Query(max_length=65536, description=_FILTER_DESCRIPTION)] = None,
-    confirm: Annotated[Text | None, Query(max_length=63, description="The knowledge base's name")] = None,
+    ids: Annotated[
+        list[Text] | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            description="Ids of documents, at most 200, repeated or separated by commas. Unknown ids are ignored.",
+            examples=[[example_values.DOCUMENT_ID]],
+        ),
+    ] = None,
+    external_id: Annotated[
+        Identifier | None, Query(description="Document with this `external_id`.", examples=["handbook-2026"])
+    ] = None,
+    filter: Annotated[
+        Text | None, Query(max_length=65536, description=_FILTER_DESCRIPTION, examples=['{"department": "hr"}'])
+    ] = None,
+    confirm: Annotated[
+        Text | None,
+        Query(
+            max_length=63,
+            description="Name of the knowledge base, to confirm the deletion of all documents.",
+            examples=[example_values.KNOWLEDGE_BASE_NAME],
+        ),
+    ] = None,
 ) -> DocumentsDeletedOut:
-    """Delete what `ids`, `external_id` or `filter` means; `filter={}` is everything and needs `confirm`."""
+    """Delete the documents that `ids`, `external_id` or `filter` select; one of them is needed.
+
+    `filter={}` selects all documents and needs `confirm`. The header `Carrel-Deletion-Id` names the receipt.
+    """
     selection = DeletionSelection(
         ids=None if ids is None else _decode_document_ids(ids),
         external_id=external_id,
@@ -84,14 +137,14 @@ async def delete_documents(
 
 
 def _decode_document_ids(references: Sequence[str]) -> list[UUID]:
-    """Named one by one or separated by commas; what is no document's id is none that is there."""
+    """Decode ids that are repeated or separated by commas; a text that is no id is ignored."""
     decoded_ids = (decode_id("doc", text.strip()) for part in references for text in part.split(","))
     return [decoded for decoded in decoded_ids if decoded is not None]
 
 
-@router.get("/deletions/{deletion}", response_model=DeletionOut)
-async def get_deletion(deletion: str, tenant: CurrentReader, resources: CurrentResources) -> DeletionOut:
-    """The receipt of a deletion; that of a tenant is read by the operator."""
+@router.get("/deletions/{deletion}", summary="Get the receipt of a deletion", response_model=DeletionOut)
+async def get_deletion(deletion: DeletionPath, tenant: CurrentReader, resources: CurrentResources) -> DeletionOut:
+    """Return the receipt of a deletion. Only the operator can read that of a tenant."""
     deletion_id = decode_id("del", deletion)
     if deletion_id is None:
         raise DeletionNotFound

@@ -1,4 +1,4 @@
-"""A document's progress as server-sent events (WHATWG HTML, section 9.2)."""
+"""Progress of a document as server-sent events (WHATWG HTML, section 9.2)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -9,6 +9,8 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.http import example_values
+from app.api.http.path_parameters import DocumentPath, KnowledgeBasePath
 from app.api.http.sse import CountedEventStreamResponse
 from app.api.v1.documents.documents import decode_document_id, to_document_out
 from app.bootstrap import TenantServices
@@ -25,28 +27,45 @@ MAX_STREAM_SECONDS = 600.0
 
 
 def format_event_id(document: DocumentRow) -> str:
-    """Names a state: a caller that has seen it is not told again."""
+    """Return the id of a state: a caller that has seen the state does not get it again."""
     progress = document.progress or {}
     return f"{document.version}.{document.status}.{progress.get('done', progress.get('waiting_for', ''))}"
 
 
 @router.get(
     "/{document}/events",
+    summary="Stream the progress of a document",
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "`status` and `progress` while it is ingested, then `ready`, `failed` or `deleted`; "
-            "the data is the document, or its id where it is deleted",
-            "content": {"text/event-stream": {}},
+            "description": "Events `status` and `progress` during ingestion, then `ready`, `failed` or `deleted`.",
+            "content": {
+                "text/event-stream": {
+                    "schema": {"type": "string"},
+                    "example": f'id: 1.ready.40\nevent: ready\ndata: {{"id":"{example_values.DOCUMENT_ID}"}}\n\n',
+                }
+            },
         },
-        204: {"description": "`Last-Event-ID` names its final state: nothing is to come"},
-        429: {"description": "The tenant, or the key, has as many event streams as its quota allows"},
+        204: {"description": "`Last-Event-ID` names the final state: no event follows"},
     },
 )
 async def stream_document_events(
-    kb: str, document: str, tenant: CurrentReader, last_event_id: str | None = Header(None, max_length=200)
+    kb: KnowledgeBasePath,
+    document: DocumentPath,
+    tenant: CurrentReader,
+    last_event_id: str | None = Header(
+        None,
+        max_length=200,
+        description="Id of the last event that the caller has seen; the stream continues after it. At most 200 "
+        "characters.",
+        examples=["1.embedding.12"],
+    ),
 ) -> Response:
-    """Its state now and every change of it until it is ready or failed; resumes behind `Last-Event-ID`."""
+    """Stream the state of a document as server-sent events, until it is ready or failed.
+
+    The events are `status` and `progress` during ingestion, then `ready`, `failed` or `deleted`. Their data is the
+    document, or its id after a deletion. A stream ends after 10 minutes at the latest; `Last-Event-ID` resumes it.
+    """
     with ExitStack() as exit_stack:
         exit_stack.enter_context(tenant.quotas.track_stream())
         row = await tenant.documents.get(kb, decode_document_id(document))

@@ -1,4 +1,4 @@
-"""Documents: list, read, change, delete, and the original."""
+"""Documents: list, read, update, reindex, and the original."""
 
 import json
 from collections.abc import Mapping
@@ -17,6 +17,8 @@ from app.api.dependencies import (
     CurrentWriter,
     encode_cursor,
 )
+from app.api.http import example_values
+from app.api.http.path_parameters import DocumentPath, KnowledgeBasePath
 from app.api.http.problems import PROBLEM_RESPONSE, create_problem_response
 from app.api.http.request_models import Text
 from app.api.http.warning_schema import WarningOut, to_warnings_out
@@ -40,58 +42,125 @@ INLINE_MEDIA_TYPES = frozenset({"application/pdf", "text/plain", "image/png", "i
 
 
 class DocumentUpdate(StrictRequestModel):
-    """What can be changed without uploading again."""
+    """Changes of a document that need no upload. Fields left out stay."""
 
-    metadata: Metadata | None = None
-    title: Title | None = None
-    source_uri: WebAddress | None = None
-    source_created_at: ProvidedTime | None = None
-    scope: ScopePromotionRequest | None = None
+    metadata: Metadata | None = Field(
+        None,
+        description="Metadata of the document, replaced as a whole; `{}` removes it, null is not allowed.",
+        examples=[{"department": "hr", "year": 2026}],
+    )
+    title: Title | None = Field(
+        None,
+        description="Title, 1 to 500 characters; null removes it, and the title in the file is used. A new title "
+        "starts ingestion again.",
+        examples=["Staff handbook 2026"],
+    )
+    source_uri: WebAddress | None = Field(
+        None,
+        description="Address of the source, http or https; null removes it.",
+        examples=["https://intranet.example.com/handbook.pdf"],
+    )
+    source_created_at: ProvidedTime | None = Field(
+        None,
+        description="Time at which the source was created; null removes it. A time with an offset, between the "
+        "years 2 and 9998 in UTC.",
+        examples=["2026-01-15T00:00:00Z"],
+    )
+    scope: ScopePromotionRequest | None = Field(
+        None,
+        description="Wider scope to promote the document to; a scope cannot be narrowed.",
+        examples=[{"level": "tenant"}],
+    )
 
 
 class DocumentOut(BaseModel):
-    """A document; ``status`` and ``error`` are the newest version's, ``live_version`` is what searches see.
-
-    ``language`` is the one that its words are analysed in, null until it is ready.
+    """Document with the state of its ingestion. ``status`` and ``error`` describe the newest version, ``live_version``
+    the one that searches see.
     """
 
-    id: str
-    knowledge_base: str
-    source: str
-    title: str | None
-    external_id: str | None
-    source_uri: str | None
-    source_created_at: Time | None
-    media_type: str
-    bytes: int
-    sha256: str
-    version: int
-    live_version: int | None
-    status: Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"]
-    progress: dict[str, Any] | None = Field(
-        description="`done`, `total` and `unit` of the stage. A document that is `queued` for over three seconds has "
-        "`waiting_for`: `worker`, `tenant_limit`, `rate_limit`, `embedding_endpoint`, `vision_endpoint`, "
-        "`object_store` or `retry`."
+    id: str = Field(
+        description="Id of the document. It stays the same when other bytes replace the contents.",
+        examples=[example_values.DOCUMENT_ID],
     )
-    error: dict[str, Any] | None
-    warnings: list[WarningOut]
-    chunk_count: int
-    page_count: int | None
-    language: str | None
-    metadata: dict[str, Any]
-    scope: ScopeOut
-    dynamic: bool
-    expires_at: Time | None
-    created_at: Time
-    updated_at: Time
+    knowledge_base: str = Field(
+        description="Name of the knowledge base.", examples=[example_values.KNOWLEDGE_BASE_NAME]
+    )
+    source: str = Field(description="Name of the document, usually the file name.", examples=["handbook.pdf"])
+    title: str | None = Field(
+        description="Title that the uploader gave, else the title in the file; null without one.",
+        examples=["Staff handbook"],
+    )
+    external_id: str | None = Field(
+        description="Id that the uploader gave; null without one.", examples=["handbook-2026"]
+    )
+    source_uri: str | None = Field(
+        description="Address of the source that the uploader gave; null without one.",
+        examples=["https://intranet.example.com/handbook.pdf"],
+    )
+    source_created_at: Time | None = Field(
+        description="Time at which the source was created, in UTC; null if the uploader gave none.",
+        examples=["2026-01-15T00:00:00.000Z"],
+    )
+    media_type: str = Field(description="Media type, detected from the contents.", examples=["application/pdf"])
+    bytes: int = Field(description="Size of the original in bytes.", examples=[48211])
+    sha256: str = Field(description="SHA-256 of the original, in hexadecimal digits.", examples=[example_values.SHA256])
+    version: int = Field(
+        description="Number of the newest version, from 1; other bytes make a new version.", examples=[1]
+    )
+    live_version: int | None = Field(
+        description="Version that searches see; null before the first one is ready.", examples=[1]
+    )
+    status: Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"] = Field(
+        description="State of the newest version: `queued`, `parsing`, `chunking`, `embedding`, then `ready` or "
+        "`failed`.",
+        examples=["ready"],
+    )
+    progress: dict[str, Any] | None = Field(
+        description="`done`, `total` and `unit` of the current stage; null if none is known. A document that is "
+        "`queued` for over three seconds has `waiting_for`: `worker`, `tenant_limit`, `rate_limit`, "
+        "`embedding_endpoint`, `vision_endpoint`, `object_store` or `retry`.",
+        examples=[{"done": 40, "total": 40, "unit": "chunks"}],
+    )
+    error: dict[str, Any] | None = Field(
+        description="Error of a failed version: `code`, `message`, `stage`, `retryable` and `hint`; null otherwise.",
+        examples=[None],
+    )
+    warnings: list[WarningOut] = Field(
+        description="Warnings of ingestion: parts of the file were left out or read in another way.", examples=[[]]
+    )
+    chunk_count: int = Field(description="Number of chunks of the live version.", examples=[40])
+    page_count: int | None = Field(
+        description="Number of pages or slides of the live version; null if the format has none.", examples=[12]
+    )
+    language: str | None = Field(
+        description="Language of the lexical analysis; null until the document is ready.", examples=["english"]
+    )
+    metadata: dict[str, Any] = Field(
+        description="Metadata of the document.", examples=[{"department": "hr", "year": 2026}]
+    )
+    scope: ScopeOut = Field(description="Scope of the document: who can find it.")
+    dynamic: bool = Field(
+        description="Whether the document is marked as dynamic: searches with `exclude_dynamic` leave it out.",
+        examples=[False],
+    )
+    expires_at: Time | None = Field(
+        description="Time at which the document is deleted, in UTC; null if it does not expire.", examples=[None]
+    )
+    created_at: Time = Field(description="Time of the first upload, in UTC.", examples=[example_values.CREATED_AT])
+    updated_at: Time = Field(description="Time of the last change, in UTC.", examples=[example_values.UPDATED_AT])
 
 
 class DocumentList(ListResponse[DocumentOut]):
-    """A page of documents."""
+    """Page of documents."""
 
 
 def to_document_out(document: DocumentRow, knowledge_base: str) -> DocumentOut:
-    """The wire form of a document."""
+    """Convert a stored document to its schema.
+
+    Args:
+        document: Row of the document.
+        knowledge_base: Name of its knowledge base.
+    """
     fields = {
         name: getattr(document, name)
         for name in DocumentOut.model_fields
@@ -114,27 +183,62 @@ def to_document_out(document: DocumentRow, knowledge_base: str) -> DocumentOut:
 
 
 def decode_document_id(text: str) -> UUID:
-    """The id in a path. Raises DocumentNotFound for what is no document's id, as for one that is not there."""
+    """Decode the id of a document in a path.
+
+    Raises:
+        DocumentNotFound: The text is no id of a document.
+    """
     decoded = decode_id("doc", text)
     if decoded is None:
         raise DocumentNotFound
     return decoded
 
 
-@router.get("", response_model=DocumentList)
+@router.get("", summary="List documents", response_model=DocumentList)
 async def list_documents(
-    kb: str,
+    kb: KnowledgeBasePath,
     page: CurrentPageParams,
     tenant: CurrentReader,
-    status: Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"] | None = None,
-    external_id: Identifier | None = None,
-    filter: Annotated[Text | None, Query(max_length=65536, description="A metadata filter as JSON")] = None,
-    user_id: ScopeId | None = None,
-    chat_id: ScopeId | None = None,
-    agent_id: ScopeId | None = None,
-    level: Annotated[Literal["shared"] | None, Query(description="What the operator shares under this name")] = None,
+    status: Annotated[
+        Literal["queued", "parsing", "chunking", "embedding", "ready", "failed"] | None,
+        Query(description="Only documents with this status.", examples=["ready"]),
+    ] = None,
+    external_id: Annotated[
+        Identifier | None, Query(description="Only the document with this `external_id`.", examples=["handbook-2026"])
+    ] = None,
+    filter: Annotated[
+        Text | None,
+        Query(
+            max_length=65536,
+            description="Metadata filter as JSON, at most 65,536 characters.",
+            examples=['{"department": "hr"}'],
+        ),
+    ] = None,
+    user_id: Annotated[
+        ScopeId | None, Query(description="Only documents of this user.", examples=[example_values.USER_ID])
+    ] = None,
+    chat_id: Annotated[
+        ScopeId | None, Query(description="Only documents of this chat.", examples=[example_values.CHAT_ID])
+    ] = None,
+    agent_id: Annotated[
+        ScopeId | None,
+        Query(
+            description="Only documents of this agent in the chat. Needs `chat_id`.", examples=[example_values.AGENT_ID]
+        ),
+    ] = None,
+    level: Annotated[
+        Literal["shared"] | None,
+        Query(
+            description="`shared`: documents that the operator shares with all tenants under this name.",
+            examples=["shared"],
+        ),
+    ] = None,
 ) -> dict[str, Any]:
-    """Documents, newest first."""
+    """Return the documents of a knowledge base, newest first.
+
+    Without scope parameters, the list has the documents of all levels that the key may read. `level=shared` returns the
+    shared documents that the operator provides under the same name.
+    """
     scope = DocumentScope(user_id, chat_id, agent_id, shared=level is not None)
     compiled = compile_filter(parse_filter(filter), loc=("query", "filter"))
     filters = DocumentRowFilters(
@@ -151,7 +255,14 @@ async def list_documents(
 
 
 def parse_filter(text: str | None) -> Mapping[str, object] | None:
-    """A filter in a query. Raises InvalidInputError."""
+    """Parse a metadata filter of a query string.
+
+    Args:
+        text: Filter as JSON; None without one.
+
+    Raises:
+        InvalidInputError: The text is no JSON object.
+    """
     if text is None:
         return None
     try:
@@ -163,15 +274,16 @@ def parse_filter(text: str | None) -> Mapping[str, object] | None:
     return value
 
 
-@router.get("/{document}", response_model=DocumentOut)
-async def get_document(kb: str, document: str, tenant: CurrentReader) -> DocumentOut:
-    """One document with its status."""
+@router.get("/{document}", summary="Get a document", response_model=DocumentOut)
+async def get_document(kb: KnowledgeBasePath, document: DocumentPath, tenant: CurrentReader) -> DocumentOut:
+    """Return a document with the state of its ingestion."""
     row = await tenant.documents.get(kb, decode_document_id(document))
     return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
 @router.patch(
     "/{document}",
+    summary="Update a document",
     response_model=DocumentOut,
     responses={
         409: {
@@ -181,12 +293,14 @@ async def get_document(kb: str, document: str, tenant: CurrentReader) -> Documen
         }
     },
 )
-async def update_document(kb: str, document: str, body: DocumentUpdate, tenant: CurrentWriter) -> DocumentOut:
-    """Change metadata (as a whole), title or source; null takes one away. A scope can only widen.
+async def update_document(
+    kb: KnowledgeBasePath, document: DocumentPath, body: DocumentUpdate, tenant: CurrentWriter
+) -> DocumentOut:
+    """Change metadata, title, source or scope of a document. A scope can only be widened.
 
-    Filters, scopes and what results show have it at once. A title is also among the words that passages are found by:
-    another one takes the document back to `queued`, and it is found by the old one's words until it is `ready` again.
-    Without a title it then has the file's own, if there is one. That may fail, as any ingestion: the old words stay.
+    Filters, scopes and results follow at once. A new title is also searched: the document returns to `queued`, and
+    searches find it by the former title until it is `ready` again. If that ingestion fails, the former title stays
+    searchable.
     """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:
@@ -201,18 +315,22 @@ async def update_document(kb: str, document: str, body: DocumentUpdate, tenant: 
 
 @router.post(
     "/{document}/reindex",
+    summary="Reindex a document",
     status_code=202,
     response_model=DocumentOut,
     responses={409: {"description": "The knowledge base belongs to another embedding model", **PROBLEM_RESPONSE}},
 )
-async def reindex_document(kb: str, document: str, tenant: CurrentWriter) -> DocumentOut:
-    """Ingest it again: brings back one that failed; searches see what is there until the new index of it is whole."""
+async def reindex_document(kb: KnowledgeBasePath, document: DocumentPath, tenant: CurrentWriter) -> DocumentOut:
+    """Ingest the stored original again, for example after a failure. Searches see the live version until the new one is
+    complete.
+    """
     row = await tenant.documents.reindex(kb, decode_document_id(document))
     return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
 @router.get(
     "/{document}/content",
+    summary="Download the original of a document",
     response_class=StreamingResponse,
     responses={
         200: {"description": "All of it", "content": {"*/*": {}}},
@@ -222,9 +340,13 @@ async def reindex_document(kb: str, document: str, tenant: CurrentWriter) -> Doc
     },
 )
 async def get_document_content(
-    kb: str, document: str, request: Request, tenant: CurrentReader, resources: CurrentResources
+    kb: KnowledgeBasePath, document: DocumentPath, request: Request, tenant: CurrentReader, resources: CurrentResources
 ) -> Response:
-    """The original: a link where the object store makes links, else a stream with Range."""
+    """Return the original file.
+
+    If the object store makes links, the response is a redirect to one that is valid for a few minutes. Else it is the
+    file; `Range` requests a part of it.
+    """
     original = await tenant.documents.get_original(kb, decode_document_id(document), inline_types=INLINE_MEDIA_TYPES)
     if original.link is not None:
         return RedirectResponse(original.link, 302)
@@ -252,7 +374,15 @@ async def get_document_content(
 
 
 def parse_byte_range(header: str, size: int) -> tuple[int, int] | None:
-    """Start and length of a single byte range (RFC 9110, section 14); None for the whole, length 0 behind the end."""
+    """Parse a single byte range (RFC 9110, section 14).
+
+    Args:
+        header: Value of the header `Range`.
+        size: Size of the file in bytes.
+
+    Returns:
+        Start and length. None for the whole file; a length of 0 for a range behind its end.
+    """
     unit, _, spans = header.partition("=")
     first, dash, last = spans.strip().partition("-")
     is_valid = unit.strip().lower() == "bytes" and dash and (first + last).isdecimal()

@@ -1,13 +1,14 @@
-"""The pictures of documents: what chunks say of theirs, and the pictures themselves."""
+"""Images of documents: their description in chunks, and their bytes."""
 
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResources
+from app.api.http.path_parameters import DocumentPath, KnowledgeBasePath
 from app.api.v1.documents.documents import decode_document_id
 from app.ids import encode_id
 from app.object_store.content_disposition import format_content_disposition
@@ -18,14 +19,24 @@ router = APIRouter(
 
 
 class ImageOut(BaseModel):
-    """The picture that a chunk describes; ``url`` is a path of this server."""
+    """Image that a chunk describes."""
 
-    type: str
-    url: str
+    type: str = Field(description="Media type of the image.", examples=["image/png"])
+    url: str = Field(
+        description="Path of the image on this server; it needs the same `Authorization` header.",
+        examples=["/v1/knowledge-bases/handbook/documents/doc_01jqstb0s0eees8jw23c9yqtgm/images/0"],
+    )
 
 
 def to_image_out(kb: str, document: UUID, ordinal: int | None, media_type: str | None) -> ImageOut | None:
-    """The wire form; None for a chunk of text."""
+    """Return the image of a chunk; None for a chunk of text.
+
+    Args:
+        kb: Id or name of the knowledge base, for the address.
+        document: Id of the document.
+        ordinal: Number of the image in the document, from 0.
+        media_type: Media type of the image.
+    """
     if ordinal is None or media_type is None:
         return None
     url = f"/v1/knowledge-bases/{kb}/documents/{encode_id('doc', document)}/images/{ordinal}"
@@ -34,6 +45,7 @@ def to_image_out(kb: str, document: UUID, ordinal: int | None, media_type: str |
 
 @router.get(
     "/images/{n}",
+    summary="Get an image of a document",
     response_class=StreamingResponse,
     responses={
         200: {"description": "The picture", "content": {"image/png": {}, "image/jpeg": {}}},
@@ -41,13 +53,17 @@ def to_image_out(kb: str, document: UUID, ordinal: int | None, media_type: str |
     },
 )
 async def get_image(
-    kb: str,
-    document: str,
-    n: Annotated[int, Path(ge=0, lt=1 << 31)],
+    kb: KnowledgeBasePath,
+    document: DocumentPath,
+    n: Annotated[int, Path(ge=0, lt=1 << 31, description="Number of the image in the document, from 0.", examples=[0])],
     tenant: CurrentReader,
     resources: CurrentResources,
 ) -> Response:
-    """A picture of the live version: a link where the object store makes links, else the bytes."""
+    """Return an image of the live version of a document.
+
+    If the object store makes links, the response is a redirect to one that is valid for a few minutes. Else it is the
+    image.
+    """
     image = await tenant.images.get(kb, decode_document_id(document), n)
     if image.link is not None:
         return RedirectResponse(image.link, 302)

@@ -1,4 +1,4 @@
-"""The document tree: as a whole, a node of it, and what is above a node."""
+"""Document tree: the whole tree, one node, and the ancestors of a node."""
 
 import asyncio
 import json
@@ -9,10 +9,12 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.http import example_values
+from app.api.http.path_parameters import DocumentPath, KnowledgeBasePath, NodePath
 from app.api.v1.documents.documents import decode_document_id
 from app.api.v1.schemas import ListResponse
 from app.db.models.tenant_data import Node
@@ -31,91 +33,124 @@ MAX_DEPTH = 100
 MAX_PIECE_CHARACTERS = 128 * 1024
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 OffsetUnit = Annotated[
-    Literal["utf16"] | None, Query(description="Count start and end in UTF-16 units; in code points without it")
+    Literal["utf16"] | None,
+    Query(description="`utf16` counts offsets in UTF-16 code units. Default: code points.", examples=["utf16"]),
 ]
 
 
 class NodeSummaryOut(BaseModel):
-    """A node and its place; ``start`` and ``end`` are a range of the stored text, ``depth`` is 0 at the root.
+    """Node of a document tree, without its text."""
 
-    ``level`` is the heading's, ``block`` what the parser took a paragraph for.
-    """
-
-    id: str
-    parent_id: str | None
-    kind: str
-    level: int
-    depth: int
-    title: str | None
-    start: int
-    end: int
-    page: int | None
-    page_end: int | None
-    slide: int | None
-    block: str | None
+    id: str = Field(description="Id of the node.", examples=[example_values.NODE_ID])
+    parent_id: str | None = Field(
+        description="Id of the parent node; null for the root.", examples=["nod_72dkvq1m4h8c7tn0wrp5s9xz3e"]
+    )
+    kind: str = Field(
+        description="Kind of the node: `document` (the root), `section`, `paragraph`, `sentence` or `topic`.",
+        examples=["section"],
+    )
+    level: int = Field(description="Level of the heading of a section, from 1; 0 for other nodes.", examples=[2])
+    depth: int = Field(description="Number of nodes above this one; 0 for the root.", examples=[2])
+    title: str | None = Field(
+        description="Heading of a section, or title of the document; null without one.", examples=["Parental leave"]
+    )
+    start: int = Field(
+        description="Offset of the first character in the stored text, in code points, or in UTF-16 units with "
+        "`offsets=utf16`.",
+        examples=[5120],
+    )
+    end: int = Field(
+        description="Offset behind the last character in the stored text, in the same unit.", examples=[6480]
+    )
+    page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
+    page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[5])
+    slide: int | None = Field(description="Slide, from 1; null if the format has no slides.", examples=[None])
+    block: str | None = Field(
+        description="Kind of block of a paragraph: `heading`, `paragraph`, `list_item`, `table`, `code`, `note`, "
+        "`record` or `image`; null for other nodes.",
+        examples=[None],
+    )
 
 
 class NodeSummaryList(ListResponse[NodeSummaryOut]):
-    """A page of nodes."""
+    """Page of nodes."""
 
 
 class TreeNodeOut(NodeSummaryOut):
-    """A node of the whole tree: a leaf has its text, others their children as far as ``depth`` asks for them."""
+    """Node of a document tree with its children, down to the requested depth."""
 
-    text: str | None
-    children: list["TreeNodeOut"]
+    text: str | None = Field(
+        description="Text of a leaf; null for a node with children.",
+        examples=["Parents may take up to 14 months of parental leave."],
+    )
+    children: list["TreeNodeOut"] = Field(
+        description="Children in reading order; empty for leaves and at the requested depth.", examples=[[]]
+    )
 
 
 class DocumentTreeOut(BaseModel):
-    """The document tree; null before the first version is ready."""
+    """Document tree of the live version."""
 
-    document: str
-    version: int | None
-    root: TreeNodeOut | None
+    document: str = Field(description="Id of the document.", examples=[example_values.DOCUMENT_ID])
+    version: int | None = Field(description="Live version; null before the first version is ready.", examples=[1])
+    root: TreeNodeOut | None = Field(description="Root of the tree; null before the first version is ready.")
 
 
 class ChildNodeOut(BaseModel):
-    """What is right below a node."""
+    """Child of a node."""
 
-    id: str
-    kind: str
-    title: str | None
+    id: str = Field(description="Id of the child.", examples=["nod_5c0e8r2y7kb9paf3w6sm1t4vdh"])
+    kind: str = Field(
+        description="Kind of the child: `section`, `paragraph`, `sentence` or `topic`.", examples=["paragraph"]
+    )
+    title: str | None = Field(description="Heading of the child; null without one.", examples=[None])
 
 
 class LineBoxOut(BaseModel):
-    """Where a printed line stands on its page as it is shown, in points from the top left corner."""
+    """Position of a printed line on its page as it is displayed."""
 
-    page: int
-    x0: float
-    y0: float
-    x1: float
-    y1: float
+    page: int = Field(description="Page, from 1.", examples=[4])
+    x0: float = Field(description="Left edge, in points from the left edge of the page.", examples=[72.0])
+    y0: float = Field(description="Upper edge, in points from the upper edge of the page.", examples=[140.5])
+    x1: float = Field(description="Right edge, in points from the left edge of the page.", examples=[512.3])
+    y1: float = Field(description="Lower edge, in points from the upper edge of the page.", examples=[152.5])
 
 
 class PageSizeOut(BaseModel):
-    """The size of a page as it is shown, in points."""
+    """Size of a page as it is displayed."""
 
-    page: int
-    width: float
-    height: float
+    page: int = Field(description="Page, from 1.", examples=[4])
+    width: float = Field(description="Width in points.", examples=[595.3])
+    height: float = Field(description="Height in points.", examples=[841.9])
 
 
 class LineBoxesOut(BaseModel):
-    """Where a text stands: its lines (the first 2,000 of them), and the pages they are on. Empty but for PDFs."""
+    """Positions of a text on its pages."""
 
-    boxes: list[LineBoxOut]
-    page_sizes: list[PageSizeOut]
+    boxes: list[LineBoxOut] = Field(
+        description="Boxes of the lines of the text, at most 2,000. Empty unless the document is a PDF."
+    )
+    page_sizes: list[PageSizeOut] = Field(
+        description="Sizes of the pages of these lines. Empty unless the document is a PDF."
+    )
 
 
 class NodeOut(NodeSummaryOut, LineBoxesOut):
-    """A node by itself, with the text of its whole range and where that stands."""
+    """Node of a document tree with its text and its position on the pages."""
 
-    text: str
-    children: list[ChildNodeOut]
+    text: str = Field(
+        description="Text of the whole range of the node.",
+        examples=["Parental leave\n\nParents may take up to 14 months of parental leave."],
+    )
+    children: list[ChildNodeOut] = Field(description="Children in reading order, without their text.")
 
 
 def decode_node_id(text: str) -> UUID:
-    """The id in a path or a query. Raises NodeNotFound for what is no node's id, as for one that is not there."""
+    """Decode the id of a node in a path or a query.
+
+    Raises:
+        NodeNotFound: The text is no id of a node.
+    """
     decoded = decode_id("nod", text)
     if decoded is None:
         raise NodeNotFound
@@ -123,7 +158,13 @@ def decode_node_id(text: str) -> UUID:
 
 
 def to_node_fields(node: Node | TableNode, *, depth: int, offsets: OffsetConverter) -> dict[str, Any]:
-    """What every form of a node has in common."""
+    """Return the fields that all schemas of a node share.
+
+    Args:
+        node: Node of the document tree.
+        depth: Number of nodes above it.
+        offsets: Conversion of offsets to the requested unit.
+    """
     return {
         "id": encode_id("nod", node.id),
         "parent_id": None if node.parent_id is None else encode_id("nod", node.parent_id),
@@ -141,7 +182,7 @@ def to_node_fields(node: Node | TableNode, *, depth: int, offsets: OffsetConvert
 
 
 def to_line_box_fields(line_boxes: LineBoxes) -> dict[str, Any]:
-    """The fields of LineBoxesOut."""
+    """Return the fields of ``LineBoxesOut``."""
     return {
         "boxes": [
             LineBoxOut(page=item.page, x0=item.x0, y0=item.y0, x1=item.x1, y1=item.y1) for item in line_boxes.boxes
@@ -151,9 +192,13 @@ def to_line_box_fields(line_boxes: LineBoxes) -> dict[str, Any]:
 
 
 def stream_tree_json(view: TreeView, *, depth: int) -> Iterator[str]:
-    """Yield a DocumentTreeOut as JSON, node by node, down to ``depth``; siblings come in their order.
+    """Yield a ``DocumentTreeOut`` as JSON, node by node; siblings keep their order.
 
-    Nodes that were added by indexing again come behind their other siblings.
+    Nodes that a reindex has added come behind their other siblings.
+
+    Args:
+        view: Tree with the text of the document.
+        depth: Number of levels below the root to include.
     """
     head = {"document": encode_id("doc", view.document.id), "version": view.document.live_version}
     yield f'{_encode_json(head)[:-1]},"root":'
@@ -176,7 +221,7 @@ def stream_tree_json(view: TreeView, *, depth: int) -> Iterator[str]:
 
 
 def _format_node_opening(view: TreeView, number: int, *, depth: int) -> str:
-    """A TreeNodeOut up to its children."""
+    """Return a ``TreeNodeOut`` as JSON up to its children."""
     node = view.nodes[number]
     fields = to_node_fields(node, depth=depth, offsets=view.offsets)
     is_leaf = view.nodes.is_leaf(number)
@@ -185,7 +230,7 @@ def _format_node_opening(view: TreeView, number: int, *, depth: int) -> str:
 
 
 class TreeResponse(StreamingResponse):
-    """A document tree that is written while it is sent: it is never in memory as a whole."""
+    """Response with a document tree that is encoded while it is sent; it is never in memory as a whole."""
 
     def __init__(self, view: AbstractAsyncContextManager[TreeView], *, depth: int) -> None:
         super().__init__((), media_type="application/json")
@@ -200,7 +245,7 @@ class TreeResponse(StreamingResponse):
 
 
 async def _join_pieces(parts: Iterator[str]) -> AsyncIterator[bytes]:
-    """Join parts of JSON into pieces; a thread does it, because fifty thousand nodes take a second."""
+    """Join parts of JSON into pieces. A thread does it, because 50,000 nodes take a second."""
     while piece := await asyncio.to_thread(_read_piece, parts):
         yield piece
 
@@ -215,25 +260,36 @@ def _read_piece(parts: Iterator[str]) -> bytes:
     return "".join(collected).encode()
 
 
-@router.get("/tree", response_model=DocumentTreeOut)
+@router.get("/tree", summary="Get the document tree", response_model=DocumentTreeOut)
 async def get_document_tree(
-    kb: str,
-    document: str,
+    kb: KnowledgeBasePath,
+    document: DocumentPath,
     tenant: CurrentReader,
-    depth: Annotated[int, Query(ge=0, le=MAX_DEPTH, description="How far below the root; 0 is the root alone")] = (
-        MAX_DEPTH
-    ),
+    depth: Annotated[
+        int,
+        Query(
+            ge=0,
+            le=MAX_DEPTH,
+            description="Number of levels below the root, 0 to 100; 0 returns the root alone.",
+            examples=[2],
+        ),
+    ] = (MAX_DEPTH),
     offsets: OffsetUnit = None,
 ) -> Response:
-    """The live version's tree; a node above the leaves that has no children here was cut by `depth`."""
+    """Return the tree of the live version: sections, paragraphs and, if the chunker needs them, sentences.
+
+    A node without children and without text was cut by `depth`.
+    """
     return TreeResponse(
         tenant.content.read_tree(kb, decode_document_id(document), utf16=offsets == "utf16"), depth=depth
     )
 
 
-@router.get("/nodes/{node}", response_model=NodeOut)
-async def get_node(kb: str, document: str, node: str, tenant: CurrentReader, offsets: OffsetUnit = None) -> NodeOut:
-    """A node of the live version with its text and what is right below it."""
+@router.get("/nodes/{node}", summary="Get a node", response_model=NodeOut)
+async def get_node(
+    kb: KnowledgeBasePath, document: DocumentPath, node: NodePath, tenant: CurrentReader, offsets: OffsetUnit = None
+) -> NodeOut:
+    """Return a node of the live version with its text, its children and its position on the pages."""
     view = await tenant.content.get_node(
         kb, decode_document_id(document), decode_node_id(node), utf16=offsets == "utf16"
     )
@@ -244,11 +300,11 @@ async def get_node(kb: str, document: str, node: str, tenant: CurrentReader, off
     return NodeOut(**fields, **to_line_box_fields(view.line_boxes), text=view.text, children=children)
 
 
-@router.get("/nodes/{node}/ancestors", response_model=NodeSummaryList)
+@router.get("/nodes/{node}/ancestors", summary="List the ancestors of a node", response_model=NodeSummaryList)
 async def list_node_ancestors(
-    kb: str, document: str, node: str, tenant: CurrentReader, offsets: OffsetUnit = None
+    kb: KnowledgeBasePath, document: DocumentPath, node: NodePath, tenant: CurrentReader, offsets: OffsetUnit = None
 ) -> NodeSummaryList:
-    """The nodes above a node, from the root to its parent, all of them on one page."""
+    """Return the nodes above a node, from the root to its parent, on one page."""
     utf16 = offsets == "utf16"
     ancestors, node_offsets = await tenant.content.list_ancestors(
         kb, decode_document_id(document), decode_node_id(node), utf16=utf16

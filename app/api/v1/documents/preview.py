@@ -11,6 +11,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from app.api.dependencies import AuthenticatedRoute, CurrentWriter
+from app.api.http import example_values
 from app.api.http.json_limits import DEFAULT_JSON_LIMIT, MAX_JSON_BYTES
 from app.api.http.problems import PROBLEM_RESPONSE, create_problem_response
 from app.api.http.request_models import Text
@@ -24,7 +25,7 @@ from app.api.http.streaming_body import (
 from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.documents.nodes import MAX_DEPTH
 from app.api.v1.documents.upload_schemas import UploadForm
-from app.api.v1.knowledge_bases.knowledge_bases import ChunkingRequest
+from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest
 from app.api.v1.schemas import Identifier, StrictRequestModel
 from app.bootstrap import TenantServices
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
@@ -38,10 +39,16 @@ MAX_NODES = 2000
 
 
 class PreviewOptionsRequest(StrictRequestModel):
-    """How to cut: as a knowledge base does, or as ``chunking`` says; without either by the defaults."""
+    """Options of a preview: cut like a knowledge base, or with ``chunking``; without either with the defaults."""
 
-    knowledge_base: Identifier | None = None
-    chunking: ChunkingRequest | None = None
+    knowledge_base: Identifier | None = Field(
+        None, description="Id or name of a knowledge base whose chunking is used.", examples=[None]
+    )
+    chunking: ChunkingRequest | None = Field(
+        None,
+        description="Chunking to use; not together with `knowledge_base`.",
+        examples=[{"strategy": "headered", "max_tokens": 200}],
+    )
 
     @model_validator(mode="after")
     def _check_not_both(self) -> Self:
@@ -50,12 +57,19 @@ class PreviewOptionsRequest(StrictRequestModel):
         return self
 
     def to_preview_options(self, encoding: str | None = None) -> PreviewOptions:
-        """The room's form of it. Raises InvalidInputError for an option that the chunker does not know."""
+        """Convert the body to options of a preview.
+
+        Args:
+            encoding: Character encoding of a text file; None to detect it.
+
+        Raises:
+            InvalidInputError: The chunker does not know an option.
+        """
         return PreviewOptions(encoding, self.knowledge_base, self.chunking.to_chunking() if self.chunking else None)
 
 
 class PreviewForm(PreviewOptionsRequest):
-    """The fields beside the file; ``chunking`` is JSON."""
+    """Fields of the form next to the file; ``chunking`` is a JSON object as text."""
 
     @field_validator("chunking", mode="before")
     @classmethod
@@ -67,80 +81,109 @@ class PreviewForm(PreviewOptionsRequest):
 
 
 class TextPreviewRequest(PreviewOptionsRequest):
-    """A text that comes in the body."""
+    """Preview of a text in a JSON body."""
 
-    text: Text = Field(min_length=1)
-    media_type: Literal["text/plain", "text/markdown", "text/html"] | None = None
+    text: Text = Field(
+        min_length=1,
+        description="Text to preview, not empty.",
+        examples=["# Leave\n\nParents may take up to 14 months of parental leave."],
+    )
+    media_type: Literal["text/plain", "text/markdown", "text/html"] | None = Field(
+        None, description="Format of `text`; default: `text/plain`.", examples=["text/markdown"]
+    )
 
 
 class ParseQualityOut(BaseModel):
-    """How well the file could be read; pages, or slides, count from 1.
+    """Quality of the parsed file; pages and slides count from 1."""
 
-    ``suspected_scans`` are pages of a PDF without any text; ``garbled_ratio`` is the share of noise in the text;
-    ``images`` are those that would be described or embedded, of which the text here says no more than a number.
-    """
-
-    pages: int | None
-    empty_pages: list[int]
-    suspected_scans: list[int]
-    garbled_ratio: float
-    tables: int
-    images: int
-    characters: int
-    tokens: int
+    pages: int | None = Field(description="Number of pages or slides; null if the format has none.", examples=[12])
+    empty_pages: list[int] = Field(description="Pages without text.", examples=[[]])
+    suspected_scans: list[int] = Field(
+        description="Pages of a PDF that have no text and are probably scans.", examples=[[]]
+    )
+    garbled_ratio: float = Field(description="Share of the text that looks like noise, 0 to 1.", examples=[0.0])
+    tables: int = Field(description="Number of tables.", examples=[2])
+    images: int = Field(description="Number of images that ingestion would describe or embed.", examples=[3])
+    characters: int = Field(description="Number of characters of the text.", examples=[24180])
+    tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[5610])
 
 
 class PreviewNodeOut(BaseModel):
-    """A node of the tree; a leaf has its text. There are no ids: there is no document."""
+    """Node of the document tree of a preview. It has no id, because there is no document."""
 
-    kind: str
-    level: int
-    depth: int
-    title: str | None
-    start: int
-    end: int
-    page: int | None
-    page_end: int | None
-    slide: int | None
-    block: str | None
-    text: str | None
-    children: list["PreviewNodeOut"]
+    kind: str = Field(
+        description="Kind of the node: `document` (the root), `section`, `paragraph`, `sentence` or `topic`.",
+        examples=["document"],
+    )
+    level: int = Field(description="Level of the heading of a section, from 1; 0 for other nodes.", examples=[0])
+    depth: int = Field(description="Number of nodes above this one; 0 for the root.", examples=[0])
+    title: str | None = Field(
+        description="Heading of a section, or title of the document; null without one.", examples=["Staff handbook"]
+    )
+    start: int = Field(description="Offset of the first character in the parsed text, in code points.", examples=[0])
+    end: int = Field(
+        description="Offset behind the last character in the parsed text, in code points.", examples=[24180]
+    )
+    page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[1])
+    page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[12])
+    slide: int | None = Field(description="Slide, from 1; null if the format has no slides.", examples=[None])
+    block: str | None = Field(
+        description="Kind of block of a paragraph, such as `paragraph`, `table` or `code`; null for other nodes.",
+        examples=[None],
+    )
+    text: str | None = Field(description="Text of a leaf; null for a node with children.", examples=[None])
+    children: list["PreviewNodeOut"] = Field(description="Children in reading order.", examples=[[]])
 
 
 class PreviewChunkOut(BaseModel):
-    """A chunk; ``node_path`` leads from the root to its node, by the positions of children."""
+    """Chunk of a preview."""
 
-    chunk_index: int
-    text: str
-    start: int
-    end: int
-    tokens: int
-    page: int | None
-    page_end: int | None
-    slide: int | None
-    section_titles: list[str]
-    node_path: list[int]
+    chunk_index: int = Field(description="Index of the chunk, from 0.", examples=[3])
+    text: str = Field(
+        description="Text of the chunk.", examples=["Parents may take up to 14 months of parental leave."]
+    )
+    start: int = Field(description="Offset of the first character in the parsed text, in code points.", examples=[5120])
+    end: int = Field(
+        description="Offset behind the last character in the parsed text, in code points.", examples=[5171]
+    )
+    tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[12])
+    page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
+    page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[4])
+    slide: int | None = Field(description="Slide, from 1; null if the format has no slides.", examples=[None])
+    section_titles: list[str] = Field(
+        description="Headings above the chunk, outermost first.", examples=[["Leave", "Parental leave"]]
+    )
+    node_path: list[int] = Field(
+        description="Positions of children from the root of the tree to the node of the chunk, from 0.",
+        examples=[[2, 0]],
+    )
 
 
 class PreviewOut(BaseModel):
-    """What ingestion would make of it.
+    """Result of a preview: what ingestion would make of the file."""
 
-    ``truncated`` where that is more than is shown here: chunks, nodes, or text of which only the beginning was cut.
-    """
-
-    media_type: str
-    title: str | None
-    page_count: int | None
-    warnings: list[WarningOut]
-    quality: ParseQualityOut
-    tree: PreviewNodeOut
-    chunks: list[PreviewChunkOut]
-    total_chunks: int
-    truncated: bool
+    media_type: str = Field(description="Detected media type.", examples=["application/pdf"])
+    title: str | None = Field(description="Title of the file; null without one.", examples=["Staff handbook"])
+    page_count: int | None = Field(description="Number of pages or slides; null if the format has none.", examples=[12])
+    warnings: list[WarningOut] = Field(
+        description="Warnings of the parser, as a document would have them.", examples=[[]]
+    )
+    quality: ParseQualityOut = Field(description="Quality of the parsed file.")
+    tree: PreviewNodeOut = Field(description="Document tree, at most 2,000 nodes.")
+    chunks: list[PreviewChunkOut] = Field(description="First chunks, at most 200.")
+    total_chunks: int = Field(description="Number of chunks of the whole file.", examples=[40])
+    truncated: bool = Field(
+        description="Whether the file has more chunks, nodes or text than the preview shows.", examples=[False]
+    )
 
 
 def to_tree_out(root: TreeNode, text: str) -> tuple[PreviewNodeOut, bool]:
-    """The first nodes in reading order as a tree, and whether there are more."""
+    """Return the first nodes in reading order as a tree, and whether the tree has more.
+
+    Args:
+        root: Root of the document tree.
+        text: Text of the document.
+    """
     root_out = _to_node_out(root, text, 0)
     stack = [(child, root_out) for child in reversed(root.children)]
     node_count, is_too_deep = 1, False
@@ -174,7 +217,7 @@ def _to_node_out(node: TreeNode, text: str, depth: int) -> PreviewNodeOut:
 
 
 def to_preview_out(result: Preview) -> PreviewOut:
-    """The reply, cut to a size that a page can show."""
+    """Return the response, cut to a size that a page can display."""
     tree, has_more_nodes = to_tree_out(result.tree.root, result.tree.text)
     shown = list(zip(result.drafts, result.token_counts, strict=True))[:MAX_CHUNKS]
     return PreviewOut(
@@ -213,12 +256,25 @@ _REQUEST_BODY = {
                     "type": "object",
                     "required": ["file"],
                     "properties": {
-                        "file": {"type": "string", "format": "binary"},
-                        "encoding": {"type": "string"},
-                        "knowledge_base": {"type": "string"},
-                        "chunking": {"type": "string", "description": "A JSON object, as of a knowledge base"},
+                        "file": {"type": "string", "format": "binary", "description": "The file, at most 50 MiB."},
+                        "encoding": {
+                            "type": "string",
+                            "description": "Character encoding of a text file. Default: detected.",
+                            "examples": ["utf-8"],
+                        },
+                        "knowledge_base": {
+                            "type": "string",
+                            "description": "Id or name of a knowledge base whose chunking is used.",
+                            "examples": [example_values.KNOWLEDGE_BASE_NAME],
+                        },
+                        "chunking": {
+                            "type": "string",
+                            "description": "Chunking to use, as a JSON object; not together with `knowledge_base`.",
+                            "examples": ['{"strategy": "headered", "max_tokens": 200}'],
+                        },
                     },
-                }
+                },
+                "example": {"file": "handbook.md", "chunking": '{"strategy": "headered", "max_tokens": 200}'},
             },
             "application/json": {
                 "schema": TextPreviewRequest.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -229,7 +285,7 @@ _REQUEST_BODY = {
 
 
 def parse_form(fields: Mapping[str, str]) -> PreviewOptions:
-    """A field that was left empty counts as not sent."""
+    """Parse the fields of a form. An empty field counts as missing."""
     provided = {name: value for name, value in fields.items() if value != ""}
     encoding = {name: provided.pop(name) for name in ("encoding",) if name in provided}
     return validate_body(PreviewForm, provided).to_preview_options(validate_body(UploadForm, encoding).encoding)
@@ -251,6 +307,7 @@ async def _receive_preview(request: Request, tenant: TenantServices) -> Preview:
 
 @router.post(
     "/preview",
+    summary="Preview a document",
     response_model=PreviewOut,
     openapi_extra=_REQUEST_BODY,
     responses={
@@ -259,7 +316,11 @@ async def _receive_preview(request: Request, tenant: TenantServices) -> Preview:
     },
 )
 async def preview_document(request: Request, tenant: CurrentWriter) -> PreviewOut | Response:
-    """Show how a file, or a text, would be read and cut, and how well it can be read; nothing of it is stored."""
+    """Parse and cut a file or a text, and report how well it can be read. Nothing is stored.
+
+    Files have at most 50 MiB. A file that cannot be parsed gets the error code that an uploaded document would fail
+    with.
+    """
     try:
         result = await _receive_preview(request, tenant)
     except IngestionError as exc:  # what an uploaded document would fail with

@@ -1,28 +1,43 @@
-"""Scopes on the wire: whom a document belongs to, and to whom it can be promoted."""
+"""Scopes of documents, and promotion to a wider scope."""
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
+from app.api.http import example_values
 from app.api.v1.schemas import ScopeId, StrictRequestModel
 from app.documents.scopes import DocumentScope
 
 
 class ScopeOut(BaseModel):
-    """Whom the document belongs to."""
+    """Scope of a document: who can find it."""
 
-    level: str
-    user_id: str | None
-    chat_id: str | None
-    agent_id: str | None
+    level: str = Field(
+        description="Level: `shared` (all tenants), `tenant`, `user`, `chat_shared` (a chat) or `chat_agent` (an "
+        "agent in a chat).",
+        examples=["tenant"],
+    )
+    user_id: str | None = Field(description="User of the level `user`; else null.", examples=[None])
+    chat_id: str | None = Field(
+        description="Chat of the levels `chat_shared` and `chat_agent`; else null.", examples=[None]
+    )
+    agent_id: str | None = Field(description="Agent of the level `chat_agent`; else null.", examples=[None])
 
 
 class ScopePromotionRequest(StrictRequestModel):
-    """The scope to move up to: one agent's document to its whole chat, a chat's to a user, anyone's to the tenant."""
+    """Wider scope for a document: from an agent to its chat, from a chat to a user, from any level to the tenant."""
 
-    level: Literal["tenant", "user", "chat_shared"]
-    user_id: ScopeId | None = None
-    chat_id: ScopeId | None = None
+    level: Literal["tenant", "user", "chat_shared"] = Field(description="Level to promote to.", examples=["user"])
+    user_id: ScopeId | None = Field(
+        None,
+        description="User of the level `user`, 1 to 256 characters; not with other levels.",
+        examples=[example_values.USER_ID],
+    )
+    chat_id: ScopeId | None = Field(
+        None,
+        description="Chat of the level `chat_shared`, 1 to 256 characters; not with other levels.",
+        examples=[None],
+    )
 
     @model_validator(mode="after")
     def _check_ids(self) -> Self:
@@ -32,5 +47,5 @@ class ScopePromotionRequest(StrictRequestModel):
         return self
 
     def to_scope(self) -> DocumentScope:
-        """The room's form of it."""
+        """Convert the body to a scope."""
         return DocumentScope(self.user_id, self.chat_id)

@@ -1,15 +1,17 @@
-"""Upload documents: a file as a form, many files as one form, a text or ready chunks as JSON."""
+"""Uploads: a file as a form, many files as one form, a text or chunks as JSON."""
 
+import json
 from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentWriter
 from app.api.http.admission import release_slots
 from app.api.http.json_limits import CHUNKS_JSON_LIMIT, MAX_JSON_BYTES
+from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.problems import PROBLEM_RESPONSE, get_http_status
 from app.api.http.streaming_body import MULTIPART_FORM, parse_content_type, read_json_body, reject_oversized_body
 from app.api.v1.documents.documents import DocumentOut, to_document_out
@@ -21,15 +23,17 @@ from app.errors import UnsupportedMediaTypeError
 from app.quotas.types import RateLimitExceeded
 
 WAIT_DESCRIPTION = (
-    "Seconds to wait for it to be ready. A waiting request counts as an event stream: "
-    "over the quota of these the reply is sent at once"
+    "Seconds to wait for the document to be ready, 0 to 60. A waiting request counts as an event stream: if the quota "
+    "of event streams is used up, the response is sent at once."
 )
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
 
 
 async def _receive_upload(kb: str, request: Request, tenant: TenantServices, upload_limit: int) -> UploadResult:
-    """A form goes to disk, as large as the settings allow; a text stays in memory, limited as JSON is anywhere."""
+    """Receive an upload. A form goes to disk, up to the limit of the settings; a text stays in memory, up to that of
+    JSON.
+    """
     kind, boundary = parse_content_type(request)
     knowledge_base = await tenant.knowledge_bases.find(kb)
     max_bytes = upload_limit + MAX_FORM_OVERHEAD_BYTES if kind == MULTIPART_FORM else min(upload_limit, MAX_JSON_BYTES)
@@ -51,14 +55,22 @@ async def _receive_upload(kb: str, request: Request, tenant: TenantServices, upl
 
 
 def _build_form_schema(file: dict[str, Any], *, excluded: tuple[str, ...] = ()) -> dict[str, Any]:
-    names = [name for name in UploadForm.model_fields if name != "metadata" and name not in excluded]
-    metadata = {"type": "string", "description": "A JSON object"}
-    fields = {name: {"type": "string"} for name in names}
-    return {"type": "object", "required": ["file"], "properties": {"file": file, "metadata": metadata, **fields}}
+    fields = {
+        name: {"type": "string", "description": field.description, "examples": [_to_form_value(field.examples)]}
+        for name, field in UploadForm.model_fields.items()
+        if name not in excluded
+    }
+    return {"type": "object", "required": ["file"], "properties": {"file": file, **fields}}
+
+
+def _to_form_value(examples: list[Any] | None) -> str:
+    """Return the first example of a field as the text of a form field."""
+    (value, *_) = examples or [""]
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _build_text_schema() -> dict[str, Any]:
-    """Without references: nothing of it is a component of the description that one could lead to."""
+    """Return the schema of a text upload without references: its parts are no components of the OpenAPI document."""
     schema = TextDocumentCreate.model_json_schema()
     chunk = schema.pop("$defs")["ProvidedChunkRequest"]
     schema["properties"]["chunks"]["anyOf"][0]["items"] = chunk
@@ -66,11 +78,19 @@ def _build_text_schema() -> dict[str, Any]:
 
 
 _BINARY = {"type": "string", "format": "binary"}
+_FILE = {**_BINARY, "description": "The file. Its name is taken from the form."}
+_FILES = {"type": "array", "items": _BINARY, "description": "The files, each as a part with this name."}
+_FORM_EXAMPLE = {
+    "file": "handbook.pdf",
+    "title": "Staff handbook",
+    "external_id": "handbook-2026",
+    "metadata": '{"department": "hr"}',
+}
 _UPLOAD_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            MULTIPART_FORM: {"schema": _build_form_schema(_BINARY)},
+            MULTIPART_FORM: {"schema": _build_form_schema(_FILE), "example": _FORM_EXAMPLE},
             "application/json": {"schema": _build_text_schema()},
         },
     }
@@ -80,7 +100,8 @@ _BATCH_BODY = {
         "required": True,
         "content": {
             MULTIPART_FORM: {
-                "schema": _build_form_schema({"type": "array", "items": _BINARY}, excluded=("external_id", "title"))
+                "schema": _build_form_schema(_FILES, excluded=("external_id", "title")),
+                "example": {"file": ["handbook.pdf", "faq.md"], "metadata": '{"department": "hr"}'},
             }
         },
     }
@@ -89,6 +110,7 @@ _BATCH_BODY = {
 
 @router.post(
     "",
+    summary="Upload a document",
     status_code=202,
     response_model=DocumentOut,
     openapi_extra=_UPLOAD_BODY,
@@ -100,14 +122,16 @@ _BATCH_BODY = {
     },
 )
 async def upload_document(
-    kb: str,
+    kb: KnowledgeBasePath,
     request: Request,
     tenant: CurrentWriter,
-    wait: Annotated[float, Query(ge=0, le=60, description=WAIT_DESCRIPTION)] = 0,
+    wait: Annotated[float, Query(ge=0, le=60, description=WAIT_DESCRIPTION, examples=[30])] = 0,
 ) -> Response:
-    """Store a file, or a text, and queue it for ingestion.
+    """Store a file, a text or chunks, and queue the document for ingestion.
 
-    The same bytes again change what else is said of the document, as a PATCH does.
+    The same bytes again return the existing document (200); other metadata or another title is applied. Other bytes
+    with the same `external_id` make a new version; searches see the former one until the new one is ready. With `wait`,
+    the response has status 201 if the document is ready in time.
     """
     uploaded = await _receive_upload(kb, request, tenant, tenant.quotas.upload_limit_bytes)
     document = uploaded.document
@@ -122,25 +146,27 @@ async def upload_document(
 
 
 class UploadErrorOut(BaseModel):
-    """Why a file was not taken in."""
+    """Reason why a file was refused."""
 
-    code: str
-    message: str
+    code: str = Field(description="Stable error code.", examples=["empty"])
+    message: str = Field(description="What is wrong, for people.", examples=["The file is empty."])
 
 
 class UploadBatchItemOut(BaseModel):
-    """What became of one file; ``status`` is what a request with it alone would have got."""
+    """Outcome for one file of a batch."""
 
-    filename: str
-    status: int
-    document: DocumentOut | None
-    error: UploadErrorOut | None
+    filename: str = Field(description="Name of the file.", examples=["handbook.pdf"])
+    status: int = Field(description="HTTP status that an upload of this file alone would get.", examples=[202])
+    document: DocumentOut | None = Field(description="Document of the file; null if the file was refused.")
+    error: UploadErrorOut | None = Field(
+        description="Reason why the file was refused; null otherwise.", examples=[None]
+    )
 
 
 class UploadBatchOut(BaseModel):
-    """One verdict for each file, in their order."""
+    """Outcome for each file of a batch."""
 
-    items: list[UploadBatchItemOut]
+    items: list[UploadBatchItemOut] = Field(description="Outcomes in the order of the files.")
 
 
 def _to_batch_item_out(result: BatchItemResult) -> UploadBatchItemOut:
@@ -157,14 +183,19 @@ def _to_batch_item_out(result: BatchItemResult) -> UploadBatchItemOut:
 
 @router.post(
     "/batch",
+    summary="Upload many documents",
     response_model=UploadBatchOut,
     openapi_extra=_BATCH_BODY,
     responses={415: {"description": "Not multipart/form-data", **PROBLEM_RESPONSE}},
 )
 async def upload_document_batch(
-    kb: str, request: Request, tenant: CurrentWriter
+    kb: KnowledgeBasePath, request: Request, tenant: CurrentWriter
 ) -> dict[str, list[UploadBatchItemOut]]:
-    """Store many files in one request; each gets a verdict of its own, and interactive uploads go first."""
+    """Store many files in one request, and queue a document for each.
+
+    The response has an outcome for each file. All files get the same fields. Single uploads are ingested before those
+    of a batch.
+    """
     kind, boundary = parse_content_type(request)
     knowledge_base = await tenant.knowledge_bases.find(kb)
     limit = tenant.quotas.upload_limit_bytes

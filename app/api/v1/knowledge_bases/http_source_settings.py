@@ -1,4 +1,4 @@
-"""The source of a knowledge base of kind http, as callers say it."""
+"""HTTP source of a knowledge base of kind ``http``."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -17,7 +17,9 @@ MAX_BODY_CHARACTERS, MAX_BODY_DEPTH = 16_000, 20
 
 
 def _check_template(value: Any) -> Any:
-    """JSON that can be kept. Its depth is looked at first, without recursion, for what follows is recursive."""
+    """Check that a body is JSON that can be stored. The depth is checked first and without recursion, because the
+    encoder recurses.
+    """
     level, depth = [value], 0
     while level:
         depth += 1
@@ -42,56 +44,83 @@ Number = Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
 
 
 class SecretReference(StrictRequestModel):
-    """A secret of the operator's, by its name (CARREL_HTTP_SOURCES); its value is never shown."""
+    """Reference to a secret of the operator."""
 
-    secret: Annotated[str, StringConstraints(min_length=1, max_length=100), STORABLE]
+    secret: Annotated[str, StringConstraints(min_length=1, max_length=100), STORABLE] = Field(
+        description="Name of the secret in `CARREL_HTTP_SOURCES`, 1 to 100 characters. Its value is never shown.",
+        examples=["help-center-token"],
+    )
 
 
 class HttpSourceResponsePaths(StrictRequestModel):
-    """Where a reply has what it has found.
+    """Paths to the results in a response: JMESPath without functions and multiselects, 1 to 200 characters."""
 
-    JMESPath without functions and multiselects: ``items`` is a list, and the others are looked for in each item. The
-    greater ``score`` is the better; without one the order is the reply's.
-    """
-
-    items: ResponsePath
-    text: ResponsePath
-    title: ResponsePath | None = None
-    url: ResponsePath | None = None
-    score: ResponsePath | None = None
+    items: ResponsePath = Field(description="Path to the list of results.", examples=["data.hits"])
+    text: ResponsePath = Field(description="Path to the text in a result.", examples=["body"])
+    title: ResponsePath | None = Field(None, description="Path to the title in a result.", examples=["title"])
+    url: ResponsePath | None = Field(None, description="Path to the address in a result.", examples=["link"])
+    score: ResponsePath | None = Field(
+        None,
+        description="Path to the score in a result; higher is better. Without it, the order of the response counts.",
+        examples=["rank"],
+    )
 
 
 class HttpSourceRequest(StrictRequestModel):
-    """How another's search is asked: ``{query}`` and ``{top_k}`` are filled in, in ``params`` and strings of ``body``.
+    """HTTP request that searches an external service. ``{query}`` and ``{top_k}`` are filled in, in ``params`` and in
+    strings of ``body``.
 
-    The operator's binding must allow address, method, parameters and headers. With ``domains`` a result counts only
-    where its url is on one of them or below.
+    The operator's settings must allow address, method, parameters and headers.
     """
 
-    url: Annotated[str, StringConstraints(max_length=2000), STORABLE]
-    method: Literal["GET", "POST"] = "GET"
-    params: Annotated[dict[Value, Value | Number], Field(max_length=50)] = Field(default_factory=dict)
-    headers: Annotated[dict[str, Value | SecretReference], Field(max_length=20)] = Field(default_factory=dict)
-    body: Annotated[Any, AfterValidator(_check_template)] = Field(
-        None, description="The JSON that a POST sends, at most 16,000 characters"
+    url: Annotated[str, StringConstraints(max_length=2000), STORABLE] = Field(
+        description="Address of the search, at most 2,000 characters.", examples=["https://help.example.com/api/search"]
     )
-    response: HttpSourceResponsePaths
-    domains: Annotated[list[Domain], Field(max_length=50)] = Field(default_factory=list)
-    timeout_seconds: float = Field(3.0, ge=0.1, le=30)
+    method: Literal["GET", "POST"] = Field("GET", description="HTTP method.", examples=["GET"])
+    params: Annotated[dict[Value, Value | Number], Field(max_length=50)] = Field(
+        default_factory=dict,
+        description="Parameters of the query string, at most 50.",
+        examples=[{"q": "{query}", "limit": "{top_k}"}],
+    )
+    headers: Annotated[dict[str, Value | SecretReference], Field(max_length=20)] = Field(
+        default_factory=dict,
+        description="Headers, at most 20; a value is a text or a reference to a secret.",
+        examples=[{"Authorization": {"secret": "help-center-token"}}],
+    )
+    body: Annotated[Any, AfterValidator(_check_template)] = Field(
+        None, description="JSON body of a POST, at most 16,000 characters and 20 levels deep.", examples=[None]
+    )
+    response: HttpSourceResponsePaths = Field(description="Paths to the results in the response.")
+    domains: Annotated[list[Domain], Field(max_length=50)] = Field(
+        default_factory=list,
+        description="Only results whose address is on one of these domains or their subdomains; empty for all. At "
+        "most 50.",
+        examples=[["help.example.com"]],
+    )
+    timeout_seconds: float = Field(
+        3.0, ge=0.1, le=30, description="Time limit of a request in seconds, 0.1 to 30.", examples=[3.0]
+    )
 
     def to_http_source(self) -> HttpSource:
-        """The room's form of it."""
+        """Convert the body to an HTTP source."""
         return HttpSource(**self.model_dump() | {"response": ResponsePaths(**self.response.model_dump())})
 
 
 class HttpSourceOut(BaseModel):
-    """How another's search is asked; of a secret there is its name."""
+    """HTTP request that searches an external service. Secrets appear by name only."""
 
-    url: str
-    method: Literal["GET", "POST"]
-    params: dict[str, str | int]
-    headers: dict[str, str | SecretReference]
-    body: Any
-    response: HttpSourceResponsePaths
-    domains: list[str]
-    timeout_seconds: float
+    url: str = Field(description="Address of the search.", examples=["https://help.example.com/api/search"])
+    method: Literal["GET", "POST"] = Field(description="HTTP method.", examples=["GET"])
+    params: dict[str, str | int] = Field(
+        description="Parameters of the query string.", examples=[{"q": "{query}", "limit": "{top_k}"}]
+    )
+    headers: dict[str, str | SecretReference] = Field(
+        description="Headers; a value is a text or a reference to a secret.",
+        examples=[{"Authorization": {"secret": "help-center-token"}}],
+    )
+    body: Any = Field(description="JSON body of a POST; null without one.", examples=[None])
+    response: HttpSourceResponsePaths = Field(description="Paths to the results in the response.")
+    domains: list[str] = Field(
+        description="Domains that results are limited to; empty for all.", examples=[["help.example.com"]]
+    )
+    timeout_seconds: float = Field(description="Time limit of a request in seconds.", examples=[3.0])

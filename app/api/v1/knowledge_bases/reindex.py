@@ -1,4 +1,4 @@
-"""Indexing a knowledge base anew, with other settings or the same."""
+"""Reindex and rollback of knowledge bases."""
 
 from typing import Any
 
@@ -6,14 +6,11 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentResources
+from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.problems import PROBLEM_RESPONSE
 from app.api.http.request_models import Text
-from app.api.v1.knowledge_bases.knowledge_bases import (
-    ChunkingRequest,
-    EmbeddingModelRequest,
-    KnowledgeBaseOut,
-    to_knowledge_base_out,
-)
+from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest, EmbeddingModelRequest, KnowledgeBaseOut
+from app.api.v1.knowledge_bases.knowledge_bases import to_knowledge_base_out
 from app.api.v1.schemas import StrictRequestModel
 from app.knowledge_bases.types import ReindexOptions
 
@@ -26,20 +23,24 @@ router = APIRouter(
 
 
 class ReindexRequest(StrictRequestModel):
-    """What is to be another; what is left out stays. Of chunking, what is left out is as by default."""
+    """Settings of the next search index. Fields left out stay; in ``chunking``, fields left out get their default."""
 
-    embedding: EmbeddingModelRequest = Field(default_factory=EmbeddingModelRequest)
-    chunking: ChunkingRequest | None = None
-    language: Text | None = None
+    embedding: EmbeddingModelRequest = Field(
+        default_factory=EmbeddingModelRequest, description="Embedding model of the next search index.", examples=[{}]
+    )
+    chunking: ChunkingRequest | None = Field(
+        None, description="Chunking of the next search index.", examples=[{"strategy": "headered", "max_tokens": 300}]
+    )
+    language: Text | None = Field(None, description="Language of the lexical analysis.", examples=["english"])
 
 
-@router.post("", status_code=202, response_model=KnowledgeBaseOut)
+@router.post("", summary="Reindex a knowledge base", status_code=202, response_model=KnowledgeBaseOut)
 async def reindex_knowledge_base(
-    kb: str, tenant: CurrentAdmin, resources: CurrentResources, body: ReindexRequest | None = None
+    kb: KnowledgeBasePath, tenant: CurrentAdmin, resources: CurrentResources, body: ReindexRequest | None = None
 ) -> dict[str, Any]:
-    """Build another index from what is stored of the documents; the live one answers until the new one is whole.
+    """Build another search index from the stored documents. The live one answers until the new one is complete.
 
-    The same again while it is being built changes nothing, and makes one go on that has failed.
+    The same request during the reindex changes nothing; after a failure, it continues the reindex.
     """
     body = body or ReindexRequest()
     options = ReindexOptions(
@@ -51,14 +52,16 @@ async def reindex_knowledge_base(
     return to_knowledge_base_out(await tenant.reindexing.start(kb, options), resources)
 
 
-@router.delete("", status_code=204)
-async def cancel_reindex(kb: str, tenant: CurrentAdmin) -> Response:
-    """Build it no further; the live index stays."""
+@router.delete("", summary="Cancel a reindex", status_code=204)
+async def cancel_reindex(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> Response:
+    """Cancel the reindex of a knowledge base. The live search index stays."""
     await tenant.reindexing.cancel(kb)
     return Response(status_code=204)
 
 
-@router.post("/rollback", status_code=202, response_model=KnowledgeBaseOut)
-async def roll_back_reindex(kb: str, tenant: CurrentAdmin, resources: CurrentResources) -> dict[str, Any]:
-    """Go back to the index of before, with its settings: it is brought up to date, then it is the live one again."""
+@router.post("/rollback", summary="Roll back a reindex", status_code=202, response_model=KnowledgeBaseOut)
+async def roll_back_reindex(kb: KnowledgeBasePath, tenant: CurrentAdmin, resources: CurrentResources) -> dict[str, Any]:
+    """Return to the former search index with its settings. It is brought up to date first, then it becomes the live
+    one.
+    """
     return to_knowledge_base_out(await tenant.reindexing.rollback(kb), resources)

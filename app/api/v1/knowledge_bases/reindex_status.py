@@ -1,63 +1,73 @@
-"""What a knowledge base tells of the index that is built beside its live one, or was before it."""
+"""Schemas of the live, the next and the former search index of a knowledge base."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from app.api.http import example_values
 from app.api.v1.schemas import Time
 from app.bootstrap import Resources
 from app.knowledge_bases.types import KnowledgeBaseView, ReindexProgress
 
 
 class ChunkingOut(BaseModel):
-    """How documents are cut; ``options`` only where the chunker has some."""
+    """Chunking: how documents are cut."""
 
-    strategy: str
-    max_tokens: int
-    overlap_tokens: int
-    options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
+    strategy: str = Field(description="Name of the chunker.", examples=["headered"])
+    max_tokens: int = Field(description="Maximum size of a chunk in tokens of the embedding model.", examples=[200])
+    overlap_tokens: int = Field(description="Overlap of neighbour chunks in tokens.", examples=[50])
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Options of the chunker. Only present if it has some.",
+        examples=[{}],
+        exclude_if=lambda options: not options,
+    )
 
 
 class EmbeddingOut(BaseModel):
-    """The model of the live index."""
+    """Embedding model of a search index."""
 
-    model: str
-    dimensions: int
+    model: str = Field(description="Name of the model.", examples=["all-MiniLM-L6-v2"])
+    dimensions: int = Field(description="Number of dimensions of the vectors.", examples=[384])
 
 
 class ReindexLastErrorOut(BaseModel):
-    """Why building waits: it is tried again."""
+    """Error of the last attempt of a reindex, which is tried again."""
 
-    code: str
-    message: str
+    code: str = Field(description="Stable error code.", examples=["embedding_unavailable"])
+    message: str = Field(description="What is wrong, for people.", examples=["The embedding model does not answer."])
 
 
 class ReindexErrorOut(ReindexLastErrorOut):
-    """Why building has stopped, and at which document if it was one."""
+    """Error that stopped a reindex."""
 
-    document: str | None
+    document: str | None = Field(
+        description="Id of the document that the reindex stopped at; null if no single document is the reason.",
+        examples=[example_values.DOCUMENT_ID],
+    )
 
 
 class ReindexOut(BaseModel):
-    """The next index, which is being built beside the live one; ``done`` and ``total`` count documents.
+    """Reindex of a knowledge base. A failed one continues when it is requested again with the same settings."""
 
-    One that ``failed`` goes on when it is asked for again, with the same settings.
-    """
-
-    state: Literal["building", "failed"]
-    done: int
-    total: int
-    embedding: EmbeddingOut
-    chunking: ChunkingOut
-    language: str
-    error: ReindexErrorOut | None
-    last_error: ReindexLastErrorOut | None
-    started_at: Time
+    state: Literal["building", "failed"] = Field(description="`building`, or `failed`.", examples=["building"])
+    done: int = Field(description="Number of documents that are done.", examples=[5])
+    total: int = Field(description="Number of documents to index.", examples=[12])
+    embedding: EmbeddingOut = Field(description="Embedding model of the next search index.")
+    chunking: ChunkingOut = Field(description="Chunking of the next search index.")
+    language: str = Field(description="Language of the lexical analysis.", examples=["english"])
+    error: ReindexErrorOut | None = Field(
+        description="Error that stopped the reindex; null while it runs.", examples=[None]
+    )
+    last_error: ReindexLastErrorOut | None = Field(
+        description="Error of the last attempt, which is tried again; null without one.", examples=[None]
+    )
+    started_at: Time = Field(description="Start of the reindex, in UTC.", examples=[example_values.CREATED_AT])
 
 
 def to_reindex_out(reindexing: ReindexProgress) -> dict[str, Any]:
-    """How far the one is that is being built."""
+    """Return the fields of a reindex for the response."""
     return {
         "state": reindexing.state,
         "done": reindexing.done,
@@ -72,7 +82,12 @@ def to_reindex_out(reindexing: ReindexProgress) -> dict[str, Any]:
 
 
 def get_rollback_deadline(view: KnowledgeBaseView, resources: Resources) -> datetime | None:
-    """When the one before is forgotten."""
+    """Return the time until which a rollback is possible; None if it is not.
+
+    Args:
+        view: Knowledge base with the time at which its former search index was replaced.
+        resources: Resources of the process, for the retention time.
+    """
     if view.retired_at is None:
         return None
     deadline = view.retired_at + timedelta(seconds=resources.settings.worker.reindex_rollback_seconds)

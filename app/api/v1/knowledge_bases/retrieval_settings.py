@@ -1,4 +1,4 @@
-"""How a knowledge base is searched, as callers say it."""
+"""Search settings of a knowledge base."""
 
 from typing import Annotated, Any
 
@@ -14,22 +14,38 @@ PromptText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=
 
 
 class RetrievalSettingsRequest(StrictRequestModel):
-    """How a search that does not say otherwise is done; a search's own options win, key by key.
+    """Default settings of searches in a knowledge base. Options of a search take precedence, key by key."""
 
-    ``transformers`` run in searches in it alone; ``rewrite_prompt`` is what prompt_rewrite tells the chat model,
-    ``answer_prompt`` what it is told beside our own instructions when it answers from this knowledge base alone. Each
-    text of them has a number: GET /v1/knowledge-bases/{kb}/prompts.
-    """
-
-    strategy: Text = "hybrid"
-    top_k: int = Field(5, ge=1, le=500)
-    strategy_options: Options = Field(default_factory=dict)
-    transformers: TransformerConfigs | None = None
-    rewrite_prompt: PromptText | None = None
-    answer_prompt: PromptText | None = None
+    strategy: Text = Field("hybrid", description="Strategy of searches.", examples=["hybrid"])
+    top_k: int = Field(5, ge=1, le=500, description="Number of results, 1 to 500.", examples=[5])
+    strategy_options: Options = Field(
+        default_factory=dict,
+        description="Options of the strategy. `GET /v1/capabilities` describes them.",
+        examples=[{"dense_weight": 0.6}],
+    )
+    transformers: TransformerConfigs | None = Field(
+        None,
+        description="Transformers of searches in this knowledge base alone, at most 8; null for `reformulate`.",
+        examples=[["reformulate"]],
+    )
+    rewrite_prompt: PromptText | None = Field(
+        None,
+        description="Instruction of the transformer `prompt_rewrite` for the chat model, 1 to 4,000 characters.",
+        examples=["Rewrite the question in the terms of the handbook."],
+    )
+    answer_prompt: PromptText | None = Field(
+        None,
+        description="Instruction for answers from this knowledge base alone, 1 to 4,000 characters, in addition "
+        "to that of the service.",
+        examples=["Answer briefly and politely."],
+    )
 
     def to_retrieval(self) -> Retrieval:
-        """The same, checked. Raises InvalidInputError."""
+        """Convert the body to search settings.
+
+        Raises:
+            InvalidInputError: A strategy, option or transformer is unknown or invalid.
+        """
         strategy = find_strategy(self.strategy, loc=("body", "retrieval", "strategy"))
         parse_strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
         transformers = to_stored_transformers(self.transformers, loc=("body", "retrieval", "transformers"))
@@ -37,11 +53,31 @@ class RetrievalSettingsRequest(StrictRequestModel):
 
 
 class RetrievalSettingsOut(BaseModel):
-    """How a search that does not say otherwise is done; all but ``strategy`` and ``top_k`` only where it is set."""
+    """Default settings of searches in a knowledge base. Only ``strategy`` and ``top_k`` are always present."""
 
-    strategy: str
-    top_k: int
-    strategy_options: dict[str, Any] = Field(default_factory=dict, exclude_if=lambda options: not options)
-    transformers: list[TransformerConfig] | None = Field(None, exclude_if=lambda named: named is None)
-    rewrite_prompt: str | None = Field(None, exclude_if=lambda prompt: prompt is None)
-    answer_prompt: str | None = Field(None, exclude_if=lambda prompt: prompt is None)
+    strategy: str = Field(description="Strategy of searches.", examples=["hybrid"])
+    top_k: int = Field(description="Number of results.", examples=[5])
+    strategy_options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Options of the strategy that are set.",
+        examples=[{"dense_weight": 0.6}],
+        exclude_if=lambda options: not options,
+    )
+    transformers: list[TransformerConfig] | None = Field(
+        None,
+        description="Transformers with all options.",
+        examples=[[{"name": "reformulate", "options": {}}]],
+        exclude_if=lambda named: named is None,
+    )
+    rewrite_prompt: str | None = Field(
+        None,
+        description="Instruction of the transformer `prompt_rewrite`.",
+        examples=["Rewrite the question in the terms of the handbook."],
+        exclude_if=lambda prompt: prompt is None,
+    )
+    answer_prompt: str | None = Field(
+        None,
+        description="Instruction for answers.",
+        examples=["Answer briefly and politely."],
+        exclude_if=lambda prompt: prompt is None,
+    )

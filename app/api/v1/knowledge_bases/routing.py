@@ -1,4 +1,4 @@
-"""How searches come to knowledge bases, as callers say it."""
+"""Routing settings of knowledge bases, and routing options of searches, as the API shows them."""
 
 from typing import Annotated, Literal
 
@@ -10,53 +10,91 @@ from app.knowledge_bases.routing_settings import RoutingSettings
 from app.retrieval.routes import RoutingOptions
 
 _DEFAULT_ROUTING = RoutingSettings()
-# As long as a passage of the default chunking may be, or so.
+# About the length of a chunk with the default chunking.
 Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), STORABLE]
 ROUTING_DESCRIPTION = (
-    "How many knowledge bases of each embedding model are searched; `false` for all. By default "
-    f'`{{"top_n": {RoutingOptions().top_n}}}` where no knowledge base is named, and `false` where some are'
+    "Number of knowledge bases of each embedding model to search; `false` searches all. Default: "
+    f'`{{"top_n": {RoutingOptions().top_n}}}` without `knowledge_bases`, `false` with them.'
 )
 
 
 class RoutingSettingsRequest(StrictRequestModel):
-    """What the knowledge base is about, for searches that name none; its passages say so too.
+    """Routing settings: what the knowledge base is about, for searches that name no knowledge base.
 
-    ``descriptions`` and ``examples`` (passages or questions as they may come) are embedded in the background. Theirs is
-    ``description_weight`` of the score, and all of it where there are no passages yet. ``scale`` is what the score, and
-    everything that is found in it beside other knowledge bases, is multiplied by; ``always`` has it searched whatever
-    it scores.
+    Descriptions and examples are embedded in the background. The chunks of the knowledge base describe it too.
     """
 
-    descriptions: Annotated[list[Description], Field(max_length=20)] = Field(default_factory=list)
-    examples: Annotated[list[Description], Field(max_length=50)] = Field(default_factory=list)
-    description_weight: float = Field(_DEFAULT_ROUTING.description_weight, ge=0, le=1)
-    scale: float = Field(_DEFAULT_ROUTING.scale, ge=0.01, le=100)
-    always: bool = _DEFAULT_ROUTING.always
+    descriptions: Annotated[list[Description], Field(max_length=20)] = Field(
+        default_factory=list,
+        description="Descriptions of the contents, at most 20, each 1 to 1,000 characters.",
+        examples=[["Rules for leave, travel and expenses of staff"]],
+    )
+    examples: Annotated[list[Description], Field(max_length=50)] = Field(
+        default_factory=list,
+        description="Questions or passages that belong here, at most 50, each 1 to 1,000 characters.",
+        examples=[["How many days of parental leave are there?"]],
+    )
+    description_weight: float = Field(
+        _DEFAULT_ROUTING.description_weight,
+        ge=0,
+        le=1,
+        description="Weight of descriptions and examples in the score, 0 to 1; the chunks have the rest. Without "
+        "chunks it is 1.",
+        examples=[0.3],
+    )
+    scale: float = Field(
+        _DEFAULT_ROUTING.scale,
+        ge=0.01,
+        le=100,
+        description="Factor for the score of the knowledge base and for the scores of its results among other "
+        "knowledge bases, 0.01 to 100.",
+        examples=[1.0],
+    )
+    always: bool = Field(
+        _DEFAULT_ROUTING.always,
+        description="Search the knowledge base in every routed search, independent of its score.",
+        examples=[False],
+    )
 
     def to_routing_settings(self) -> RoutingSettings:
-        """The room's form of it."""
+        """Convert the body to routing settings of the knowledge base."""
         return RoutingSettings(**self.model_dump())
 
 
 class RoutingSettingsOut(BaseModel):
-    """How searches that name no knowledge base come to this one."""
+    """Routing settings: how searches that name no knowledge base choose this one."""
 
-    descriptions: list[str]
-    examples: list[str]
-    description_weight: float
-    scale: float
-    always: bool
+    descriptions: list[str] = Field(
+        description="Descriptions of the contents.", examples=[["Rules for leave, travel and expenses of staff"]]
+    )
+    examples: list[str] = Field(
+        description="Questions or passages that belong here.", examples=[["How many days of parental leave are there?"]]
+    )
+    description_weight: float = Field(
+        description="Weight of descriptions and examples in the score, 0 to 1; the chunks have the rest.",
+        examples=[0.3],
+    )
+    scale: float = Field(
+        description="Factor for the score of the knowledge base and for the scores of its results among other "
+        "knowledge bases.",
+        examples=[1.0],
+    )
+    always: bool = Field(
+        description="Whether every routed search runs here, independent of the score.", examples=[False]
+    )
 
 
 class TopNRouting(StrictRequestModel):
-    """To so many of each embedding model, and to those that cannot be compared."""
+    """Routing to a number of knowledge bases of each embedding model, and to those that cannot be compared."""
 
-    top_n: int = Field(3, ge=1, le=100)
+    top_n: int = Field(
+        3, ge=1, le=100, description="Number of knowledge bases of each embedding model, 1 to 100.", examples=[3]
+    )
 
 
 RoutingRequest = TopNRouting | Literal[False]
 
 
 def to_routing(requested: RoutingRequest) -> RoutingOptions:
-    """The room's form of it."""
+    """Convert routing options of a request."""
     return RoutingOptions(requested.top_n if isinstance(requested, TopNRouting) else None)

@@ -1,4 +1,4 @@
-"""A knowledge base as a view in the database, for an agent platform that reads a pgvector table itself."""
+"""SQL view of a knowledge base, for platforms that read a pgvector table themselves."""
 
 from typing import Any, Literal
 
@@ -6,6 +6,8 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin
+from app.api.http import example_values
+from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.problems import PROBLEM_RESPONSE
 from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.schemas import StrictRequestModel, Time
@@ -16,42 +18,62 @@ router = APIRouter(prefix="/knowledge-bases/{kb}/sql-view", tags=["sql views"], 
 
 
 class SqlViewCreate(StrictRequestModel):
-    """What the platform is to find; without a ``collection`` the view has the knowledge base's name."""
+    """New SQL view."""
 
-    collection: str | None = Field(None, pattern=COLLECTION_PATTERN, description="The view's name; not `pg_…`")
-    content_key: str = Field("content", pattern=CONTENT_KEY_PATTERN, description="Where the text stands in `metadata`")
+    collection: str | None = Field(
+        None,
+        pattern=COLLECTION_PATTERN,
+        description="Name of the view; not one that begins with `pg_`. Default: the name of the knowledge base.",
+        examples=["handbook"],
+    )
+    content_key: str = Field(
+        "content",
+        pattern=CONTENT_KEY_PATTERN,
+        description="Key of the text in the column `metadata`.",
+        examples=["content"],
+    )
 
 
 class ConnectionInfoOut(BaseModel):
-    """The block for the platform's configuration; the password is not in it."""
+    """Connection settings for the platform, without the password."""
 
-    type: Literal["pgvector"]
-    hostname: str
-    port: int
-    user: str
-    dbname: str
-    sslmode: str
-    collection: str
-    content_key: str
-    embedding_model: str
-    embedding_dimensions: int
+    type: Literal["pgvector"] = Field(description="Type of the vector store.", examples=["pgvector"])
+    hostname: str = Field(description="Host of the database.", examples=["db.example.com"])
+    port: int = Field(description="Port of the database.", examples=[5432])
+    user: str = Field(description="Database role, which can read the view only.", examples=["carrel_view_01jqstxaq0"])
+    dbname: str = Field(description="Name of the database.", examples=["carrel"])
+    sslmode: str = Field(description="TLS mode of libpq, such as `require`.", examples=["require"])
+    collection: str = Field(description="Name of the view.", examples=["handbook"])
+    content_key: str = Field(description="Key of the text in the column `metadata`.", examples=["content"])
+    embedding_model: str = Field(description="Embedding model that queries need.", examples=["all-MiniLM-L6-v2"])
+    embedding_dimensions: int = Field(description="Number of dimensions of the vectors.", examples=[384])
 
 
 class SqlViewOut(BaseModel):
-    """``preparing`` until a job has made the view; ``blocked_reason`` says why no job makes it."""
+    """SQL view of a knowledge base."""
 
-    id: str
-    state: Literal["preparing", "ready"]
-    blocked_reason: str | None = Field(description="`no_owner`: the workers have no CARREL_ADMIN_DATABASE_URL")
-    connection: ConnectionInfoOut
-    warnings: list[WarningOut]
-    created_at: Time
+    id: str = Field(description="Id of the SQL view.", examples=[example_values.SQL_VIEW_ID])
+    state: Literal["preparing", "ready"] = Field(
+        description="`preparing` until a job has created the view, then `ready`.", examples=["ready"]
+    )
+    blocked_reason: str | None = Field(
+        description="Reason why no job creates the view: `no_owner` means that no worker has "
+        "`CARREL_ADMIN_DATABASE_URL`. Null otherwise.",
+        examples=[None],
+    )
+    connection: ConnectionInfoOut = Field(description="Connection settings for the platform.")
+    warnings: list[WarningOut] = Field(
+        description="Warnings: for example, that the connection is not encrypted.", examples=[[]]
+    )
+    created_at: Time = Field(description="Time of creation, in UTC.", examples=[example_values.CREATED_AT])
 
 
 class NewSqlViewOut(SqlViewOut):
-    """With the password, which is told this once."""
+    """SQL view with its password."""
 
-    password: str
+    password: str = Field(
+        description="Password of the database role. It is shown once.", examples=["0f9Kx2vQ7mZr4TtB8nYw1LcD"]
+    )
 
 
 def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
@@ -68,6 +90,7 @@ def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
 
 @router.post(
     "",
+    summary="Create a SQL view",
     status_code=202,
     response_model=NewSqlViewOut,
     responses={
@@ -77,25 +100,30 @@ def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
         }
     },
 )
-async def create_sql_view(kb: str, tenant: CurrentAdmin, body: SqlViewCreate | None = None) -> dict[str, Any]:
-    """Make a read-only view with `id`, `vec` and `metadata`, and a database role that sees it and nothing else.
+async def create_sql_view(
+    kb: KnowledgeBasePath, tenant: CurrentAdmin, body: SqlViewCreate | None = None
+) -> dict[str, Any]:
+    """Create a read-only view with the columns `id`, `vec` and `metadata`, and a database role that can read this view
+    only.
 
-    The view shows the live index's chunks of the documents of the tenant's level; those of users, chats and the shared
-    level, dynamic and expired ones are never in it.
+    The view has the chunks of the live search index at the level of the tenant. Documents of users, chats and the
+    shared level, dynamic and expired ones are never in it.
     """
     body = body or SqlViewCreate()
     view, password = await tenant.sql_views.create(kb, collection=body.collection, content_key=body.content_key)
     return {**_to_sql_view_out(view), "password": password}
 
 
-@router.get("", response_model=SqlViewOut)
-async def get_sql_view(kb: str, tenant: CurrentAdmin) -> dict[str, Any]:
+@router.get("", summary="Get a SQL view", response_model=SqlViewOut)
+async def get_sql_view(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> dict[str, Any]:
     """Return the SQL view of a knowledge base, without the password."""
     return _to_sql_view_out(await tenant.sql_views.get(kb))
 
 
-@router.delete("", status_code=204)
-async def revoke_sql_view(kb: str, tenant: CurrentAdmin) -> Response:
-    """The view shows nothing from now on; a job ends its sessions and drops view, schema and role."""
+@router.delete("", summary="Revoke a SQL view", status_code=204)
+async def revoke_sql_view(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> Response:
+    """Revoke the SQL view of a knowledge base. It is empty from now on; a job ends its sessions and drops view, schema
+    and role.
+    """
     await tenant.sql_views.revoke(kb)
     return Response(status_code=204)

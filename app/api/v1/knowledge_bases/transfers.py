@@ -1,13 +1,14 @@
-"""Knowledge bases as archives: out as one stream, in as one stream or in parts."""
+"""Export of knowledge bases as archives, and import of archives."""
 
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin
+from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.problems import PROBLEM_RESPONSE
 from app.errors import UnsupportedMediaTypeError
 from app.object_store.content_disposition import format_content_disposition
@@ -20,20 +21,20 @@ _ARCHIVE_BODY = {"requestBody": {"required": True, "content": {ARCHIVE_MEDIA_TYP
 
 
 class ImportOut(BaseModel):
-    """What was taken in.
+    """Counts of an import."""
 
-    ``existing`` counts documents that were there already; ``conflicts`` those that are there with another original, and
-    were left as they are.
-    """
-
-    documents: int
-    chunks: int
-    existing: int
-    conflicts: int
+    documents: int = Field(description="Number of imported documents.", examples=[12])
+    chunks: int = Field(description="Number of their chunks.", examples=[480])
+    existing: int = Field(
+        description="Number of documents that existed before and were left as they are.", examples=[0]
+    )
+    conflicts: int = Field(
+        description="Number of documents that exist with another original and were left as they are.", examples=[0]
+    )
 
 
 class ExportResponse(StreamingResponse):
-    """An archive that is written while it is sent; it holds a place for an export until it ends."""
+    """Response with an archive that is written while it is sent. It occupies a slot for exports until it ends."""
 
     def __init__(self, export: KnowledgeBaseExport, headers: dict[str, str]) -> None:
         super().__init__((), 200, headers, media_type=ARCHIVE_MEDIA_TYPE)
@@ -48,16 +49,16 @@ class ExportResponse(StreamingResponse):
 
 @router.get(
     "/export",
+    summary="Export a knowledge base",
     response_class=StreamingResponse,
     responses={
         200: {"description": "The archive", "content": {ARCHIVE_MEDIA_TYPE: {"schema": _BINARY}}},
-        409: {"description": "It holds no documents of its own", **PROBLEM_RESPONSE},
     },
 )
-async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingResponse:
-    """All of it as one archive: settings, originals, what was parsed, chunks and vectors.
+async def export_knowledge_base(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> StreamingResponse:
+    """Return a knowledge base as one tar archive: settings, originals, parsed text, chunks and vectors.
 
-    An archive that was not sent to its end has no end: whoever reads it will say so.
+    An archive that was cut off has no end marker; an import reports that.
     """
     export = await tenant.exports.export(kb)
     headers = {"Content-Disposition": format_content_disposition(f"{export.kb.row.name}.tar", inline=False)}
@@ -66,6 +67,7 @@ async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingRespo
 
 @router.post(
     "/import",
+    summary="Import an archive",
     response_model=ImportOut,
     openapi_extra=_ARCHIVE_BODY,
     responses={
@@ -76,11 +78,11 @@ async def export_knowledge_base(kb: str, tenant: CurrentAdmin) -> StreamingRespo
         415: {"description": "Not an archive", **PROBLEM_RESPONSE},
     },
 )
-async def import_archive(kb: str, request: Request, tenant: CurrentAdmin) -> dict[str, int]:
-    """Take in the documents of an archive; nothing is parsed or embedded again.
+async def import_archive(kb: KnowledgeBasePath, request: Request, tenant: CurrentAdmin) -> dict[str, int]:
+    """Import the documents of an archive. Nothing is parsed or embedded again.
 
-    The body is an archive, or its manifest and some of its documents. Each document is searchable at once and whole;
-    one that is there already is passed over, so that the same request can be sent again after any failure.
+    The body is an archive, or its manifest with some of its documents. Each document is searchable as soon as it is
+    imported. Documents that exist are left as they are, so the same request can be sent again after a failure.
     """
     import_target = await tenant.imports.find_target(kb)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != ARCHIVE_MEDIA_TYPE:

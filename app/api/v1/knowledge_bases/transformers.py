@@ -1,4 +1,4 @@
-"""Transformers as callers name them."""
+"""Transformers as requests and settings name them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -12,26 +12,37 @@ from app.retrieval.types import NamedTransformer
 
 
 class TransformerConfig(StrictRequestModel):
-    """A transformer with options."""
+    """Transformer with options."""
 
-    name: Text
-    options: Options = Field(default_factory=dict)
+    name: Text = Field(
+        description="Name of the transformer; `GET /v1/capabilities` lists them.", examples=["multi_query"]
+    )
+    options: Options = Field(
+        default_factory=dict,
+        description="Options of the transformer. Each one left out has its default.",
+        examples=[{"num_queries": 3}],
+    )
 
 
 TransformerConfigs = Annotated[list[Text | TransformerConfig], Field(max_length=8)]
 
 
 def to_named_transformers(configs: Sequence[str | TransformerConfig]) -> list[NamedTransformer]:
-    """The room's form of them."""
+    """Convert transformers of a request to those of a search."""
     return [config if isinstance(config, str) else (config.name, config.options) for config in configs]
 
 
 def to_stored_transformers(
     configs: Sequence[str | TransformerConfig] | None, *, loc: tuple[str, ...]
 ) -> list[dict[str, Any]] | None:
-    """As they are stored: in their order, with all options said, so that a later version's defaults change nothing.
+    """Return transformers as they are stored: in their order, with all options, so that a new default changes nothing.
 
-    Raises InvalidInputError.
+    Args:
+        configs: Transformers of the request; None if it has none.
+        loc: Location of the transformers in the request, for errors.
+
+    Raises:
+        InvalidInputError: A transformer or an option is unknown or invalid.
     """
     if configs is None:
         return None

@@ -1,4 +1,4 @@
-"""What a binding makes of its agent's search: the request inside its limits, and the passages as it wants them."""
+"""Application of an agent's binding to a search: limits of the request, and format of the passages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +22,16 @@ DEFAULT_TOP_K = 5
 def apply_binding(
     request: SearchRequest, binding: BoundAgent, principal: Principal, *, session_id: str | None
 ) -> SearchRequest:
-    """The request inside the binding's limits, and in those of its knowledge bases that the key may see.
+    """Return a search request within the limits of a binding.
 
-    One that the request names already is searched in their place. ``session_id`` is the caller's claim: it opens that
-    chat's documents only where the binding allows it.
+    The search runs in the knowledge bases of the request, else in those of the binding that the key may read.
+
+    Args:
+        request: Search request of the caller.
+        binding: Binding of the agent.
+        principal: Caller, whose key limits the knowledge bases.
+        session_id: Id of the chat that the caller claims. It opens the documents of that chat only if the binding
+            allows it.
     """
     readable_ids = filter(principal.can_access, binding.knowledge_base_ids)
     settings = binding.settings
@@ -52,7 +58,7 @@ def apply_binding(
 
 
 def _select_newest(messages: Sequence[Message], max_messages: int | None) -> Sequence[Message]:
-    """The newest ones, and the newest question if it is none of them: many tool messages may follow it."""
+    """Return the newest messages, and the newest question if it is older: many tool messages may follow it."""
     if max_messages is None:
         return messages
     questions = [message for message in messages if message.role in ASKING_ROLES and message.content.strip()]
@@ -61,7 +67,9 @@ def _select_newest(messages: Sequence[Message], max_messages: int | None) -> Seq
 
 
 def _resolve_strategy(binding: BoundAgent) -> tuple[str | None, Mapping[str, Any]]:
-    """As stored; the default where the plug-in is gone that knew it: an agent gets no error for that."""
+    """Return the stored strategy and its options. If its plugin is missing, return the default: an agent gets no error
+    for that.
+    """
     name, options = binding.settings.strategy, binding.settings.strategy_options
     if name is None:
         return None, {}
@@ -74,7 +82,7 @@ def _resolve_strategy(binding: BoundAgent) -> tuple[str | None, Mapping[str, Any
 
 
 def format_snippet(hit: Hit, settings: BindingSettings) -> str:
-    """The passage, behind its citation and no longer than it may be, where the binding says so."""
+    """Return the text of a hit, with citation and maximum length as the settings of the binding request."""
     text = hit.chunk.content
     if settings.citations == "prefix" and text.strip():
         text = f"[{' '.join(hit.citation.split())}] {text}"
@@ -82,7 +90,9 @@ def format_snippet(hit: Hit, settings: BindingSettings) -> str:
 
 
 def _replace_rules(text: str) -> str:
-    """The text with a dash for every line of three hyphens or more: with such lines the caller joins snippets."""
+    """Return the text with a dash in place of each line of three or more hyphens: the caller joins passages with such
+    lines.
+    """
     lines = text.splitlines(keepends=True)
     return "".join(
         line.replace(line.strip(), "\u2014") if _is_horizontal_rule(line.strip()) else line for line in lines

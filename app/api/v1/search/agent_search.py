@@ -1,4 +1,4 @@
-"""The external-search contract: a conversation in, a bare array of passages out, inside the caller's budget."""
+"""External-search contract: a conversation in, a bare array of passages out, within the time budget of the caller."""
 
 import time
 from dataclasses import replace
@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.agents.service import LOOKUP_TIMEOUT_SECONDS
 from app.agents.types import BindingSettings
 from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.http import example_values
 from app.api.http.large_responses import LoopYielder
+from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.search_quota import search_with_quota
 from app.api.v1.search.agent_binding import DEFAULT_TOP_K, apply_binding, format_snippet
 from app.api.v1.search.messages import ROLES, extract_texts
@@ -22,17 +24,34 @@ from app.retrieval.quota import require_complete
 from app.retrieval.types import Message, SearchRequest
 
 router = APIRouter(tags=["agent search"], route_class=AuthenticatedRoute)
-# What is left to the search, however long it took to learn who asks.
+# Minimum time of the search, even if authentication and the lookup of the binding took the whole budget.
 MIN_SEARCH_TIMEOUT_SECONDS = 0.1
 
 
+_PASSAGES_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Passages, best first",
+        "content": {"application/json": {"example": ["You can cancel one-way rentals up to 48 hours before pickup."]}},
+    }
+}
+
+
 class AgentMessage(BaseModel):
-    """A turn as agent platforms send it: other fields are ignored, content that is not text counts as none."""
+    """Message of a conversation as agent platforms send it. Other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
-    role: str = ""
-    content: str = ""
+    role: str = Field(
+        "",
+        description="Author of the message: `customer` and `user` ask; `agent`, `assistant`, `tool` and `system` "
+        "do not.",
+        examples=["customer"],
+    )
+    content: str = Field(
+        "",
+        description="Text of the message. Parts of a list that are no text are ignored.",
+        examples=["And for one-way rentals?"],
+    )
 
     @field_validator("role", "content", mode="before")
     @classmethod
@@ -41,19 +60,19 @@ class AgentMessage(BaseModel):
 
 
 def _join_texts(content: Any) -> str:
-    """As far as it is understood."""
+    """Return the text of a message's content; parts that are not understood are left out."""
     return "\n".join(text for text in extract_texts(content) if text).encode("utf-8", "replace").decode()
 
 
 def _is_question(message: Any) -> bool:
-    """Whether it is a question: as the search sees it, for which one without words is none."""
+    """Return whether a message is a question for the search: its role asks, and it has a text."""
     if not isinstance(message, dict) or message.get("role") not in tuple(ASKING_ROLES):
         return False
     return bool(_join_texts(message.get("content")).strip())
 
 
 def _find_message_fault(message: Any) -> str | None:
-    """Why a message was not understood, if it was not."""
+    """Return the fault of a message; None if it has none."""
     if not isinstance(message, dict):
         return "is no object"
     if message.get("role") not in ROLES:
@@ -62,20 +81,54 @@ def _find_message_fault(message: Any) -> str | None:
 
 
 class AgentSearchRequest(BaseModel):
-    """The conversation, most recent message last; unknown fields are ignored.
+    """Conversation to answer. Unknown fields are ignored.
 
-    A message that is not understood is ignored beside a question. Where nothing asks it is refused: a mistake is not to
-    be told as nothing found.
-    ``agent_id`` chooses the agent's binding, and ``session_id`` names the chat whose documents a binding may open; what
-    cannot be such an id names nothing.
+    Messages that are not understood are ignored if the conversation has a question. Without a question they make the
+    request invalid, so that a mistake does not look like an empty result.
     """
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "examples": [
+                {
+                    "session_id": example_values.CHAT_ID,
+                    "agent_id": example_values.AGENT_ID,
+                    "top_k": 5,
+                    "messages": [
+                        {"role": "customer", "content": "What is your cancellation policy?"},
+                        {"role": "agent", "content": "Free cancellation up to 24 hours before pickup."},
+                        {"role": "customer", "content": "And for one-way rentals?"},
+                    ],
+                }
+            ]
+        },
+    )
 
-    messages: list[AgentMessage]
-    top_k: int | None = Field(None, ge=1, le=500)
-    agent_id: str | None = None
-    session_id: str | None = None
+    messages: list[AgentMessage] = Field(
+        description="Messages of the conversation, newest last. Its last question is searched for.",
+        examples=[[{"role": "customer", "content": "What is your cancellation policy?"}]],
+    )
+    top_k: int | None = Field(
+        None,
+        ge=1,
+        le=500,
+        description="Maximum number of passages, 1 to 500. Default: `top_k` of the agent's binding, else 5. "
+        "`max_top_k` of the binding limits it.",
+        examples=[5],
+    )
+    agent_id: str | None = Field(
+        None,
+        description="Id of the agent on its platform. It selects the agent's binding. A value that cannot be an "
+        "id counts as null.",
+        examples=[example_values.AGENT_ID],
+    )
+    session_id: str | None = Field(
+        None,
+        description="Id of the chat. If the binding has `session_scope`, documents of this chat are searched too. "
+        "A value that cannot be an id counts as null.",
+        examples=[example_values.CHAT_ID],
+    )
 
     @field_validator("agent_id", "session_id", mode="before")
     @classmethod
@@ -87,7 +140,7 @@ class AgentSearchRequest(BaseModel):
     @field_validator("messages", mode="before")
     @classmethod
     def _select_newest(cls, value: Any) -> Any:
-        """The newest ones, and the newest question if it is none of them."""
+        """Return the newest messages, and the newest question if it is older."""
         if not isinstance(value, list):
             return value
         newest = value[-MAX_MESSAGES:]
@@ -110,7 +163,7 @@ async def _search_snippets(
         messages=[Message(message.role, message.content) for message in body.messages],
         knowledge_bases=knowledge_bases,
         top_k=body.top_k,
-        # The contract has no word for it: who configures a reranker wants it to be used.
+        # The contract has no field for the reranker: a configured one is used.
         rerank=tenant.retrieval.reranker is not None,
     )
     settings = BindingSettings()
@@ -126,8 +179,8 @@ async def _search_snippets(
         settings = binding.settings
         request = apply_binding(request, binding, tenant.principal, session_id=body.session_id)
         if not binding.knowledge_base_ids or not request.knowledge_bases:
-            return []  # there is nothing to ask
-    # Of the budget, which is that of the whole request: to learn whose key it is and what the agent is bound to.
+            return []  # no knowledge base to search
+    # The budget is that of the whole request: authentication and the lookup of the binding use some of it.
     elapsed_seconds = time.monotonic() - http_request.state.started_at
     request = replace(
         request, timeout_seconds=max(request.timeout_seconds - elapsed_seconds, MIN_SEARCH_TIMEOUT_SECONDS)
@@ -140,20 +193,30 @@ async def _search_snippets(
     return [text for text in texts if text.strip()]
 
 
-@router.post("/agent-search", response_model=list[str])
+@router.post("/agent-search", summary="Search for an agent", response_model=list[str], responses=_PASSAGES_RESPONSE)
 async def search_for_agent(
     body: AgentSearchRequest, tenant: CurrentReader, request: Request, response: Response
 ) -> list[str]:
-    """The passages that answer the conversation's last question.
+    """Return the passages that answer the last question of a conversation, best first.
 
-    From what its agent is bound to (PUT /v1/agents/{agent_id}), else from everything the key may read.
+    The search runs in the knowledge bases of the agent's binding (`PUT /v1/agents/{agent_id}`), else in all that the
+    key may read, routed. An empty array means that nothing matched. If a part of the search fails, the request fails
+    with `search_unavailable`.
     """
     return await _search_snippets(tenant, body, request, response, None)
 
 
-@router.post("/knowledge-bases/{kb}/agent-search", response_model=list[str])
+@router.post(
+    "/knowledge-bases/{kb}/agent-search",
+    summary="Search a knowledge base for an agent",
+    response_model=list[str],
+    responses=_PASSAGES_RESPONSE,
+)
 async def search_knowledge_base_for_agent(
-    kb: str, body: AgentSearchRequest, tenant: CurrentReader, request: Request, response: Response
+    kb: KnowledgeBasePath, body: AgentSearchRequest, tenant: CurrentReader, request: Request, response: Response
 ) -> list[str]:
-    """The same in one knowledge base, in place of those that its agent is bound to."""
+    """Return the passages of one knowledge base that answer the last question of a conversation, best first.
+
+    The knowledge base replaces those of the agent's binding; the other settings of the binding apply.
+    """
     return await _search_snippets(tenant, body, request, response, [kb])

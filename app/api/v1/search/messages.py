@@ -1,8 +1,8 @@
-"""Messages of a conversation, as chat clients keep them."""
+"""Messages of a conversation, in the formats that chat clients store."""
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from app.api.http.request_models import STORABLE, RequestModel, Text
 
@@ -12,20 +12,27 @@ TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 
 def extract_texts(content: Any) -> list[str | None]:
-    """What each part of a message's ``content`` says: a string is the only one; None for what is not understood."""
+    """Return the text of each part of a message's ``content``.
+
+    Args:
+        content: String, list of parts, or None.
+
+    Returns:
+        One entry per part. A string is its only part. None is a part that is not understood.
+    """
     if isinstance(content, list):
         return [_extract_text(part) for part in content]
     return [] if content is None else [content if isinstance(content, str) else None]
 
 
 def join_texts(content: Any) -> Any:
-    """The texts of all parts, a line each; what is not understood throughout comes back as it is."""
+    """Return the texts of all parts, one per line. Return ``content`` itself if a part is not understood."""
     texts = extract_texts(content)
     return content if None in texts else "\n".join(text for text in texts if text)
 
 
 def _extract_text(part: Any) -> str | None:
-    """None for what is no part; one of another type than text, as a picture, says nothing."""
+    """Return the text of a part: empty for a part of another type, such as an image; None if it is no part."""
     text = part.get("text") if isinstance(part, dict) else part
     if isinstance(text, str):
         return text
@@ -34,16 +41,28 @@ def _extract_text(part: Any) -> str | None:
 
 
 class ContentPart(BaseModel):
-    """A part of a message; one without a text, as a picture, counts as none."""
+    """Part of a message. A part without text, such as an image, is ignored."""
 
-    type: str
-    text: str | None = None
+    type: str = Field(
+        description="Type of the part: `text`, `input_text` or `output_text` for text.", examples=["text"]
+    )
+    text: str | None = Field(
+        None, description="Text of the part; null for a part of another type.", examples=["And for twins?"]
+    )
 
 
 class MessageRequest(RequestModel):
-    """One turn of a conversation; what else it has, as tool calls, is ignored."""
+    """Message of a conversation. Other fields, such as tool calls, are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
-    role: Annotated[str, StringConstraints(pattern=f"^({'|'.join(ROLES)})$"), STORABLE]
-    content: Annotated[Text, BeforeValidator(join_texts, json_schema_input_type=str | list[ContentPart] | None)]
+    role: Annotated[str, StringConstraints(pattern=f"^({'|'.join(ROLES)})$"), STORABLE] = Field(
+        description="Author of the message: `customer`, `agent`, `tool`, `user`, `assistant` or `system`.",
+        examples=["user"],
+    )
+    content: Annotated[Text, BeforeValidator(join_texts, json_schema_input_type=str | list[ContentPart] | None)] = (
+        Field(
+            description="Text of the message, or a list of parts. Null counts as an empty text.",
+            examples=["And for twins?"],
+        )
+    )

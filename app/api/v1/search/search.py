@@ -1,4 +1,4 @@
-"""Search: in one knowledge base, or over several."""
+"""Search in one knowledge base, or in several."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -7,6 +7,8 @@ from fastapi import APIRouter, Response
 from pydantic import ConfigDict, Field, model_validator
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.http import example_values
+from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.request_models import Text
 from app.api.http.search_quota import search_with_quota
 from app.api.v1.knowledge_bases.routing import ROUTING_DESCRIPTION, RoutingRequest, to_routing
@@ -14,7 +16,8 @@ from app.api.v1.knowledge_bases.transformers import TransformerConfigs, to_named
 from app.api.v1.schemas import Options, ScopeId, StrictRequestModel
 from app.api.v1.search.messages import MessageRequest
 from app.api.v1.search.search_queries import QueryRequest, QueryText, parse_query
-from app.api.v1.search.search_results import SearchOut, create_search_response
+from app.api.v1.search.search_result_schemas import SearchOut
+from app.api.v1.search.search_results import create_search_response
 from app.documents.scopes import DocumentScope
 from app.errors import InvalidInputError
 from app.retrieval.types import Expansion, Message, Query, SearchRequest
@@ -23,32 +26,53 @@ router = APIRouter(tags=["search"], route_class=AuthenticatedRoute)
 
 
 class SearchScopeRequest(StrictRequestModel, frozen=True):
-    """The levels that this search sees beside the tenant's own."""
+    """Scope of a search: levels that it reads in addition to the shared level and the level of the tenant."""
 
-    user_id: ScopeId | None = None
-    chat_id: ScopeId | None = None
-    agent_id: ScopeId | None = None
+    user_id: ScopeId | None = Field(
+        None,
+        description="Include documents of this user, 1 to 256 characters. With a key that is restricted to a user, "
+        "the id of another user is ignored.",
+        examples=[example_values.USER_ID],
+    )
+    chat_id: ScopeId | None = Field(
+        None, description="Include documents of this chat, 1 to 256 characters.", examples=[example_values.CHAT_ID]
+    )
+    agent_id: ScopeId | None = Field(
+        None,
+        description="Include documents of this agent in the chat, 1 to 256 characters. Needs `chat_id`.",
+        examples=[example_values.AGENT_ID],
+    )
 
 
 class ExpandOptions(StrictRequestModel):
-    """How far texts are widened: ``window`` so many passages on each side, and nothing above ``max_characters``.
+    """Options of expansion.
 
-    With ``merge`` a ``parent`` comes only where at least this share of its passages is among the results.
-    All together they have at most 2,000,000 characters: with a ``top_k`` of 500 that is 4,000 each.
+    The texts of all results together have at most 2,000,000 characters. With a ``top_k`` of 500, each has 4,000.
     """
 
-    window: int = Field(1, ge=1, le=10)
-    max_characters: int = Field(8000, ge=100, le=100_000)
-    merge: float | None = Field(None, gt=0, le=1)
+    window: int = Field(
+        1, ge=1, le=10, description="Number of neighbour chunks on each side, 1 to 10. Only for `window`.", examples=[1]
+    )
+    max_characters: int = Field(
+        8000,
+        ge=100,
+        le=100_000,
+        description="Maximum length of an expanded text in characters, 100 to 100,000. A longer text is cut "
+        "around the chunk.",
+        examples=[8000],
+    )
+    merge: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Auto-merging: replace chunks by their parent only if at least this share of its chunks is "
+        "among the results. Above 0, at most 1. Only for `parent`; null expands every result.",
+        examples=[0.5],
+    )
 
 
 class KnowledgeBaseSearchRequest(StrictRequestModel):
-    """One of ``query``, ``queries`` and ``messages`` is needed.
-
-    ``queries`` are searched together: words, ``{"vector": [...], "text"?}`` or ``{"image": "<base64>"}``. ``expand``
-    widens the text of a result to the passages around it, to its section, or to its parent, the smallest part of the
-    document that is more than the passage; results that come to the same section or parent are one.
-    """
+    """Search in one knowledge base. One of ``query``, ``queries`` and ``messages`` is needed."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -60,28 +84,98 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
         }
     )
 
-    query: QueryText | None = None
-    queries: Annotated[list[QueryRequest], Field(min_length=1, max_length=16)] | None = None
-    messages: Annotated[list[MessageRequest], Field(max_length=10_000)] | None = None
-    top_k: int | None = Field(None, ge=1, le=500)
-    score_threshold: float | None = Field(None, ge=-1, le=1, description="The least cosine similarity of a result")
-    strategy: Text | None = None
-    strategy_options: Options = Field(default_factory=dict)
-    transformers: TransformerConfigs | None = Field(
-        None, description="What makes other queries; `[]` for none. By default the knowledge base's, else `reformulate`"
+    query: QueryText | None = Field(
+        None,
+        description="Text to search for, 1 to 32,000 characters.",
+        examples=["How many days of parental leave are there?"],
     )
-    filter: dict[str, Any] | None = None
-    scope: SearchScopeRequest = SearchScopeRequest()
-    exclude_dynamic: bool = Field(False, description="Leave out documents that were uploaded as dynamic")
-    expand: Literal["none", "window", "section", "parent"] = "none"
-    expand_options: ExpandOptions = ExpandOptions()
-    rerank: bool = Field(False, description="Have the configured reranker order the best; `score` is then its own")
-    return_vectors: bool = Field(False, description="Add the stored vector to each result")
+    queries: Annotated[list[QueryRequest], Field(min_length=1, max_length=16)] | None = Field(
+        None,
+        description='Queries that are searched together, 1 to 16: texts, `{"vector": [...], "text"?}` or '
+        '`{"image": "<base64>"}`. A result counts with its best query.',
+        examples=[["parental leave", "time off after a birth"]],
+    )
+    messages: Annotated[list[MessageRequest], Field(max_length=10_000)] | None = Field(
+        None,
+        description="Conversation, newest message last, at most 10,000 messages. Its last question is searched "
+        "for; the transformer `reformulate` makes it complete.",
+        examples=[[{"role": "user", "content": "And for twins?"}]],
+    )
+    top_k: int | None = Field(
+        None,
+        ge=1,
+        le=500,
+        description="Maximum number of results, 1 to 500. Default: `retrieval.top_k` of the knowledge base, else 5.",
+        examples=[5],
+    )
+    score_threshold: float | None = Field(
+        None,
+        ge=-1,
+        le=1,
+        description="Minimum cosine similarity of a result, -1 to 1. Not applied to results without `similarity`; "
+        "a warning says so.",
+        examples=[0.3],
+    )
+    strategy: Text | None = Field(
+        None,
+        description="Strategy: `hybrid`, `dense` (alias `simple`), `lexical`, `multi_query`, `hyde`, or one of a "
+        "plugin. Default: that of the knowledge base, else `hybrid`.",
+        examples=["hybrid"],
+    )
+    strategy_options: Options = Field(
+        default_factory=dict,
+        description="Options of the strategy. `GET /v1/capabilities` describes them. Each one left out has the "
+        "value of the knowledge base, else its default.",
+        examples=[{"dense_weight": 0.6}],
+    )
+    transformers: TransformerConfigs | None = Field(
+        None,
+        description="Transformers that change the queries, in this order, at most 8: names, or objects with "
+        "options. `[]` runs none. Default: those of the knowledge base, else `reformulate`.",
+        examples=[["reformulate"]],
+    )
+    filter: dict[str, Any] | None = Field(
+        None,
+        description='Metadata filter. All keys must match: a value, a list of values, `{"gte", "gt", "lte", '
+        '"lt"}`, `{"contains"}`, `{"not"}`, `{"exists"}`; `and`, `or` and `not` combine filters.',
+        examples=[{"year": {"gte": 2024}}],
+    )
+    scope: SearchScopeRequest = Field(
+        SearchScopeRequest(),
+        description="Levels to read in addition to the shared level and that of the tenant.",
+        examples=[{"user_id": example_values.USER_ID}],
+    )
+    exclude_dynamic: bool = Field(
+        False, description="Leave out documents that were uploaded with `dynamic`.", examples=[False]
+    )
+    expand: Literal["none", "window", "section", "parent"] = Field(
+        "none",
+        description="Expansion of the text of results: `window` adds neighbour chunks, `section` returns the "
+        "section, `parent` the next larger node. Results with the same section or parent become one.",
+        examples=["section"],
+    )
+    expand_options: ExpandOptions = Field(
+        ExpandOptions(), description="Options of `expand`.", examples=[{"max_characters": 4000}]
+    )
+    rerank: bool = Field(
+        False,
+        description="Reorder the best candidates with the configured reranker. `score` is then that of the reranker.",
+        examples=[False],
+    )
+    return_vectors: bool = Field(False, description="Add the stored vector to each result.", examples=[False])
     explain: bool = Field(
         False,
-        description="Include the ranks of each retriever, its plan, and the understood filter and conversation",
+        description="Add an explanation: ranks and plans of the retrievers, the filter and the conversation as "
+        "understood.",
+        examples=[False],
     )
-    timeout_seconds: float = Field(5.0, gt=0, le=60)
+    timeout_seconds: float = Field(
+        5.0,
+        gt=0,
+        le=60,
+        description="Time budget of the search in seconds, above 0, at most 60. Slow steps are left out to keep it.",
+        examples=[5.0],
+    )
 
     @model_validator(mode="after")
     def _check_has_query(self) -> "KnowledgeBaseSearchRequest":
@@ -90,7 +184,14 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
         return self
 
     def to_search_request(self, knowledge_bases: list[str] | None) -> SearchRequest:
-        """The room's form of it."""
+        """Convert the body to a search request of the retrieval package.
+
+        Args:
+            knowledge_bases: Ids or names to search; None to route the search.
+
+        Raises:
+            InvalidInputError: Queries, scope or options do not fit together.
+        """
         queries = [] if self.query is None else [Query(self.query)]
         queries += [
             parse_query(value, loc=("body", "queries", number)) for number, value in enumerate(self.queries or [])
@@ -127,36 +228,55 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
 
 
 class MultiSearchRequest(KnowledgeBaseSearchRequest):
-    """The same over the named knowledge bases, or those of all that the key may read that are most like the query."""
+    """Search in several knowledge bases: the named ones, or those that are most similar to the query."""
 
-    knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
-    routing: RoutingRequest | None = Field(None, description=ROUTING_DESCRIPTION)
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "How many days of parental leave are there?", "knowledge_bases": ["handbook", "faq"]},
+                {"query": "How many days of parental leave are there?", "routing": {"top_n": 3}, "top_k": 10},
+            ]
+        }
+    )
+
+    knowledge_bases: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = Field(
+        None,
+        description="Ids or names of the knowledge bases to search, 1 to 100. Default: all that the key may read, "
+        "routed.",
+        examples=[["handbook", "faq"]],
+    )
+    routing: RoutingRequest | None = Field(None, description=ROUTING_DESCRIPTION, examples=[{"top_n": 3}])
 
     def to_search_request(self, knowledge_bases: list[str] | None) -> SearchRequest:
-        """The room's form of it."""
+        """Convert the body to a search request, with its routing options."""
         request = super().to_search_request(knowledge_bases)
         return replace(request, routing=None if self.routing is None else to_routing(self.routing))
 
 
-@router.post("/knowledge-bases/{kb}/search", response_model=SearchOut)
+@router.post("/knowledge-bases/{kb}/search", summary="Search a knowledge base", response_model=SearchOut)
 async def search_knowledge_base(
-    kb: str, body: KnowledgeBaseSearchRequest, tenant: CurrentReader, response: Response
+    kb: KnowledgeBasePath, body: KnowledgeBaseSearchRequest, tenant: CurrentReader, response: Response
 ) -> SearchOut | Response:
-    """Search one knowledge base."""
+    """Return the chunks of a knowledge base that match the query best.
+
+    Tenants also see the shared knowledge base of the same name. The response header `Server-Timing` has the duration of
+    each step. If no retriever answers, the search fails with `search_unavailable`; if another step fails, `degraded`
+    names it.
+    """
     return await create_search_response(
         await search_with_quota(tenant, body.to_search_request([kb]), response), response
     )
 
 
-@router.post("/search", response_model=SearchOut)
+@router.post("/search", summary="Search several knowledge bases", response_model=SearchOut)
 async def search_knowledge_bases(
     body: MultiSearchRequest, tenant: CurrentReader, response: Response
 ) -> SearchOut | Response:
-    """Search several knowledge bases at once.
+    """Return the chunks of several knowledge bases that match the query best.
 
-    Where none is named and the key may read more than three, the search is routed: it goes to the three of each
-    embedding model that are most like the query, by what their passages and their `routing` say they are about, and to
-    those that nothing is known of yet. `routing` says to how many, or `false` for all.
+    Without `knowledge_bases`, and if the key may read more than three, the search is routed. It runs in the three
+    knowledge bases of each embedding model that are most similar to the query, by their chunks and their `routing`
+    settings. Knowledge bases without a profile are searched too. `routing` sets another number, or `false` for all.
     """
     return await create_search_response(
         await search_with_quota(tenant, body.to_search_request(body.knowledge_bases), response), response

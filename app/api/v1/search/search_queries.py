@@ -1,4 +1,4 @@
-"""What can be searched for: words, a vector, a picture."""
+"""Queries of a search: texts, vectors and images."""
 
 import base64
 import binascii
@@ -22,20 +22,34 @@ QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1
 
 
 class VectorQuery(StrictRequestModel):
-    """A vector of the knowledge base's model, of any length but none; with ``text`` its words are searched for too."""
+    """Vector to search with, made by the embedding model of the knowledge base. With ``text``, the lexical retriever
+    runs too.
+    """
 
-    vector: Annotated[list[FiniteFloat], Field(min_length=1, max_length=MAX_DIMENSIONS, fail_fast=True)]
-    text: QueryText | None = None
+    vector: Annotated[list[FiniteFloat], Field(min_length=1, max_length=MAX_DIMENSIONS, fail_fast=True)] = Field(
+        description="Numbers of the vector, as many as the model has dimensions: 1 to 4,000. The service scales "
+        "it to unit length; it must not be all zeros.",
+        examples=[[0.12, -0.43, 0.27]],
+    )
+    text: QueryText | None = Field(
+        None,
+        description="Text for the lexical retriever, 1 to 32,000 characters. Without it, only the dense retriever "
+        "runs.",
+        examples=["parental leave"],
+    )
 
 
 class ImageQuery(StrictRequestModel):
-    """A PNG or a JPEG in base64, for a knowledge base whose model embeds pictures."""
+    """Image to search with. The embedding model of the knowledge base must embed images."""
 
-    image: Annotated[str, Field(min_length=1, max_length=MAX_IMAGE_BYTES * 4 // 3 + 4)]
+    image: Annotated[str, Field(min_length=1, max_length=MAX_IMAGE_BYTES * 4 // 3 + 4)] = Field(
+        description="PNG or JPEG in base64, at most 8 MiB before encoding.",
+        examples=["iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="],
+    )
 
 
 def _detect_query_kind(value: Any) -> str | None:
-    """What a caller means by it: of something wrong only the faults of that are told."""
+    """Return the kind of query that a caller means, so that an error names the faults of that kind alone."""
     if isinstance(value, dict):
         return "query[image]" if "image" in value and "vector" not in value else "query[vector]"
     return "query[words]" if isinstance(value, str) else None
@@ -55,7 +69,15 @@ Loc = tuple[str | int, ...]
 
 
 def parse_query(value: str | VectorQuery | ImageQuery, *, loc: Loc) -> Query:
-    """The room's form of it. Raises InvalidInputError."""
+    """Convert a query of a request.
+
+    Args:
+        value: Text, vector or image.
+        loc: Location of the query in the request, for errors.
+
+    Raises:
+        InvalidInputError: The vector is all zeros, or the image is no PNG or JPEG in base64.
+    """
     if isinstance(value, VectorQuery):
         return Query(value.text, vector=_normalize_vector(value.vector, loc=(*loc, "vector")), loc=loc)
     if isinstance(value, ImageQuery):
@@ -64,7 +86,7 @@ def parse_query(value: str | VectorQuery | ImageQuery, *, loc: Loc) -> Query:
 
 
 def _normalize_vector(values: list[float], *, loc: Loc) -> Vectors:
-    """Of unit length: only the direction counts, and a half-precision number ends at 65,504."""
+    """Scale a vector to unit length. Only the direction counts, and half precision ends at 65,504."""
     vector = np.array(values)
     largest = np.abs(vector).max()
     if largest == 0:
