@@ -33,7 +33,7 @@ DATA_DIRECTORIES = (
 PROMPT_NAME = re.compile(r"(?:^|_)(?:TASK|RULES)$")
 HASH_COMMENT_SUFFIXES = {".sh", ".yml", ".yaml", ".toml", ".ini", ".example", ""}
 IMPERATIVES = frozenset(
-    {"accept", "assert", "expand", "give", "hold", "keep", "let", "name", "represent", "see", "show"}
+    {"accept", "assert", "convert", "expand", "give", "hold", "keep", "let", "name", "represent", "see", "show", "use"}
 )
 
 _CODE = re.compile(r"``[^`]*``|`[^`\n]*`")
