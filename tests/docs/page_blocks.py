@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(
-    r"^(?:<!-- (?P<marker>[^\n]*?) -->\n+)?"
+    r"^(?: *<!-- (?P<marker>[^\n]*?) -->\n+)?"
     r"(?P<indent> *)(?P<fence>`{3,})(?P<language>[\w-]*)\n(?P<text>.*?)^ *(?P=fence)$",
     re.MULTILINE | re.DOTALL,
 )
