@@ -1,1 +1,1 @@
-"""Models: embedding today; the only home of the openai and onnxruntime packages."""
+"""Clients of models: embedding, chat, vision and rerank. No other package imports openai or onnxruntime."""

@@ -1,6 +1,6 @@
-"""A circuit breaker for one endpoint in one process: an endpoint that keeps failing gets no calls (Nygard, 2007).
+"""Circuit breaker for one endpoint in one process: an endpoint that keeps failing gets no calls (Nygard, Release It!).
 
-The decisions are functions of a state and a moment; ``CircuitBreaker`` holds the state.
+The decisions are functions of a state and a time; ``CircuitBreaker`` holds the state.
 """
 
 import asyncio
@@ -16,18 +16,19 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# Consecutive failures that open it: one call for documents with all its attempts, or three searches.
 MAX_FAILURES = 5
+"""Number of consecutive failures that open the circuit: one call for documents with all attempts, or three searches."""
+
 FIRST_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 60.0
-# The pause that callers get while a trial call tests the endpoint.
 TRIAL_PAUSE_SECONDS = 1.0
+"""Pause that callers get while a trial call tests the endpoint."""
 
 FailureKind = Literal["timeout", "unreachable", "failed", "rate_limited", "invalid_response"]
 
 
 class EndpointFailed(Exception):
-    """A call that another try may mend; the message holds no content."""
+    """A call failed, and a retry may help. The message contains no text of documents or queries."""
 
     def __init__(
         self, reason: str, retry_after: float | None = None, *, kind: FailureKind = "invalid_response"
@@ -39,7 +40,13 @@ class EndpointFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CircuitState:
-    """The outcome of the last calls; ``is_in_trial`` while the trial call runs."""
+    """State of a circuit.
+
+    Attributes:
+        failures: Number of consecutive failures.
+        open_until: End of the pause of an open circuit, in seconds of the clock.
+        is_in_trial: Whether a trial call runs.
+    """
 
     failures: int = 0
     open_until: float = 0.0
@@ -47,7 +54,7 @@ class CircuitState:
 
     @property
     def is_closed(self) -> bool:
-        """Whether anyone may call."""
+        """Whether all calls are allowed."""
         return self.failures < MAX_FAILURES
 
 
@@ -66,9 +73,15 @@ def start_call(state: CircuitState) -> CircuitState:
 
 
 def record_failure(state: CircuitState, now: float, *, is_trial: bool, jitter: float) -> CircuitState:
-    """Return the state after a failure; ``jitter``, from 0 to 1, spreads the next calls of many processes.
+    """Return the state after a failure.
 
-    A circuit that is open already takes no notice of those that had begun before: they would only prolong it.
+    Failures of calls that began before the circuit opened are ignored, because they would only prolong the pause.
+
+    Args:
+        state: State before the failure.
+        now: Current time of the clock, in seconds.
+        is_trial: Whether the call was the trial of an open circuit.
+        jitter: Random number from 0 to 1, which spreads the next calls of many processes.
     """
     if not state.is_closed and not is_trial:
         return state
@@ -80,14 +93,14 @@ def record_failure(state: CircuitState, now: float, *, is_trial: bool, jitter: f
 
 
 def abandon_call(state: CircuitState, *, is_trial: bool) -> CircuitState:
-    """Return the state after a call without a verdict; another call may be the trial."""
+    """Return the state after a call without a result; another call may then be the trial."""
     return replace(state, is_in_trial=False) if is_trial else state
 
 
 class CircuitBreaker:
-    """The circuit of one endpoint, shared by all calls of a process that have the same patience.
+    """Circuit breaker of one endpoint, shared by all calls of a process with similar timeouts.
 
-    ``name`` is the endpoint's in the log and to callers, who get ``error_type`` while the circuit is open.
+    Its name appears in log events and error messages.
     """
 
     def __init__(
@@ -109,17 +122,22 @@ class CircuitBreaker:
         return not self._state.is_closed
 
     def check(self) -> None:
-        """Raises ``error_type``, with the time left, while the circuit is open."""
+        """Raise the configured error with the remaining pause while the circuit is open."""
         remaining_seconds = compute_remaining_seconds(self._state, self._clock())
         if remaining_seconds > 0.0:
-            message = f"The {self._name} endpoint is left alone for a moment: it has failed too often, or asked for it."
+            message = f"The {self._name} endpoint gets no calls for now: it failed too often, or requested a pause."
             raise self._error_type(message, retry_after=remaining_seconds, circuit_open=True)
 
     @contextmanager
     def call(self, *, hang_timeout_seconds: float, grace_seconds: float = 0.0) -> Iterator[None]:
-        """Around a call. EndpointFailed is a failure, and so is being cancelled after ``hang_timeout_seconds``;
-        any other end, also a refusal, is an answer. A timeout within ``grace_seconds`` has no effect: else callers with
-        short timeouts would open the circuit for those with long ones. Raises as ``check``.
+        """Record the result of the call that the block makes. The call is refused like by ``check``.
+
+        EndpointFailed counts as a failure. Any other end counts as an answer, also a refusal.
+
+        Args:
+            hang_timeout_seconds: Seconds after which a cancelled call counts as a failure.
+            grace_seconds: Seconds within which a timeout does not count. Without them, callers with short timeouts
+                would open the circuit for callers with long ones.
         """
         self.check()
         is_trial = not self._state.is_closed

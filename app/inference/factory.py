@@ -1,4 +1,4 @@
-"""The chat and vision models that the settings name; an SDK is imported only for one that is."""
+"""Create the configured chat and vision models. Their SDK is imported only if one is configured."""
 
 from app.inference.chat import ChatModel
 from app.inference.vision import VisionModel

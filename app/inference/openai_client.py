@@ -1,6 +1,6 @@
-"""Shared parts of the adapters of OpenAI-compatible endpoints: the client, and errors.
+"""Client and errors that all adapters of OpenAI-compatible endpoints share.
 
-Messages never contain the server's words, which may repeat the text.
+Error messages never quote the server, because its messages may repeat text of documents or queries.
 """
 
 import re
@@ -14,12 +14,18 @@ from app.inference.circuit_breaker import EndpointFailed, FailureKind
 CONNECT_TIMEOUT_SECONDS = 5.0
 RETRYABLE_STATUS_CODES = frozenset({408, 409, 425, 429})
 NUMBER_PATTERN = re.compile(r"\d{1,9}(\.\d+)?")
-# The maximum Retry-After that is accepted: jobs try again later.
+# Maximum Retry-After that is accepted; a job that waits longer is retried by the job queue.
 MAX_RETRY_AFTER_SECONDS = 3600.0
 
 
 def create_openai_client(base_url: str, api_key: str | None, *, timeout_seconds: float | None) -> AsyncOpenAI:
-    """Create a client without retries; with None the caller limits the time."""
+    """Create a client without retries.
+
+    Args:
+        base_url: URL of the endpoint.
+        api_key: API key; None if the endpoint needs none.
+        timeout_seconds: Timeout of a request; None if the caller limits the time.
+    """
     connect_timeout_seconds = (
         CONNECT_TIMEOUT_SECONDS if timeout_seconds is None else min(CONNECT_TIMEOUT_SECONDS, timeout_seconds)
     )
@@ -34,8 +40,8 @@ def create_openai_client(base_url: str, api_key: str | None, *, timeout_seconds:
 def build_headers(api_key: str | None) -> dict[str, Omit]:
     """Return the headers that each request omits.
 
-    The package would fill in some headers from the environment, which belongs to other programs; and a key left out
-    here is one that the endpoint does not need.
+    The openai package fills some headers from environment variables, which are meant for other programs. The
+    Authorization header is omitted if no API key is configured.
     """
     headers = {"OpenAI-Organization": omit, "OpenAI-Project": omit}
     return headers if api_key else {**headers, "Authorization": omit}

@@ -281,7 +281,7 @@ def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchSe
     site.received.clear()
     (warning,) = search(tenant)["warnings"]
     assert warning["code"] == "http_source_unavailable"
-    assert warning["message"].startswith("'site' was skipped. The http_source endpoint is left alone for a moment")
+    assert warning["message"].startswith("'site' was skipped. The http_source endpoint gets no calls for now")
     assert site.received == []
     other = tenant.service.create_tenant()
     make(other, source_at(site))

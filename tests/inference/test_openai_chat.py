@@ -112,8 +112,8 @@ async def test_it_gives_up(server: ChatServer, chat: OpenAIChat, how: ChatFailur
         ("refusal", "refused", "refuses to answer"),
         ("filtered", "refused", "refuses to answer"),
         ("empty", "invalid_response", "is empty"),
-        ("garbage", "invalid_response", "no answer"),
-        ("not_json", "invalid_response", "no JSON"),
+        ("garbage", "invalid_response", "unknown format"),
+        ("not_json", "invalid_response", "not JSON"),
     ],
 )
 async def test_what_will_not_pass_is_not(

@@ -1,4 +1,4 @@
-"""Chat models: the protocol between rewriting or answering and whatever writes the text."""
+"""Interface of chat models: the protocol, its types and its error."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -9,13 +9,17 @@ from app.errors import UnavailableError
 from app.inference.chat.structured_output import Shape
 from app.inference.circuit_breaker import FailureKind
 
-# "refused": it will not serve this request, now or later; "circuit_open": it has failed so often that it was not asked.
 ChatFailureReason = FailureKind | Literal["refused", "circuit_open"]
+"""Why a chat model gives no text.
+
+``refused``: it does not serve this request, and a retry does not help. ``circuit_open``: it failed so often that it is
+not called for a while.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn of what the model reads."""
+    """Message of a prompt."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -39,7 +43,7 @@ class ChatUnavailable(UnavailableError):
         message: str | None = None,
         /,
         *,
-        reason: ChatFailureReason = "circuit_open",  # as the breaker raises it
+        reason: ChatFailureReason = "circuit_open",  # the circuit breaker passes no reason
         retry_after: float = 2.0,
         tokens: ChatTokens = ChatTokens(),
         **fields: Any,
@@ -51,7 +55,7 @@ class ChatUnavailable(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A whole text; ``is_truncated`` where ``max_tokens`` ended it."""
+    """Complete text of a model; ``is_truncated`` if it reached ``max_tokens``."""
 
     text: str
     tokens: ChatTokens
@@ -60,7 +64,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class StructuredCompletion(Generic[Shape]):
-    """An object of the shape that was asked for."""
+    """Object of the requested Pydantic model, with the tokens of the call."""
 
     value: Shape
     tokens: ChatTokens
@@ -68,7 +72,7 @@ class StructuredCompletion(Generic[Shape]):
 
 @dataclass(slots=True)
 class ChatStream:
-    """A text as it comes; the other fields are known when ``pieces`` has ended."""
+    """Text of a model, piece by piece. The other fields are valid after the last piece."""
 
     pieces: AsyncIterator[str] = field(init=False)
     tokens: ChatTokens = ChatTokens()
@@ -76,19 +80,22 @@ class ChatStream:
 
 
 class ChatModel(Protocol):
-    """Writes text. No call takes longer than ``timeout_seconds``, and one that is given up closes its connection."""
+    """Protocol of a chat model.
+
+    No call takes longer than ``timeout_seconds``. A cancelled call closes its connection.
+    """
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
 
     async def complete(self, messages: Sequence[ChatMessage], *, max_tokens: int, timeout_seconds: float) -> Completion:
-        """Return a whole text, never an empty one. Raises ChatUnavailable."""
+        """Return a complete text, which is never empty. Raises ChatUnavailable."""
 
     async def complete_structured(
         self, messages: Sequence[ChatMessage], shape: type[Shape], *, max_tokens: int, timeout_seconds: float
     ) -> StructuredCompletion[Shape]:
-        """Return an object of this shape; the request carries its JSON Schema. Raises ChatUnavailable."""
+        """Return an object of a Pydantic model, whose JSON Schema the request contains. Raises ChatUnavailable."""
 
     def stream(
         self,
@@ -98,9 +105,16 @@ class ChatModel(Protocol):
         timeout_seconds: float,
         first_piece_timeout_seconds: float | None = None,
     ) -> AbstractAsyncContextManager[ChatStream]:
-        """Stream a text piece by piece, the first within ``first_piece_timeout_seconds``.
+        """Stream a text piece by piece.
 
-        Reading the pieces raises ChatUnavailable, also after some of them.
+        Args:
+            messages: Messages of the prompt.
+            max_tokens: Maximum number of tokens of the text.
+            timeout_seconds: Time for the whole text.
+            first_piece_timeout_seconds: Time for the first piece; by default ``timeout_seconds``.
+
+        Returns:
+            A context with the stream. Reading its pieces raises ChatUnavailable, also after some pieces.
         """
 
     async def close(self) -> None:

@@ -1,10 +1,10 @@
-"""Server-sent events out of bytes as they arrive (WHATWG HTML, section 9.2): the data of each event, nothing else."""
+"""Incremental parser of the data of server-sent events (WHATWG HTML, section 9.2); other fields are ignored."""
 
 from collections.abc import Iterator
 
 
 class EventStreamParser:
-    """A parser that takes pieces of any length; its caller limits the total length."""
+    """Parser that accepts pieces of any length. The caller limits the total length."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

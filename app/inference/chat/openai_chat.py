@@ -1,4 +1,4 @@
-"""Any chat model behind an OpenAI-compatible endpoint: hard limits in time and size, checked replies."""
+"""Chat model behind an OpenAI-compatible endpoint: calls have hard time and size limits, and replies are checked."""
 
 import asyncio
 import math
@@ -34,17 +34,21 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# Between two pieces; before the first one a model may think for as long as the call may take.
 IDLE_TIMEOUT_SECONDS = 20.0
+"""Timeout between two pieces. The first piece may take as long as the call, because a model may reason before it."""
+
 FIRST_DELAY_SECONDS = 0.1
-# Without so much time left after the pause a second request only costs more.
 MIN_RETRY_SECONDS = 0.5
-# A call that is given up after this share of its time counts as a hanging endpoint.
+"""Minimum time that a retry needs to be worth its cost."""
+
 HANG_SHARE = 0.8
-# A timeout of no more than this is no failure of the endpoint.
+"""Share of the timeout after which a cancelled call counts as a failure of the endpoint."""
+
 GRACE_SECONDS = 0.3
-# How long the end of a stream is waited for after its last event, so that the connection can be used again.
+"""Timeouts up to this length do not count as failures of the endpoint."""
+
 DRAIN_TIMEOUT_SECONDS = 0.1
+"""Time to wait for the end of a stream after its last event, so that the connection can be reused."""
 BASE_BYTES = 100_000
 BYTES_PER_TOKEN = 2_000
 RETRYABLE_KINDS = frozenset({"failed", "rate_limited", "unreachable"})
@@ -53,9 +57,17 @@ DIALECT_STATUS_CODES = frozenset({400, 422})
 
 @dataclass(slots=True)
 class ChatCall:
-    """One call, which may take several requests; ``has_begun`` when its caller has some of the text,
-    ``has_fallen_back`` when its dialect is no longer the one that it began with. Its text begins before
-    ``first_piece_deadline`` or not at all.
+    """State of one call, which may need several requests.
+
+    Attributes:
+        request: The request, independent of its dialect.
+        dialect: Features of the endpoint that the next request uses.
+        timeout_seconds: Time for the call.
+        deadline: End of that time, in seconds of the event loop.
+        first_piece_deadline: End of the time for the first piece.
+        has_fallen_back: Whether the dialect changed during the call.
+        has_retried: Whether a request was repeated after a failure.
+        has_begun: Whether the caller has received some of the text.
     """
 
     request: ChatRequest
@@ -78,11 +90,11 @@ class ChatCall:
 
 
 class OpenAIChat:
-    """A ChatModel over ``POST {base_url}/chat/completions``.
+    """Chat model that calls ``POST {base_url}/chat/completions``.
 
-    An endpoint that refuses a request in one dialect is asked in a simpler one, which is kept for the life of the
-    process when it helps. The circuit breaker is this object's own: have one for each use, for calls with little time
-    fail sooner, and those with more should not suffer for it.
+    If the endpoint refuses a request in one dialect, the request is sent again in a simpler one. A dialect that
+    succeeds is used until the process ends. Each object has a separate circuit breaker. Create one object for each use,
+    because failures of calls with short timeouts must not block calls with long ones.
     """
 
     def __init__(
@@ -95,10 +107,19 @@ class OpenAIChat:
         first_delay_seconds: float = FIRST_DELAY_SECONDS,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Create a model at an endpoint; ``clock`` is the circuit breaker's."""
+        """Create a model at an endpoint.
+
+        Args:
+            base_url: URL of the endpoint.
+            api_key: API key; None if the endpoint needs none.
+            model: Name of the model.
+            idle_timeout_seconds: Timeout between two pieces.
+            first_delay_seconds: Pause before a retry.
+            clock: Clock of the circuit breaker, in seconds.
+        """
         self._headers = build_headers(api_key)
         self._client = create_openai_client(base_url, api_key, timeout_seconds=None)
-        # Looked up here, before the first call, because this imports half of the package.
+        # Accessed before the first call, because the access imports half of the openai package.
         self._create = self._client.chat.completions.with_streaming_response.create
         self._model = model
         self._idle_timeout_seconds = idle_timeout_seconds
@@ -113,18 +134,18 @@ class OpenAIChat:
 
     @property
     def name(self) -> str:
-        """The configured name of the model."""
+        """Configured name of the model."""
         return self._model
 
     async def complete(self, messages: Sequence[ChatMessage], *, max_tokens: int, timeout_seconds: float) -> Completion:
-        """Return a whole text, never an empty one. Raises ChatUnavailable."""
+        """Return a complete text, which is never empty. Raises ChatUnavailable."""
         text, parser = await self._complete_with_retries(ChatRequest(messages, max_tokens), timeout_seconds)
         return Completion(text, parser.tokens, parser.is_truncated)
 
     async def complete_structured(
         self, messages: Sequence[ChatMessage], shape: type[Shape], *, max_tokens: int, timeout_seconds: float
     ) -> StructuredCompletion[Shape]:
-        """Return an object of this shape; the request carries its JSON Schema. Raises ChatUnavailable."""
+        """Return an object of a Pydantic model, whose JSON Schema the request contains. Raises ChatUnavailable."""
         text, parser = await self._complete_with_retries(ChatRequest(messages, max_tokens, shape), timeout_seconds)
         try:
             return StructuredCompletion(parse_structured_output(text, shape), parser.tokens)
@@ -141,7 +162,7 @@ class OpenAIChat:
         timeout_seconds: float,
         first_piece_timeout_seconds: float | None = None,
     ) -> AsyncIterator[ChatStream]:
-        """Stream a text piece by piece. Reading the pieces raises ChatUnavailable, also after some of them."""
+        """Stream a text as ``ChatModel.stream`` does. Reading the pieces raises ChatUnavailable."""
         chat_stream = ChatStream()
         call = self._start_call(
             ChatRequest(messages, max_tokens, is_streamed=True),
@@ -212,7 +233,7 @@ class OpenAIChat:
 
     async def _stream_request(self, call: ChatCall, chat_stream: ChatStream) -> AsyncGenerator[str]:
         """Stream the text of one request. Raises as ``_send_request``, and ChatUnavailable."""
-        # A caller that disconnects during an answer says nothing about the endpoint.
+        # A caller that disconnects during an answer is not a failure of the endpoint.
         with self._breaker.call(hang_timeout_seconds=math.inf), _translate_errors():
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout_at(call.first_piece_deadline):
@@ -237,8 +258,8 @@ class OpenAIChat:
             return await anext(pieces, None)
 
     def _post(self, call: ChatCall) -> AbstractAsyncContextManager[Any]:
-        # The raw reply: the package reads as much as there is, and checks nothing. The body as an extra: through
-        # anything else it walks looking for types, which takes a third of the whole call.
+        # The raw reply, because the openai package neither limits nor checks it. The body is an extra body, because the
+        # package converts all other arguments, which takes a third of the call.
         body = call.request.build_body(call.dialect)
         return self._create(model=self._model, messages=[], extra_headers=self._headers, extra_body=body)
 
@@ -288,7 +309,7 @@ def _translate_errors() -> Iterator[None]:
 
 async def _drain(pieces: AsyncIterator[bytes], *, deadline: float) -> None:
     deadline = min(deadline, asyncio.get_running_loop().time() + DRAIN_TIMEOUT_SECONDS)
-    # Where it does not end well, the connection is closed, and the text is whole all the same.
+    # If the end of the stream fails, the connection is closed; the text is complete anyway.
     with suppress(httpx2.RequestError, OSError):
         async with asyncio.timeout_at(deadline):
             async for _ in pieces:
@@ -309,7 +330,7 @@ def _create_refusal(error: APIStatusError) -> ChatUnavailable:
 
 
 def _check_response(parser: ResponseParser) -> None:
-    """Raises ChatUnavailable where there is a reply without an answer."""
+    """Raise ChatUnavailable if the reply is a refusal or has no text."""
     if parser.is_refused:
         raise ChatUnavailable("The chat model refuses to answer.", reason="refused", tokens=parser.tokens)
     if not parser.has_text:

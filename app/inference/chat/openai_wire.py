@@ -1,4 +1,4 @@
-"""Requests to ``/chat/completions`` in the words that an endpoint takes, and its replies, checked."""
+"""Build requests to ``/chat/completions`` in the dialect of an endpoint, and parse and check the replies."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ class ChatRequest:
         messages = self.messages
         body: dict[str, Any] = {dialect.limit_field: self.max_tokens}
         if self.shape is not None:
-            # In words too: many servers take a format without heeding it, and a grammar alone explains nothing.
+            # The prompt contains the schema too, because many servers ignore the response format.
             messages = _add_instruction(messages, INSTRUCTION + json.dumps(build_strict_schema(self.shape)))
             body |= _build_response_format(self.shape, dialect)
         if self.is_streamed:
@@ -64,7 +64,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class StreamChunk:
-    """A reply, or one event of it."""
+    """Complete reply, or one event of a streamed reply."""
 
     text: str = ""
     tokens: ChatTokens | None = None
@@ -73,10 +73,10 @@ class StreamChunk:
 
 
 class ResponseParser:
-    """A reply as its bytes arrive: one JSON object, or events. Nothing is believed before it has been checked."""
+    """Incremental parser of a reply, which is one JSON object or a stream of events."""
 
     def __init__(self, *, is_event_stream: bool, max_bytes: int) -> None:
-        """Read up to ``max_bytes``."""
+        """Create a parser that reads up to ``max_bytes`` bytes."""
         self.tokens = ChatTokens()
         self.is_truncated = self.is_refused = self.has_text = self.is_done = False
         self._events = EventStreamParser() if is_event_stream else None
@@ -88,7 +88,7 @@ class ResponseParser:
         """Return the text that this piece completes. Raises EndpointFailed."""
         self._remaining_bytes -= len(piece)
         if self._remaining_bytes < 0:
-            raise EndpointFailed("it is too long")
+            raise EndpointFailed("the answer is too long")
         if self._events is None:
             self._buffer += piece
             return
@@ -102,10 +102,10 @@ class ResponseParser:
         if self._events is None:
             payload = _decode_json(self._buffer)
             if not _get_choices(payload):
-                raise EndpointFailed("it is no answer")
+                raise EndpointFailed("the answer has an unknown format")
             yield from self._apply(_parse_chunk(payload, "message"))
         elif not self.is_done and not self._is_finished:
-            raise EndpointFailed("it breaks off")
+            raise EndpointFailed("the answer is incomplete")
 
     def _apply(self, chunk: StreamChunk) -> Iterator[str]:
         self.tokens = chunk.tokens or self.tokens
@@ -141,7 +141,7 @@ def _decode_json(data: bytes | bytearray) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as exc:
-        raise EndpointFailed("it is no JSON") from exc
+        raise EndpointFailed("the answer is not JSON") from exc
 
 
 def _get_choices(payload: Any) -> list[Any]:
@@ -151,16 +151,16 @@ def _get_choices(payload: Any) -> list[Any]:
 
 def _parse_chunk(payload: Any, key: str) -> StreamChunk:
     if not isinstance(payload, dict) or payload.get("error"):
-        raise EndpointFailed("it is no answer")
+        raise EndpointFailed("the answer has an unknown format")
     tokens = _parse_tokens(payload.get("usage"))
     choices = _get_choices(payload)
-    if not choices:  # as the event with the usage
+    if not choices:  # the event with the usage has none
         return StreamChunk(tokens=tokens)
     choice = choices[0]
     message = choice.get(key) if isinstance(choice, dict) else None
     content = message.get("content") if isinstance(message, dict) else None
     if not isinstance(message, dict | None) or not isinstance(content, str | None) or not isinstance(choice, dict):
-        raise EndpointFailed("it is no answer")
+        raise EndpointFailed("the answer has an unknown format")
     finish_reason = choice.get("finish_reason")
     is_refused = bool(message and message.get("refusal")) or finish_reason == "content_filter"
     return StreamChunk(

@@ -1,4 +1,4 @@
-"""Typed objects out of what a model says: with reasoning before it, prose around it, code fences or trailing commas."""
+"""Parse objects from the text of a model, despite reasoning, prose, code fences and trailing commas around them."""
 
 import json
 import re
@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 
 MAX_CHARACTERS = 200_000
 MAX_DEPTH = 20
-# Reasoning models at plain servers think aloud first, and may try out answers there; some servers swallow the opening.
+# Some servers send the reasoning of a model as text, which may contain draft answers. Some omit the opening tag.
 THOUGHTS_START, THOUGHTS_END = "<think>", "</think>"
 # A brace in prose is seldom followed by a quotation mark.
 OPENING_BRACE = re.compile(r'\{(?=\s*["}])')
-# Possessive, and a mark that opens a string without an end is a token too: the time stays linear.
+# The possessive quantifier keeps the time linear. So does matching the quotation mark of a string without an end.
 TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],"]', re.DOTALL)
 CLOSING_BRACKETS = {"{": "}", "[": "]"}
 TRUNCATED_MESSAGE = "it breaks off"
@@ -23,15 +23,23 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 
 class UnparseableOutput(Exception):
-    """A model's answer that holds no such object; the message holds no content."""
+    """The answer of a model contains no valid object. The message contains no text of the answer."""
 
 
 def parse_structured_output(text: str, shape: type[Shape]) -> Shape:
-    """Return the last object of this shape in a text: models correct themselves. Raises UnparseableOutput."""
+    """Parse the last valid object in a text; it is the last because models correct themselves.
+
+    Args:
+        text: Text of the model.
+        shape: Pydantic model of the object.
+
+    Raises:
+        UnparseableOutput: The text contains no valid object.
+    """
     if len(text) > MAX_CHARACTERS:
         raise UnparseableOutput("it is too long")
     result: Shape | None = None
-    problem = UnparseableOutput("it holds no JSON object")
+    problem = UnparseableOutput("it contains no JSON object")
     for candidate in _iterate_objects(_strip_thoughts(text)):
         try:
             result = _parse_object(candidate, shape)
@@ -82,7 +90,7 @@ def _extract_object(text: str, start: int) -> tuple[str, int]:
         elif mark == '"':
             break
         elif mark in "]}" and mark != expected.pop():
-            raise UnparseableOutput("its object is no JSON")
+            raise UnparseableOutput("its object is not valid JSON")
         if mark in "]}" and comma is not None and not text[comma + 1 : token.start()].strip():
             parts.append(text[copied:comma])
             copied = comma + 1
@@ -102,7 +110,7 @@ def _parse_object(candidate: str, shape: type[Shape]) -> Shape:
     except ValidationError:
         raise UnparseableOutput("its object has another shape") from None  # the cause would quote it
     except ValueError:
-        raise UnparseableOutput("its object is no JSON") from None
+        raise UnparseableOutput("its object is not valid JSON") from None
 
 
 def _reject_constant(_: str) -> Any:

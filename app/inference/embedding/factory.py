@@ -1,7 +1,7 @@
-"""Opens the embedding models that are configured: a plugin's, endpoints, the embedded one.
+"""Create the configured embedders: of plugins, of endpoints, and of the embedded model.
 
-Each is imported where it is chosen: an SDK costs a third of a second at the start and tens of megabytes, and the
-embedded model needs an extra that an installation with endpoints does not have.
+An embedder is imported only when it is chosen. An SDK takes a third of a second at the start and tens of megabytes. The
+embedded model needs an extra that an installation with endpoints need not have.
 """
 
 from pathlib import Path
@@ -27,15 +27,25 @@ class EmbeddedModelMissing(AppError):
 
 
 class DuplicateEmbeddingModel(AppError):
-    """CARREL_EMBEDDING_MODELS has a model that is there already."""
+    """CARREL_EMBEDDING_MODELS names a model twice; remove one."""
 
     code = "duplicate_embedding_model"
 
 
 def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedders:
-    """Create the default model and all further ones; blocking.
+    """Create the embedders of the default model and of all additional models. The call blocks.
 
-    Raises as ``create_embedder``, and DuplicateEmbeddingModel.
+    Args:
+        settings: Settings of the models.
+        bulk_threads: Number of threads of the embedded model for documents.
+        rate_limit_store: Store of the rate limits.
+
+    Raises:
+        DuplicateEmbeddingModel: Two models have the same name and dimensions.
+        EmbedderMissing: No installed plugin has the configured embedder.
+        EmbedderRefused: The embedder of the plugin cannot be created.
+        EmbeddedModelMissing: The packages of the embedded model are not installed.
+        WeightsMissing: The weights of the embedded model are missing.
     """
     default = create_embedder(settings, bulk_threads, rate_limit_store)
     additional = [
@@ -46,16 +56,27 @@ def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_lim
         name = (embedder.identity.model, embedder.identity.dimensions)
         if name in names:
             raise DuplicateEmbeddingModel(
-                f"CARREL_EMBEDDING_MODELS: {name[0]!r} of {name[1]} dimensions is there twice."
+                f"CARREL_EMBEDDING_MODELS: {name[0]!r} of {name[1]} dimensions is there twice. Remove one."
             )
         names.add(name)
     return Embedders(default, additional)
 
 
 def create_embedder(settings: EmbeddingSettings, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedder:
-    """Create the default model: the plugin's, else the endpoint's, else the embedded one; blocking.
+    """Create the default embedder: of the configured plugin, otherwise of the endpoint, otherwise the embedded one.
 
-    Raises EmbedderMissing, EmbedderRefused, EmbeddedModelMissing, WeightsMissing.
+    The call blocks.
+
+    Args:
+        settings: Settings of the model.
+        bulk_threads: Number of threads of the embedded model for documents.
+        rate_limit_store: Store of the rate limits.
+
+    Raises:
+        EmbedderMissing: No installed plugin has the configured embedder.
+        EmbedderRefused: The embedder of the plugin cannot be created.
+        EmbeddedModelMissing: The packages of the embedded model are not installed.
+        WeightsMissing: The weights of the embedded model are missing.
     """
     if settings.provider is not None:
         from app.inference.embedding.plugin_embedder import create_plugin_embedder

@@ -1,4 +1,4 @@
-"""The embedded model: all-MiniLM-L6-v2 on the CPU, with a separate thread for queries and the bulk threads."""
+"""Embedded model: all-MiniLM-L6-v2 on the CPU, with one thread for queries and other threads for documents."""
 
 import asyncio
 import mmap
@@ -31,22 +31,23 @@ from app.inference.embedding.weights import MODEL, WeightsDamaged
 
 MAX_TOKENS = 256
 SPECIAL_TOKENS = 2
-# Ordinary text fills 256 tokens within 2,000 characters. Without a bound, a stray megabyte would be split into words
-# only for its head to be kept.
 MAX_CHARACTERS = 16_384
+"""Number of characters that are tokenized. Ordinary text fills 256 tokens within 2,000 characters."""
+
 BULK_NICENESS = 10
-# White space, and signs that are words of their own. Not "]", which ends marks such as "[SEP]".
+# White space, and signs that are separate words. "]" is excluded, because it ends marks such as "[SEP]".
 _CUT_BEFORE = re.compile(r"[\s!-/:-@\[\\^_`{-~\u3400-\u4dbf\u4e00-\u9fff]")
-# The tokenizer takes some hundred bytes for each token that it counts, until its call returns.
+# The tokenizer uses about a hundred bytes for each token of a call, until the call returns.
 MAX_BATCH_CHARACTERS = 128 * 1024
 MAX_WORD_CHARACTERS = 4096
 
 
 class MiniLMEmbedder:
-    """An Embedder of 384 dimensions that reads English best, and the first 256 tokens of a text.
+    """Embedder with 384 dimensions. It reads English best, and the first 256 tokens of a text.
 
-    Texts run one by one, without padding, each on one thread: on a CPU a batch gains nothing. Bulk texts are handed to
-    their threads one at a time, so that calls share them evenly and a cancelled call stops at the texts at work.
+    Texts run one by one without padding, each on one thread, because batches are no faster on a CPU. The threads for
+    documents get one text at a time. Concurrent calls thus share the threads evenly, and a cancelled call ends with the
+    current texts.
     """
 
     def __init__(
@@ -57,7 +58,15 @@ class MiniLMEmbedder:
         identity: EmbeddingIdentity,
         bulk_threads: int,
     ) -> None:
-        """Take the parts that ``load`` has made; ``word_embeddings`` has the shape (vocabulary, 384)."""
+        """Create an embedder from the parts that ``load`` creates.
+
+        Args:
+            session: Session with the model.
+            tokenizer: Tokenizer of the model.
+            word_embeddings: Word embeddings, of the shape (vocabulary, 384).
+            identity: Identity of the vectors.
+            bulk_threads: Number of threads for documents.
+        """
         self._session = session
         self._tokenizer = tokenizer
         self._word_embeddings = word_embeddings
@@ -76,15 +85,26 @@ class MiniLMEmbedder:
         query_prefix: str = "",
         document_prefix: str = "",
     ) -> Self:
-        """Map the weights, make the session and run it once. Blocks for some 0.2 s with the interpreter's lock held, so
-        it comes before serving. Raises WeightsDamaged.
+        """Map the weights into memory, create the session and run it once.
+
+        The call blocks for some 0.2 seconds and holds the interpreter lock, so call it before the service starts.
+
+        Args:
+            weights_dir: Directory of the weights.
+            precision: Precision of the model.
+            bulk_threads: Number of threads for documents.
+            query_prefix: Text that is added before every query.
+            document_prefix: Text that is added before every text of a document.
+
+        Raises:
+            WeightsDamaged: The weights cannot be read.
         """
         mapping = map_file(weights_dir / "model.safetensors")
         tokenizer = _load_tokenizer(weights_dir / "tokenizer.json")
         checkpoint = read_checkpoint(mapping)
         session = _create_session(prepare_tensors(checkpoint, precision), precision)
-        # onnxruntime has packed its own copy of the matrices: give the mapped pages back. What is still read, the rows
-        # of the word embeddings, comes from the page cache again.
+        # onnxruntime has copied the matrices, so release the mapped pages. The word embeddings, which are still read,
+        # come from the page cache again.
         if sys.platform == "linux":
             mapping.madvise(mmap.MADV_DONTNEED)
         identity = EmbeddingIdentity(MODEL, HIDDEN, precision, query_prefix, document_prefix)
@@ -94,40 +114,42 @@ class MiniLMEmbedder:
 
     @property
     def identity(self) -> EmbeddingIdentity:
-        """The identity of every vector it makes."""
+        """Identity of all vectors of this embedder."""
         return self._identity
 
     @property
     def max_tokens(self) -> int:
-        """256, the two special tokens included."""
+        """Maximum number of tokens of a text: 256, including the two special tokens."""
         return MAX_TOKENS
 
     @property
     def special_tokens(self) -> int:
-        """The marks of beginning and end."""
+        """Number of special tokens: the marks of the beginning and the end."""
         return SPECIAL_TOKENS
 
     @property
     def image_embedder(self) -> None:
-        """It reads text alone."""
+        """None, because the model reads only text."""
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
-        """Embed texts at low priority, or with ``interactive`` like queries. Raises EmbeddingUnavailable after
-        ``close``.
+        """Embed texts at low priority, or on the thread for queries if ``interactive`` is true.
 
-        Tokens are as the model reads them.
+        The tokens are the ones that the model has read. Raises EmbeddingUnavailable after ``close``.
         """
         pool, concurrency = (self._query_pool, 1) if interactive else (self._bulk_pool, self._bulk_threads)
         return await self._embed_all(pool, concurrency, self._identity.document_prefix, texts)
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries on a separate thread; shape (len(texts), 384). Raises EmbeddingUnavailable after ``close``."""
+        """Embed queries on a separate thread. Raises EmbeddingUnavailable after ``close``."""
         return (await self._embed_all(self._query_pool, 1, self._identity.query_prefix, texts)).vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text exactly, without special tokens. Blocking, CPU only.
+        """Count the tokens of each text exactly, without special tokens. The call blocks.
 
-        The memory that it takes does not grow with the texts: they are counted some at a time, and a long one in parts.
+        Texts are counted in batches, and long texts in parts, so the memory does not grow with the texts.
+
+        Args:
+            texts: Texts without a prefix.
         """
         counts = [0] * len(texts)
         for batch in _split_batches(texts):
@@ -177,14 +199,14 @@ class MiniLMEmbedder:
         """Return the vector of a text, and the number of tokens that the model has read."""
         ids = self._tokenizer.encode(_replace_surrogates(text[:MAX_CHARACTERS])).ids
         if len(ids) > MAX_TOKENS:
-            ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # the mark of the end stays
+            ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # keep the mark of the end
         (vector,) = self._session.run(["embedding"], {"words": self._word_embeddings[ids]})[0]
         return np.asarray(vector, np.float32), len(ids)
 
     def _warm_up(self) -> None:
         self._query_pool.submit(self._embed, "warm").result()
-        # The tokenizer's own threads are started by its first batch and inherit that thread's priority: counting a
-        # large document's tokens then takes all cores only as long as no query wants them.
+        # The first batch starts the threads of the tokenizer, which inherit the priority of the calling thread. They
+        # get a low priority here, so that counting the tokens of a large document does not delay queries.
         self._bulk_pool.submit(self.count_tokens, ["warm", "up"]).result()
 
 
@@ -217,7 +239,7 @@ def _split_batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
     remaining_characters = MAX_BATCH_CHARACTERS
     for position, text in enumerate(texts):
         for part in _split_text(text):
-            # A short text costs more than its characters.
+            # Each text has a fixed cost too.
             remaining_characters -= len(part) + 16
             if remaining_characters < 0 and batch:
                 yield batch
@@ -228,10 +250,9 @@ def _split_batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
 
 
 def _split_text(text: str) -> Iterator[str]:
-    """Yield a text in parts whose tokens are together the text's: each ends where the tokenizer cuts anyway.
+    """Yield a text in parts that end at word boundaries, so that the parts have as many tokens as the text.
 
-    A word that is longer than ``MAX_WORD_CHARACTERS`` is one unknown token for the tokenizer, and may be one in each
-    part.
+    A word longer than ``MAX_WORD_CHARACTERS`` is one unknown token, and may count once in each part.
     """
     start = 0
     while len(text) - start > MAX_BATCH_CHARACTERS:
@@ -255,8 +276,8 @@ def _replace_surrogates(text: str) -> str:
 
 
 def _yield_to_queries() -> None:
-    """Lower the calling thread's priority; only Linux has one a thread."""
+    """Demote the calling thread to a low priority. Only Linux has a priority for each thread."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
-        # Never raise it: a process that was itself started with a low priority may not.
+        # A process with a low priority is not allowed to raise it.
         os.setpriority(os.PRIO_PROCESS, thread, max(BULK_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

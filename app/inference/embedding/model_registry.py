@@ -1,4 +1,4 @@
-"""The embedding models of a process, side by side: each knowledge base has one of them."""
+"""Registry of the embedding models of a process; each knowledge base uses one of them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,12 @@ class Embedders:
 
     @property
     def all(self) -> Sequence[Embedder]:
-        """The default one first."""
+        """All embedders, the default one first."""
         return self.default, *self.additional
 
     @property
     def identities(self) -> Sequence[EmbeddingIdentity]:
-        """Theirs, in the order of ``all``."""
+        """Identities of all embedders, in the order of ``all``."""
         return [embedder.identity for embedder in self.all]
 
     def find_by_identity(self, identity: Mapping[str, Any]) -> Embedder | None:
@@ -48,9 +48,14 @@ class Embedders:
         return next((embedder for embedder in self.all if compute_model_key(embedder.identity) == key), None)
 
     def get_by_name(self, model: str | None, dimensions: int | None) -> Embedder:
-        """Return the model of a name and a size: without a name the default, without a size the first of the name.
+        """Return the embedder of a model.
 
-        Raises InvalidInputError naming those that are there.
+        Args:
+            model: Name of the model; None for the default model.
+            dimensions: Number of dimensions; None for the first model with the name.
+
+        Raises:
+            InvalidInputError: No such model is configured; the message names the configured ones.
         """
         name = model or self.default.identity.model
         matches = [embedder for embedder in self.all if embedder.identity.model == name]

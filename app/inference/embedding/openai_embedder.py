@@ -1,4 +1,4 @@
-"""Any other embedding model behind an OpenAI-compatible endpoint: learned batches, bounded retries, checked replies."""
+"""Embedding model behind an OpenAI-compatible endpoint: adapted batch sizes, limited retries and checked replies."""
 
 import asyncio
 import math
@@ -29,7 +29,7 @@ from app.inference.openai_client import build_headers, create_openai_client, is_
 
 FIRST_BATCH_SIZE = 64
 IMAGE_BATCH_SIZE = 8
-# Providers refuse requests over a total of 120,000 to 300,000 tokens; the estimate errs upwards.
+# Providers refuse requests with more than 120,000 to 300,000 tokens; the estimate is rather too high.
 MAX_BATCH_TOKENS = 100_000
 # Status codes of a request that is too large. The same codes can mean a text that the server refuses, and only halving
 # distinguishes the two.
@@ -38,8 +38,14 @@ TOO_LARGE_STATUS_CODES = frozenset({400, 413, 422})
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is tried, the pause before the next attempt, and when a request that its caller gave up
-    counts as a failure of the endpoint. Requests that are ``is_interactive`` go before bulk work.
+    """Policy of retries.
+
+    Attributes:
+        max_attempts: Maximum number of attempts of a request.
+        first_delay_seconds: Pause before the second attempt.
+        max_delay_seconds: Maximum pause; if the endpoint requests a longer one, the request fails.
+        hang_timeout_seconds: Seconds after which a cancelled request counts as a failure of the endpoint.
+        is_interactive: Whether requests are sent before bulk work.
     """
 
     max_attempts: int
@@ -49,11 +55,11 @@ class RetryPolicy:
     is_interactive: bool = False
 
 
-# Limits are counted by the minute: a caller that would wait longer gets an error.
+# Providers count limits by the minute, so a caller waits at most one minute.
 BULK_RETRY_POLICY = RetryPolicy(
     max_attempts=5, first_delay_seconds=0.5, max_delay_seconds=60.0, hang_timeout_seconds=math.inf
 )
-# Someone waits for a query, within a budget of a few seconds, and gives up long before the endpoint's time is over.
+# A user waits for a query. Its deadline is a few seconds, far less than the timeout of the endpoint.
 QUERY_RETRY_POLICY = RetryPolicy(
     max_attempts=2, first_delay_seconds=0.1, max_delay_seconds=0.5, hang_timeout_seconds=0.5, is_interactive=True
 )
@@ -62,14 +68,14 @@ INTERACTIVE_RETRY_POLICY = replace(BULK_RETRY_POLICY, is_interactive=True)
 
 @dataclass(slots=True)
 class BatchSize:
-    """How many inputs of a kind go into a request."""
+    """Maximum number of inputs of one kind in a request, which shrinks when the endpoint refuses a batch."""
 
     max_inputs: int
 
 
 @dataclass(slots=True)
 class EmbeddingTask:
-    """One call's texts or images, and what there is of their vectors and costs."""
+    """State of one call: its texts or images, the vectors so far and their tokens."""
 
     inputs: EmbeddingInputs
     counts: Sequence[int]
@@ -80,11 +86,11 @@ class EmbeddingTask:
 
 
 class OpenAIEmbedder:
-    """An Embedder over ``POST {base_url}/embeddings``.
+    """Embedder that calls ``POST {base_url}/embeddings``.
 
-    A batch that is refused is halved; when both halves pass, their size is the limit from then on, for texts and for
-    images apart. The limit is kept for the life of the process and never grown again: a guess upwards costs a request
-    each time, a small batch little.
+    A refused batch is halved. If both halves succeed, their size becomes the limit; texts and images have separate
+    limits. A limit never grows again: each attempt at a larger batch would cost a request, and small batches cost
+    little.
     """
 
     def __init__(
@@ -103,10 +109,21 @@ class OpenAIEmbedder:
         image_format: ImageInputFormat | None = None,
         rate_limiter: RateLimiter | None = None,
     ) -> None:
-        """Create an embedder; ``send_dimensions`` requests shortened vectors, ``max_tokens`` is the maximum input.
+        """Create an embedder.
 
-        ``format_setting_name`` says what the setting of a field is called. ``image_format`` is how the endpoint takes
-        them, if it does. Without ``rate_limiter`` calls are limited by nothing but the endpoint's own word.
+        Args:
+            base_url: URL of the endpoint.
+            api_key: API key; None if the endpoint needs none.
+            model: Name of the model.
+            dimensions: Number of dimensions of the vectors.
+            send_dimensions: Whether requests contain the number of dimensions, for shortened vectors.
+            max_tokens: Maximum number of tokens of a text.
+            query_prefix: Text that is added before every query.
+            document_prefix: Text that is added before every text of a document.
+            timeout_seconds: Timeout of a request.
+            format_setting_name: Returns the name of the setting of a field, for error messages.
+            image_format: Format of images in requests; None if the endpoint takes no images.
+            rate_limiter: Rate limiter; without one only the endpoint limits the calls.
         """
         self._format_setting_name = format_setting_name
         self._headers = build_headers(api_key)
@@ -127,36 +144,35 @@ class OpenAIEmbedder:
 
     @property
     def identity(self) -> EmbeddingIdentity:
-        """The identity of every vector it makes; its precision is the endpoint's affair and reads ``remote``."""
+        """Identity of all vectors; the precision is ``remote``, because the endpoint chooses it."""
         return self._identity
 
     @property
     def max_tokens(self) -> int:
-        """The longest input, as configured."""
+        """Configured maximum number of tokens of a text."""
         return self._max_tokens
 
     @property
     def special_tokens(self) -> int:
-        """The number of special tokens of BERT-like models; others add fewer, so this is safe."""
+        """Number of special tokens of BERT-like models; other models add fewer, so the number is safe."""
         return 2
 
     @property
     def image_embedder(self) -> ImageEmbedder | None:
-        """Itself, where the endpoint is said to take images."""
+        """The embedder itself if an image format is configured, otherwise None."""
         return self if self._image_format else None
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
-        """Embed texts in batches with many retries, also ``interactive`` ones; tokens are the endpoint's or estimates.
+        """Embed texts in batches with many retries, as ``Embedder.embed_documents`` does.
 
-        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected; the last has ``fields["index"]``, a position
-        in ``texts``, where one text was refused by itself.
+        The tokens are reported by the endpoint, or estimated.
         """
         return await self._embed_texts(
             texts, self._identity.document_prefix, INTERACTIVE_RETRY_POLICY if interactive else BULK_RETRY_POLICY
         )
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Embed queries with one quick retry at most. Shape (len(texts), dimensions), errors as ``embed_documents``."""
+        """Embed queries with at most one quick retry, as ``Embedder.embed_queries`` does."""
         return (await self._embed_texts(texts, self._identity.query_prefix, QUERY_RETRY_POLICY)).vectors
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
@@ -223,7 +239,7 @@ class OpenAIEmbedder:
         half = (end - start + 1) // 2
         await self._embed_batch(task, start, start + half)
         await self._embed_batch(task, start + half, end)
-        # Both passed where the whole did not: so it was the size, and not one bad input.
+        # Both halves succeeded, so the batch was too large; no single input was at fault.
         task.batch_size.max_inputs = min(task.batch_size.max_inputs, half)
 
     async def _request_with_retries(self, task: EmbeddingTask, start: int, end: int) -> None:
@@ -245,9 +261,9 @@ class OpenAIEmbedder:
             await asyncio.sleep(delay)
 
     async def _send_request(self, task: EmbeddingTask, start: int, end: int) -> None:
-        """Send one request after its turn in the rate limit.
+        """Send one request when the rate limit allows it.
 
-        Raises EndpointFailed where another may do, else as ``_request_with_retries``.
+        Raises EndpointFailed if a retry may help; otherwise like ``_request_with_retries``.
         """
         self._breaker.check()
         expected = sum(task.counts[start:end])
@@ -270,14 +286,14 @@ class OpenAIEmbedder:
         while delay := await self._rate_limiter.acquire(tokens, interactive=retry_policy.is_interactive):
             if delay > retry_policy.max_delay_seconds:
                 raise EmbeddingUnavailable(
-                    "The embedding endpoint takes no more for a while: its limit is reached.", retry_after=delay
+                    "The rate limit of the embedding endpoint is reached. Try again later.", retry_after=delay
                 )
             await asyncio.sleep(_add_jitter(delay))
 
     async def _post(self, body: dict[str, Any]) -> Any:
         """Return the decoded reply. Raises EndpointFailed, and APIStatusError for a refusal."""
         try:
-            # The raw reply: the package turns base64 into lists of Python floats, and checks nothing.
+            # The raw reply, because the openai package converts base64 into lists of Python floats and checks nothing.
             reply = await self._client.embeddings.with_raw_response.create(
                 model=self._identity.model,
                 dimensions=self._dimensions,
@@ -291,7 +307,7 @@ class OpenAIEmbedder:
                 raise
             raise to_endpoint_failure(exc) from exc
         except (ValueError, RecursionError) as exc:
-            raise EndpointFailed("it is no JSON") from exc
+            raise EndpointFailed("the answer is not JSON") from exc
 
     def _parse_vectors(self, payload: Any, count: int) -> Vectors:
         try:
@@ -303,7 +319,7 @@ class OpenAIEmbedder:
 
 
 def _compute_delay(retry_policy: RetryPolicy, attempt: int, requested: float | None) -> float:
-    """Return the seconds before the next attempt: somewhat more than requested, else exponential, with jitter."""
+    """Return the seconds before the next attempt: slightly more than requested, otherwise exponential with jitter."""
     if requested is not None:
         return _add_jitter(requested)
     backoff = min(retry_policy.max_delay_seconds, retry_policy.first_delay_seconds * 2.0 ** (attempt - 1))

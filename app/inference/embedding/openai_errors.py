@@ -1,4 +1,4 @@
-"""A refusal of an OpenAI-compatible embedding endpoint, in our own words: the server's may repeat the text."""
+"""Errors for refusals of an OpenAI-compatible embedding endpoint. They do not quote it, as it may repeat the text."""
 
 import re
 from collections.abc import Callable

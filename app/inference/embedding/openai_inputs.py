@@ -11,31 +11,31 @@ from app.inference.embedding import ImageFile
 from app.inference.embedding.token_estimate import estimate_tokens
 
 MARK_TOKENS = 8
-# The largest image that ingestion makes, of 1568 pixels a side, in patches of 28: what models such as Qwen's count.
-# Those that count less or several times more say so in their replies.
+# Patches of 28 pixels of the largest image that ingestion creates, of 1568 by 1568 pixels. Models such as Qwen count
+# them as tokens; models that count otherwise report their number in the reply.
 IMAGE_TOKENS = 56 * 56
 MAX_IMAGE_TOKENS = 100_000
 
 ImageInputFormat = Literal["input", "messages"]
-"""``input: [{"image": base64}, …]`` as Jina and SGLang take it, or a chat message an image, as vLLM does."""
+"""``input``: a list of ``{"image": base64}``, for Jina and SGLang. ``messages``: a chat message per image, for vLLM."""
 
 
 class EmbeddingInputs(Protocol):
-    """The inputs of one call."""
+    """Protocol of the inputs of one call."""
 
     def estimate_token_counts(self) -> list[int]:
         """Return an upper estimate of the tokens of each input."""
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:
-        """Return the request's arguments that hold a span of the inputs."""
+        """Return the arguments of a request for a span of the inputs."""
 
     def compute_max_tokens(self, start: int, end: int) -> int:
-        """Return an upper bound of a span's cost."""
+        """Return an upper bound of the tokens of a span."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextInputs:
-    """Texts, their prefixes with them."""
+    """Texts with their prefixes."""
 
     texts: Sequence[str]
 
@@ -48,13 +48,13 @@ class TextInputs:
         return {"input": list(self.texts[start:end])}
 
     def compute_max_tokens(self, start: int, end: int) -> int:
-        """Return an upper bound: a token a byte, and a few special tokens a text."""
+        """Return an upper bound: one token for each byte, and eight special tokens for each text."""
         return sum(len(text.encode()) + MARK_TOKENS for text in self.texts[start:end])
 
 
 @dataclass(frozen=True, slots=True)
 class ImageInputs:
-    """Images; in the form ``messages`` a span holds one."""
+    """Images; with the format ``messages`` a span contains one image."""
 
     images: Sequence[ImageFile]
     image_format: ImageInputFormat
@@ -64,7 +64,7 @@ class ImageInputs:
         return [IMAGE_TOKENS] * len(self.images)
 
     def build_body(self, start: int, end: int) -> dict[str, Any]:
-        """Encode images when they are sent, so that not all of a call's images are in memory twice."""
+        """Encode images only when they are sent, so that not all images of a call are in memory twice."""
         encoded = [base64.b64encode(image.data).decode("ascii") for image in self.images[start:end]]
         if self.image_format == "input":
             return {"input": [{"image": data} for data in encoded]}

@@ -1,4 +1,4 @@
-"""Reading an OpenAI-compatible embedding reply: nothing in it is believed before it has been checked."""
+"""Parse and check the reply of an OpenAI-compatible embedding endpoint."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,27 @@ from app.inference.embedding import EmbeddingMismatch, Vectors
 
 
 class UnusableReply(Exception):
-    """A reply that is not what was asked for, and that another try may mend; the message holds no content."""
+    """The reply is invalid, and a retry may help. The message contains no text of the reply."""
 
 
 def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Vectors:
-    """Return the unit-length vectors of a decoded JSON reply, shape (count, dimensions), in the order of the request.
+    """Parse the vectors of a reply.
 
-    ``setting`` is the name of the setting of the dimensions, for messages.
+    Vectors may be lists of numbers or base64 of little-endian float32, because some servers ignore the requested
+    format.
 
-    Vectors may be lists of numbers or base64 of little-endian float32 (some servers ignore the format asked for).
-    Raises EmbeddingMismatch for another dimension, UnusableReply for anything else that is wrong.
+    Args:
+        payload: Decoded JSON.
+        count: Number of inputs of the request.
+        dimensions: Configured number of dimensions.
+        setting: Name of the setting of the dimensions, for messages.
+
+    Returns:
+        Vectors of unit length in the order of the request, of the shape (count, dimensions).
+
+    Raises:
+        EmbeddingMismatch: The vectors have another number of dimensions.
+        UnusableReply: The reply is invalid.
     """
     entries = _sort_entries(payload, count)
     vectors = np.empty((count, dimensions), np.float32)
@@ -28,7 +39,7 @@ def read_reply(payload: Any, count: int, dimensions: int, *, setting: str) -> Ve
         vector = _decode_vector(entry.get("embedding"))
         if vector.shape != (dimensions,):
             raise EmbeddingMismatch(
-                f"The embedding model gives {vector.size} dimensions, {setting} is {dimensions}.",
+                f"The embedding model returns {vector.size} dimensions, but {setting} is {dimensions}. Correct it.",
                 expected=dimensions,
                 received=vector.size,
             )
@@ -46,7 +57,7 @@ def read_used_tokens(payload: Any, *, max_tokens: int) -> int | None:
 def _sort_entries(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:
     entries = payload.get("data") if isinstance(payload, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UnusableReply("it is no list of embeddings")
+        raise UnusableReply("the answer is not a list of embeddings")
     if len(entries) != count:
         raise UnusableReply(f"{len(entries)} embeddings for {count} inputs")
     indexes = [entry.get("index") for entry in entries]
@@ -54,7 +65,7 @@ def _sort_entries(payload: Any, count: int) -> Sequence[Mapping[str, Any]]:
         return entries
     entries_by_index = {index: entry for index, entry in zip(indexes, entries, strict=True) if type(index) is int}
     if entries_by_index.keys() != set(range(count)):
-        raise UnusableReply("its indexes are not those of the request")
+        raise UnusableReply("the answer has indexes that the request does not have")
     return [entries_by_index[index] for index in range(count)]
 
 
@@ -66,15 +77,15 @@ def _decode_vector(embedding: Any) -> npt.NDArray[np.float32]:
     except (ValueError, TypeError, OverflowError) as exc:  # the last for an integer that no float holds
         raise UnusableReply("an embedding is neither numbers nor base64") from exc
     if vector.ndim != 1:
-        raise UnusableReply("an embedding is no list of numbers")
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is refused as such
+        raise UnusableReply("an embedding is not a list of numbers")
+    with np.errstate(over="ignore"):  # too large numbers become infinite, and are refused later
         return vector.astype(np.float32)
 
 
 def _normalize(vectors: Vectors) -> Vectors:
     if not np.isfinite(vectors).all():
-        raise UnusableReply("an embedding holds numbers that are not finite")
-    # In double precision: the square of a large float32 is not one.
+        raise UnusableReply("an embedding contains numbers that are not finite")
+    # In double precision, because the square of a large float32 overflows.
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     if not norms.all():
         raise UnusableReply("an embedding is zero")

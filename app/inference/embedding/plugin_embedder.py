@@ -1,4 +1,4 @@
-"""Embedders of plugins: made by the name of their entry point, and nothing they give is believed unchecked."""
+"""Embedders of plugins: created by the name of their entry point; every result is checked."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -30,19 +30,28 @@ ResultT = TypeVar("ResultT")
 
 
 class EmbedderMissing(AppError):
-    """No installed plugin brings the embedder that CARREL_EMBEDDING_PROVIDER names."""
+    """No installed plugin has the embedder that CARREL_EMBEDDING_PROVIDER names; install the plugin."""
 
     code = "embedder_missing"
 
 
 class EmbedderRefused(AppError):
-    """The embedder that CARREL_EMBEDDING_PROVIDER names cannot be made."""
+    """The embedder that CARREL_EMBEDDING_PROVIDER names cannot be created."""
 
     code = "embedder_refused"
 
 
 def create_plugin_embedder(name: str, settings: EmbeddingSettings) -> Embedder:
-    """Create the plugin's embedder from the settings; blocking. Raises EmbedderMissing, EmbedderRefused."""
+    """Create the embedder of a plugin. The call blocks.
+
+    Args:
+        name: Name of the entry point.
+        settings: Settings of the embedder.
+
+    Raises:
+        EmbedderMissing: No installed plugin has the embedder.
+        EmbedderRefused: The embedder cannot be created, or has a fault.
+    """
     embedder = load_provider(
         EMBEDDERS,
         name,
@@ -60,7 +69,7 @@ def _find_problem(embedder: Any) -> str:
     if not isinstance(embedder.identity, EmbeddingIdentity):
         return "has no EmbeddingIdentity"
     if not 1 <= embedder.identity.dimensions <= MAX_DIMENSIONS:
-        return f"makes vectors of no length between 1 and {MAX_DIMENSIONS}"
+        return f"has a number of dimensions that is not between 1 and {MAX_DIMENSIONS}"
     if embedder.max_tokens - embedder.special_tokens < MIN_TOKENS:
         return f"reads fewer than {MIN_TOKENS} tokens"
     image_embedder = getattr(embedder, "image_embedder", None)
@@ -71,40 +80,37 @@ def _find_problem(embedder: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PluginEmbedder:
-    """An Embedder around another's: errors become ours, vectors are checked and brought to unit length."""
+    """Embedder that wraps the embedder of a plugin: it translates errors, checks vectors and makes them unit length."""
 
     name: str
     inner: Embedder
 
     @property
     def identity(self) -> EmbeddingIdentity:
-        """The identity of the plugin's model."""
+        """Identity of the plugin's model."""
         return self.inner.identity
 
     @property
     def max_tokens(self) -> int:
-        """The maximum input of the plugin's model, in tokens."""
+        """Maximum number of tokens that the plugin's model reads."""
         return self.inner.max_tokens
 
     @property
     def special_tokens(self) -> int:
-        """The number of special tokens of the plugin's model."""
+        """Number of special tokens of the plugin's model."""
         return self.inner.special_tokens
 
     @property
     def image_embedder(self) -> ImageEmbedder | None:
-        """Itself, where the plugin has something there."""
+        """The embedder itself if the plugin has an embedder of images, otherwise None."""
         return self if self._inner_image_embedder else None
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:  # noqa: ARG002
-        """Embed texts as bulk work, the only kind of plugins.
-
-        Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected.
-        """
+        """Embed texts as ``Embedder.embed_documents`` does; plugins have no interactive priority."""
         return self._check_embeddings(await self._call_plugin(self.inner.embed_documents, texts), len(texts))
 
     async def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Raises EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected."""
+        """Embed queries as ``Embedder.embed_queries`` does."""
         return self._normalize_vectors(await self._call_plugin(self.inner.embed_queries, texts), len(texts))
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
@@ -115,7 +121,14 @@ class PluginEmbedder:
         return self._check_embeddings(await self._call_plugin(embed, images), len(images))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Raises EmbeddingRejected where it is no count."""
+        """Count the tokens of each text with the plugin.
+
+        Args:
+            texts: Texts without a prefix.
+
+        Raises:
+            EmbeddingRejected: The plugin fails, or returns no valid number for each text.
+        """
         try:
             counts = [int(count) for count in self.inner.count_tokens(texts)]
         except AppError:
@@ -136,7 +149,7 @@ class PluginEmbedder:
 
     @property
     def _inner_image_embedder(self) -> ImageEmbedder | None:
-        """A plugin may leave the attribute out."""
+        """Embedder of images of the plugin; None if the plugin omits the attribute."""
         embedder: ImageEmbedder | None = getattr(self.inner, "image_embedder", None)
         return embedder
 
@@ -152,21 +165,21 @@ class PluginEmbedder:
 
     def _check_embeddings(self, result: Any, count: int) -> Embeddings:
         if not isinstance(result, Embeddings) or not isinstance(result.tokens, int):
-            raise EmbeddingRejected(f"The embedder {self.name!r} gave no Embeddings.")
+            raise EmbeddingRejected(f"The embedder {self.name!r} did not return Embeddings.")
         return Embeddings(self._normalize_vectors(result.vectors, count), max(result.tokens, 0))
 
     def _normalize_vectors(self, result: Any, count: int) -> Vectors:
         try:
             vectors = np.asarray(result, np.float64)
         except (ValueError, TypeError) as exc:
-            raise EmbeddingMismatch(f"The embedder {self.name!r} gave something that is no vectors.") from exc
+            raise EmbeddingMismatch(f"The embedder {self.name!r} did not return vectors.") from exc
         expected = (count, self.identity.dimensions)
         if vectors.shape != expected:
             raise EmbeddingMismatch(
-                f"The embedder {self.name!r} gave vectors of shape {vectors.shape}, not {expected}."
+                f"The embedder {self.name!r} returned vectors of shape {vectors.shape}, not {expected}."
             )
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not (np.isfinite(norms).all() and norms.all()):
-            raise EmbeddingRejected(f"The embedder {self.name!r} gave a vector that is zero or not finite.")
+            raise EmbeddingRejected(f"The embedder {self.name!r} returned a vector that is zero or not finite.")
         unit: Vectors = (vectors / norms).astype(np.float32)
         return unit

@@ -1,35 +1,47 @@
-"""Whose turn it is to call an endpoint: limits a minute that all processes share, and pauses that it asks for."""
+"""Rate limits for calls of an endpoint: limits per minute that all processes share, and pauses that it requests."""
 
 from typing import Protocol
 from uuid import UUID, uuid5
 
-# A limit a minute is given out in shares of ten seconds: what is held back is ready at once, and no minute sees much
-# more than the limit. The function acquire_rate_slot counts in the same shares.
 SHARES_PER_MINUTE = 6
-# An endpoint that asks for more is asked again by one call after that time, whatever it said.
+"""Number of shares in which the limit of a minute is granted, so that no minute sees much more than the limit.
+
+The database function ``acquire_rate_slot`` counts in the same shares.
+"""
+
 MAX_PAUSE_SECONDS = 600.0
+"""Maximum pause. If the endpoint requests a longer one, one call tries it again after this time."""
+
 _PROVIDER_NAMESPACE = UUID("5d0b4c1e-0f57-5c3f-9a55-6f0c8f4e2b7d")
 
 
 class RateLimiter(Protocol):
-    """When the next call may be made."""
+    """Protocol of a rate limiter, which decides when the next call may start."""
 
     @property
     def max_tokens(self) -> int | None:
         """The maximum number of tokens of one call; None for no limit."""
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:
-        """Return 0 if the call is counted and may start, else the seconds before the next try."""
+        """Count a call.
+
+        Args:
+            tokens: Estimated number of tokens.
+            interactive: Whether a user waits for the call, which then goes before bulk work.
+
+        Returns:
+            0 if the call may start, otherwise the seconds before the next try.
+        """
 
     async def pause(self, seconds: float) -> None:
         """Pause calls as the endpoint has requested."""
 
     def adjust(self, tokens: int) -> None:
-        """Correct the count by ``tokens``, positive or negative, after the cost of a call is known."""
+        """Adjust the count by ``tokens``, positive or negative, when the real number of tokens is known."""
 
 
 class UnlimitedRateLimiter:
-    """No limit, and nothing that is shared."""
+    """Rate limiter without a limit."""
 
     max_tokens = None
 
@@ -38,14 +50,14 @@ class UnlimitedRateLimiter:
         return 0.0
 
     async def pause(self, seconds: float) -> None:
-        """Do nothing: each call waits for itself, and the circuit breaker limits failures."""
+        """Do nothing: each call waits separately, and the circuit breaker limits failures."""
 
     def adjust(self, tokens: int) -> None:
         """Do nothing: nothing is counted."""
 
 
 class RateLimitStore(Protocol):
-    """The store of the counts that all processes share: the database."""
+    """Protocol of the store of the counts that all processes share. The database implements it."""
 
     async def acquire_rate_slot(
         self,
@@ -63,7 +75,7 @@ class RateLimitStore(Protocol):
 
 
 class SharedRateLimiter:
-    """Limits that all API processes and workers share; asking is one statement."""
+    """Rate limiter that all API processes and workers share. Each acquisition is one statement."""
 
     def __init__(
         self, store: RateLimitStore, provider: UUID, *, requests_per_minute: int | None, tokens_per_minute: int | None
@@ -76,13 +88,13 @@ class SharedRateLimiter:
 
     @property
     def max_tokens(self) -> int | None:
-        """A share, so that no call uses up what queries need."""
+        """Maximum number of tokens of one call: one share, so that a call leaves tokens for queries."""
         limit = self._tokens_per_minute
         return None if limit is None else max(1, limit // SHARES_PER_MINUTE)
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:
-        """Return 0 if the call is counted, else the seconds before the next try. Raises DatabaseUnavailable."""
-        # The correction of earlier calls is sent along, which saves a statement.
+        """Count a call as ``RateLimiter.acquire`` does. Raises DatabaseUnavailable."""
+        # The statement also contains the correction of earlier calls, which saves a separate statement.
         correction, self._correction = self._correction, 0
         milliseconds = await self._store.acquire_rate_slot(
             self._provider,
@@ -107,5 +119,5 @@ class SharedRateLimiter:
 
 
 def compute_provider_key(base_url: str, model: str) -> UUID:
-    """Return the key of the limits: those of a model at an endpoint."""
+    """Return the key of the limits of a model at an endpoint."""
     return uuid5(_PROVIDER_NAMESPACE, f"{base_url}\n{model}")

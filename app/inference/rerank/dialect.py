@@ -7,7 +7,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """One request: ``top_n`` is how many scores are wanted of those of ``texts``."""
+    """Request to a reranker.
+
+    Attributes:
+        model: Name of the model; None if the endpoint has only one.
+        query: Text of the query.
+        texts: Texts to score.
+        top_n: Number of best texts that need a score.
+    """
 
     model: str | None
     query: str
@@ -17,10 +24,13 @@ class RerankRequest:
 
 @dataclass(frozen=True, slots=True)
 class RerankDialect:
-    """How one family is spoken to.
+    """Format of the requests and answers of one family of rerank endpoints.
 
-    ``results_field`` names the list in an answer, None where the answer is that list; ``score_field`` names a number in
-    each entry, next to ``index``. ``max_documents`` limits the documents of a request, unless the settings do.
+    Attributes:
+        build_body: Builds the body of a request.
+        results_field: Name of the list of results in an answer; None if the answer is the list itself.
+        score_field: Name of the score in each result. The position of its text is in ``index``.
+        max_documents: Maximum number of texts of a request, if the settings name none.
     """
 
     build_body: Callable[[RerankRequest], Mapping[str, Any]]

@@ -1,4 +1,4 @@
-"""The families of rerank endpoints, by the name that CARREL_RERANK_API has for them."""
+"""Registry of the families of rerank endpoints, by their name in CARREL_RERANK_API."""
 
 from collections.abc import Mapping
 

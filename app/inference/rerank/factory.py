@@ -1,15 +1,23 @@
-"""Opens the reranker that is configured, if one is: a plugin's or an endpoint."""
+"""Create the configured reranker: one of a plugin, or an endpoint."""
 
 from app.inference.rerank import Reranker
 from app.settings.rerank import RerankSettings
 
-# Each is imported where it is chosen: without a reranker its client costs nothing at the start.
+# Rerankers are imported only when they are chosen, because an unused client would slow down the start.
 
 
 def create_reranker(settings: RerankSettings) -> Reranker | None:
-    """Create the plugin's reranker if one is named, else the endpoint's; blocking.
+    """Create the reranker of the configured plugin, otherwise of the configured endpoint. The call blocks.
 
-    Raises RerankerMissing, RerankerRefused.
+    Args:
+        settings: Settings of the reranker.
+
+    Returns:
+        The reranker, or None if none is configured.
+
+    Raises:
+        RerankerMissing: No installed plugin has the configured reranker.
+        RerankerRefused: The reranker of the plugin cannot be created.
     """
     if settings.provider is not None:
         from app.inference.rerank.plugin_reranker import create_plugin_reranker

@@ -1,4 +1,4 @@
-"""A reranker behind a configured HTTP endpoint: one hard limit in time, answers bounded and checked."""
+"""Reranker behind an HTTP endpoint: a call has a hard time limit, and answers are limited in size and checked."""
 
 import asyncio
 import json
@@ -15,11 +15,11 @@ from app.inference.rerank.response import parse_scores
 
 # A search gives up long before an endpoint does: after this time, giving up counts as a failure of the endpoint.
 HANG_TIMEOUT_SECONDS = 0.5
-# What a server says when a request is too large for it.
+# Status codes for a request that is too large.
 TOO_LARGE_STATUS_CODES = frozenset({413, 422})
-# Later it may work: 424 is TEI's word for a model that failed.
+# Status codes for which a retry may help. TEI returns 424 if the model failed.
 RETRYABLE_STATUS_CODES = frozenset({408, 424, 425})
-# Some send the texts back, and JSON may write each character as six.
+# Some endpoints return the texts, and JSON may write a character as six.
 BASE_ANSWER_BYTES, ANSWER_BYTES_PER_REQUEST_BYTE = 64 * 1024, 6
 # Errors of a kept connection that the server has closed.
 STALE_CONNECTION_ERRORS = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
@@ -31,9 +31,9 @@ class RerankInputTooLarge(RerankUnavailable):
 
 
 class HttpReranker:
-    """A Reranker over one POST for each batch of texts.
+    """Reranker that sends one POST request for each batch of texts.
 
-    A batch that is too large is halved once; when both halves pass, their size is the limit from then on.
+    A batch that is too large is halved once. If both halves succeed, their size becomes the limit.
     """
 
     def __init__(
@@ -48,7 +48,13 @@ class HttpReranker:
     ) -> None:
         """Create a reranker.
 
-        Texts are cut to ``max_characters``; without ``max_documents`` the dialect's limit holds.
+        Args:
+            url: URL of the endpoint.
+            api_key: API key; None if the endpoint needs none.
+            dialect: Format of requests and answers.
+            model: Name of the model; None if the endpoint has only one.
+            max_documents: Maximum number of texts of a request; None uses the limit of the dialect.
+            max_characters: Number of characters to which texts are cut.
         """
         # Not compressed: a small answer must not become a large one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
@@ -70,13 +76,13 @@ class HttpReranker:
 
     @property
     def name(self) -> str:
-        """The model's name where one is configured, else the endpoint's host."""
+        """Name of the configured model, or host of the endpoint."""
         return self._model or httpx2.URL(self._url).host
 
     async def rerank(
         self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float
     ) -> Mapping[int, float]:
-        """Return scores by position; blank texts get none. Raises RerankUnavailable."""
+        """Score texts as ``Reranker.rerank`` does; blank texts get no score."""
         truncated_query = self._truncate(query)
         positions = [position for position, text in enumerate(texts) if text.strip()]
         if not truncated_query or not positions:
@@ -118,7 +124,7 @@ class HttpReranker:
         half = (len(texts) + 1) // 2
         first = await self._request_scores(query, texts[:half], top_n)
         second = await self._request_scores(query, texts[half:], top_n)
-        # Both passed where the whole did not: so it was the number, and not one bad text.
+        # Both halves succeeded, so the batch was too large; no single text was at fault.
         self._max_documents = min(self._max_documents, half)
         return first | {half + index: score for index, score in second.items()}
 
@@ -146,7 +152,7 @@ class HttpReranker:
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
             raise EndpointFailed("no connection", kind="unreachable") from exc
         except (ValueError, RecursionError) as exc:
-            raise EndpointFailed("it is no JSON") from exc
+            raise EndpointFailed("the answer is not JSON") from exc
 
     async def _post(self, body: bytes) -> bytes:
         """Return the body of a successful answer. Raises as ``_request_json``, and httpx2.HTTPError."""
@@ -158,7 +164,7 @@ class HttpReranker:
             async for part in reply.aiter_raw():
                 answer += part
                 if len(answer) > max_bytes:
-                    raise EndpointFailed("its answer is too long")
+                    raise EndpointFailed("the answer is too long")
         return bytes(answer)
 
 

@@ -1,4 +1,4 @@
-"""Rerankers of plugins: made by the name of their entry point, and nothing they give is believed unchecked."""
+"""Rerankers of plugins: created by the name of their entry point; every result is checked."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,19 +14,28 @@ from app.settings.rerank import RerankSettings
 
 
 class RerankerMissing(AppError):
-    """No installed plugin brings the reranker that CARREL_RERANK_PROVIDER names."""
+    """No installed plugin has the reranker that CARREL_RERANK_PROVIDER names; install the plugin."""
 
     code = "reranker_missing"
 
 
 class RerankerRefused(AppError):
-    """The reranker that CARREL_RERANK_PROVIDER names cannot be made."""
+    """The reranker that CARREL_RERANK_PROVIDER names cannot be created."""
 
     code = "reranker_refused"
 
 
 def create_plugin_reranker(name: str, settings: RerankSettings) -> Reranker:
-    """Create the plugin's reranker from the settings; blocking. Raises RerankerMissing, RerankerRefused."""
+    """Create the reranker of a plugin. The call blocks.
+
+    Args:
+        name: Name of the entry point.
+        settings: Settings of the reranker.
+
+    Raises:
+        RerankerMissing: No installed plugin has the reranker.
+        RerankerRefused: The reranker cannot be created, or lacks a method.
+    """
     reranker = load_provider(
         RERANKERS,
         name,
@@ -47,7 +56,7 @@ def _find_problem(reranker: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PluginReranker:
-    """A Reranker around another's: errors become ours, scores are checked, and time has an end."""
+    """Reranker that wraps the reranker of a plugin: it translates errors, checks scores and enforces the timeout."""
 
     name: str
     inner: Reranker
@@ -55,7 +64,7 @@ class PluginReranker:
     async def rerank(
         self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float
     ) -> Mapping[int, float]:
-        """Raises RerankUnavailable, whatever the plugin raises."""
+        """Score texts as ``Reranker.rerank`` does. Every exception of the plugin becomes RerankUnavailable."""
         if not texts:
             return {}
         try:

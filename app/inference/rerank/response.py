@@ -1,4 +1,4 @@
-"""Reading scores: nothing in an answer is believed before it has been checked."""
+"""Parse and check the scores of a reranker."""
 
 import math
 from collections.abc import Iterable
@@ -10,27 +10,47 @@ from app.inference.rerank.dialect import RerankDialect
 
 
 def parse_scores(payload: Any, dialect: RerankDialect, count: int) -> dict[int, float]:
-    """Return the scores of a decoded JSON answer, by position among ``count`` texts. Raises as ``check_scores``."""
+    """Parse the scores of an answer.
+
+    Args:
+        payload: Decoded JSON.
+        dialect: Format of the answer.
+        count: Number of texts of the request.
+
+    Returns:
+        Scores by position of their text.
+
+    Raises:
+        EndpointFailed: The answer has no valid scores.
+    """
     entries = payload.get(dialect.results_field) if dialect.results_field and isinstance(payload, dict) else payload
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise EndpointFailed("it is no list of results")
+        raise EndpointFailed("the answer is not a list of results")
     return check_scores(((entry.get("index"), entry.get(dialect.score_field)) for entry in entries), count)
 
 
 def check_scores(pairs: Iterable[tuple[Any, Any]], count: int) -> dict[int, float]:
-    """Return the scores by position, without those that are null or not finite: the model could not score these texts.
+    """Check scores. A score that is null or not finite is left out: the model could not score that text.
 
-    Raises EndpointFailed for a position that was not asked for or comes twice, since then none can be relied on, for
-    a score that is no number, and where nothing is left.
+    Args:
+        pairs: Pairs of position and score.
+        count: Number of texts of the request.
+
+    Returns:
+        Finite scores by position of their text.
+
+    Raises:
+        EndpointFailed: A position is unknown or appears twice, so that no score is reliable. Also if a score is not a
+            number, or no score is left.
     """
     scores: dict[int, float] = {}
     visited: set[int] = set()
     for position, score in pairs:
         index = _parse_position(position)
         if not 0 <= index < count:
-            raise EndpointFailed("its indexes are not those of the request")
+            raise EndpointFailed("the answer has indexes that the request does not have")
         if index in visited:
-            raise EndpointFailed("an index comes twice")
+            raise EndpointFailed("the answer repeats an index")
         visited.add(index)
         value = _parse_score(score)
         if math.isfinite(value):
@@ -49,7 +69,7 @@ def _parse_score(score: Any) -> float:
     if score is None:
         return math.nan
     if isinstance(score, bool) or not isinstance(score, Real):
-        raise EndpointFailed("a score is no number")
+        raise EndpointFailed("a score is not a number")
     try:
         return float(score)
     except OverflowError:  # a whole number of hundreds of digits

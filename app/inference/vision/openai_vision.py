@@ -1,4 +1,4 @@
-"""Any vision-capable model behind an OpenAI-compatible endpoint: bounded retries, checked replies."""
+"""Vision model behind an OpenAI-compatible endpoint: retries are limited, and replies are checked."""
 
 import asyncio
 import base64
@@ -14,13 +14,13 @@ from app.inference.vision import PROMPT, ImageDescription, VisionRejected, Visio
 TIMEOUT_SECONDS = 60.0
 MAX_ATTEMPTS = 3
 FIRST_DELAY_SECONDS = 0.5
-# An endpoint that asks for a longer pause is called again by a later attempt at the whole document.
+# If the endpoint requests a longer pause, the call fails, and a later attempt of the whole document calls it again.
 MAX_DELAY_SECONDS = 30.0
 MAX_CHARACTERS = 2000
 
 
 class OpenAIVision:
-    """A VisionModel over ``POST {base_url}/chat/completions``."""
+    """Vision model that calls ``POST {base_url}/chat/completions``."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class OpenAIVision:
 
     @property
     def name(self) -> str:
-        """The configured name of the model."""
+        """Configured name of the model."""
         return self._model
 
     async def describe(self, data: bytes, media_type: str, *, language: str) -> ImageDescription:
-        """Describe an image, with a few attempts. Raises VisionUnavailable, VisionRejected."""
+        """Describe an image with up to three attempts. Raises VisionUnavailable, VisionRejected."""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 return _parse_response(await self._send_request(data, media_type, language))
@@ -81,7 +81,7 @@ class OpenAIVision:
                 raise _create_rejection(exc) from exc
             raise to_endpoint_failure(exc) from exc
         except (ValueError, RecursionError) as exc:
-            raise EndpointFailed("it is no JSON") from exc
+            raise EndpointFailed("the answer is not JSON") from exc
 
 
 def _create_rejection(error: APIError) -> VisionRejected:
@@ -100,11 +100,11 @@ def _parse_response(payload: Any) -> ImageDescription:
         message = payload["choices"][0]["message"]
         text, refusal = message.get("content"), message.get("refusal")
     except (TypeError, LookupError, AttributeError) as exc:
-        raise EndpointFailed("it is no answer") from exc
+        raise EndpointFailed("the answer has an unknown format") from exc
     if refusal:
         raise VisionRejected
     if not isinstance(text, str):
-        raise EndpointFailed("it is no answer")
+        raise EndpointFailed("the answer has an unknown format")
     usage = payload.get("usage")
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return ImageDescription(text[:MAX_CHARACTERS], tokens if type(tokens) is int and 0 < tokens < 1_000_000 else 0)

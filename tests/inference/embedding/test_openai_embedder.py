@@ -225,7 +225,7 @@ async def test_another_dimension_is_a_mismatch_at_once(server: EmbeddingServer, 
     server.fail("dimension", times=None)
     embedder = open_embedder()
     for call in (embedder.check(), embedder.embed_documents(["desk"])):
-        with pytest.raises(EmbeddingMismatch, match="65 dimensions, CARREL_EMBEDDING_DIMENSIONS is 64"):
+        with pytest.raises(EmbeddingMismatch, match="65 dimensions, but CARREL_EMBEDDING_DIMENSIONS is 64"):
             await call
     assert server.request_count == 2
 

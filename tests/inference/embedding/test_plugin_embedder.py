@@ -108,8 +108,8 @@ def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        ("long", "length"),
-        ("empty", "length"),
+        ("long", "number of dimensions"),
+        ("empty", "number of dimensions"),
         ("short", "fewer than"),
         ("nameless", "EmbeddingIdentity"),
         ("blind", "without embed_images"),
@@ -169,7 +169,7 @@ async def test_vectors_that_are_none(gives: Any, error: type[AppError]) -> None:
 
 @pytest.mark.parametrize("gives", [[[1.0, 0.0], [0.0, 1.0]], Embeddings(np.eye(2, dtype=np.float32), None)])  # type: ignore[arg-type]
 async def test_passages_need_their_cost(gives: Any) -> None:
-    with pytest.raises(EmbeddingRejected, match="no Embeddings"):
+    with pytest.raises(EmbeddingRejected, match="not return Embeddings"):
         await PluginEmbedder("it", ScriptedEmbedder(gives)).embed_documents(["a", "b"])
 
 

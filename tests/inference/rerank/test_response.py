@@ -57,7 +57,7 @@ def test_what_cannot_be_relied_on(pairs: list[tuple[Any, Any]]) -> None:
     [None, 1, "x", {}, {"results": None}, {"results": {"0": 1}}, [1], [[0, 0.5]], {"results": [None]}, {"error": "x"}],
 )
 def test_what_is_no_answer(style: Any, payload: Any) -> None:
-    with pytest.raises(EndpointFailed, match=r"no list|nothing"):
+    with pytest.raises(EndpointFailed, match=r"not a list|nothing"):
         parse_scores(payload, DIALECTS[style], 1)
 
 
