@@ -1,4 +1,4 @@
-"""The command line: ``carrel serve`` and its companions."""
+"""Command line of Carrel: ``carrel serve`` and the other commands."""
 
 import sys
 from typing import Annotated
@@ -14,7 +14,7 @@ from carrel import __version__
 app = typer.Typer(
     cls=LazyCommandGroup,
     name="carrel",
-    help="Retrieval-augmented generation as a service for many tenants.",
+    help="Run Carrel, a multi-tenant service for retrieval-augmented generation, and use it from a terminal.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
@@ -30,14 +30,23 @@ def _print_version(requested: bool) -> None:
 @app.callback()
 def root(
     _show_version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Retrieval-augmented generation as a service for many tenants."""
+    """Run Carrel, a multi-tenant service for retrieval-augmented generation, and use it from a terminal.
+
+    Each command explains its options: carrel COMMAND --help.
+
+    Example: carrel serve
+
+    Example: carrel upload handbook.pdf
+
+    Example: carrel search "How long is parental leave?"
+    """
 
 
 def main() -> None:
-    """Run a command; what is wrong with the settings or the surroundings is one line and status 1."""
+    """Run a command. A wrong setting or a failed start prints one line and ends the command with status 1."""
     try:
         app()
     except (SettingsError, AppError, CarrelError) as exc:

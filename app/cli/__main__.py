@@ -1,4 +1,4 @@
-"""``python -m app.cli``: how ``serve`` starts its worker, whatever the console script is called."""
+"""``python -m app.cli``: the command line without the console script; ``serve`` starts its worker with it."""
 
 from app.cli import main
 

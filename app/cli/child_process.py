@@ -1,4 +1,4 @@
-"""Start Carrel's own commands as child processes, without code or settings from the caller's directory."""
+"""Command line and environment of Carrel's child processes, without code or settings of the current directory."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from app.settings import GROUPS, Settings, get_variable_name
 from app.settings.environment import ENV_FILE, find_env_file
 
-# Only the system's administrator can put a module or a settings file there.
+# Only the administrator of the machine can create a module or a settings file in this directory.
 WORKING_DIRECTORY = "/"
 _TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 
@@ -18,20 +18,20 @@ def build_command(*arguments: str) -> list[str]:
 
 
 def build_inherited_environment() -> dict[str, str]:
-    """Return this process's variables, with paths that mean the same in another directory."""
+    """Return the variables of this process with absolute paths, because the child runs in another directory."""
     variables = dict(os.environ)
     variables |= {name: str(Path(variables[name]).absolute()) for name in _TEMPORARY_VARIABLES if variables.get(name)}
-    # For what the child starts in its turn.
+    # Children of the child do not import modules from their working directory either.
     variables["PYTHONSAFEPATH"] = "1"
     if "PYTHONPATH" in variables:
-        # An empty part would be the working directory.
+        # An empty part means the working directory.
         parts = [part for part in variables["PYTHONPATH"].split(os.pathsep) if part]
         variables["PYTHONPATH"] = os.pathsep.join(str(Path(part).absolute()) for part in parts)
     return variables
 
 
 def build_environment(settings: Settings) -> dict[str, str]:
-    """Return the variables of a child with the same settings: the same file, and every path absolute."""
+    """Return the variables of a child with the same settings: the same settings file, and absolute paths."""
     file = find_env_file()
     variables = {**build_inherited_environment(), ENV_FILE: str(file) if file is not None and file.exists() else ""}
     return variables | _list_path_variables(settings)

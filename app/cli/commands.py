@@ -1,4 +1,4 @@
-"""The commands by name. Only the one that is asked for is imported: all of the service takes seconds."""
+"""Names and summaries of the commands. A command's module is imported when it runs: the whole service takes seconds."""
 
 from importlib import import_module
 from typing import Any
@@ -7,19 +7,19 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
-# Where each is, and the first line of its help.
+# Location of each command, and the summary that is the first line of its help.
 COMMANDS = {
     "serve": (
         "app.cli.serve:serve",
-        "Serve the API and run a worker; without CARREL_DATABASE_URL, also an embedded Postgres.",
+        "Run the service: the API, a worker and, unless CARREL_DATABASE_URL is set, an embedded Postgres.",
     ),
     "worker": (
         "app.cli.worker:worker",
-        "Run jobs of the queue; any number of workers may run, on any number of machines.",
+        "Run a worker, which processes the jobs of the queue: ingestion, deletion, maintenance and webhooks.",
     ),
     "migrate": (
         "app.cli.database:migrate",
-        "Migrate the database's schema to this version; safe to repeat, also while old replicas run.",
+        "Migrate the schema of the database to this version of Carrel.",
     ),
     "demo": ("app.cli.demo:demo", "Start the service, upload two sample documents and ask three questions."),
     "doctor": (
@@ -28,49 +28,49 @@ COMMANDS = {
     ),
     "evaluate": (
         "app.cli.evaluate:evaluate",
-        "Measure what search finds on queries whose answers are known, over the HTTP API of a running service.",
+        "Measure the quality of searches of a running service with queries whose answers are known.",
     ),
     "upload": (
         "app.cli.client.upload:upload",
-        "Upload files and whole directories; stored documents are not sent again.",
+        "Upload files and directories to a knowledge base; unchanged files are not sent again.",
     ),
-    "search": ("app.cli.client.search:search", "Search, best passages first."),
+    "search": ("app.cli.client.search:search", "Search knowledge bases and print the best passages."),
     "export": (
         "app.cli.client.transfer:export",
-        "Write a knowledge base into one archive: originals, parsed texts, chunks, vectors, settings and hashes.",
+        "Export a knowledge base to one archive file.",
     ),
     "import": (
         "app.cli.client.transfer:import_",
-        "Take the documents of an archive into a knowledge base; nothing is parsed or embedded again.",
+        "Import the documents of an archive into a knowledge base, without parsing or embedding them again.",
     ),
     "mcp": (
         "app.cli.mcp_proxy:mcp",
-        "Serve the tools of a running service to a desktop agent, over standard input and output (MCP).",
+        "Connect a desktop agent to a running service over standard input and output (MCP).",
     ),
-    "kb": ("app.cli.client.knowledge_bases:app", "Knowledge bases."),
-    "documents": ("app.cli.client.documents:app", "Documents of a knowledge base."),
-    "jobs": ("app.cli.client.jobs:app", "Ingestion jobs: running, waiting and failed ones."),
-    "keys": ("app.cli.client.keys:app", "Keys of the tenant; needs an admin's."),
-    "tenants": ("app.cli.client.tenants:app", "Tenants; needs the operator's key."),
-    "models": ("app.cli.models:app", "Manage the weights of the embedded embedding model."),
+    "kb": ("app.cli.client.knowledge_bases:app", "List, create, change, reindex and delete knowledge bases."),
+    "documents": ("app.cli.client.documents:app", "List, show, download, reindex and delete documents."),
+    "jobs": ("app.cli.client.jobs:app", "List documents in ingestion and failed documents, and retry them."),
+    "keys": ("app.cli.client.keys:app", "List, create, rotate and revoke the API keys of a tenant."),
+    "tenants": ("app.cli.client.tenants:app", "List, create, change and delete tenants, with the operator key."),
+    "models": ("app.cli.models:app", "Download the weights of the embedded embedding model."),
 }
 
 
 class LazyCommandGroup(TyperGroup):
-    """Lists them by their summaries, and imports the one that runs."""
+    """Group of all commands. It lists them by their summaries, and imports only the command that runs."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Replace the summary by the command itself. Raises UsageError for an unknown command."""
+        """Return the command itself instead of its summary. Raises UsageError for an unknown command."""
         name, _, remaining = super().resolve_command(ctx, args)
         return name, None if name is None else load_command(name), remaining
 
 
 def load_command(name: str) -> Any:
-    """Import the command of this name, or the group of commands."""
+    """Import the command or the group of commands of this name, and return it."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     target = getattr(import_module(module), attribute)
     if isinstance(target, typer.Typer):

@@ -1,4 +1,4 @@
-"""``carrel migrate``: bring the schema to this version."""
+"""``carrel migrate``: migrate the schema of the database."""
 
 import asyncio
 
@@ -11,14 +11,16 @@ from app.settings import load_settings
 
 
 def migrate() -> None:
-    """Migrate the database's schema to this version; safe to repeat, also while old replicas run.
+    """Migrate the schema of the database to this version of Carrel.
 
-    CARREL_ADMIN_DATABASE_URL is the tables' owner, CARREL_DATABASE_URL the plain role that the service uses.
+    Run it before you start a new version. It may be repeated, and it may run while processes of the old version run.
+    CARREL_ADMIN_DATABASE_URL names the role that owns the tables. CARREL_DATABASE_URL names the plain role that the
+    service uses.
 
     Example: CARREL_ADMIN_DATABASE_URL=… CARREL_DATABASE_URL=… carrel migrate
     """
     runtime = find_runtime(load_settings())
     if runtime.admin_database_url is None:
-        raise AppError("CARREL_ADMIN_DATABASE_URL must be set")
+        raise AppError("CARREL_ADMIN_DATABASE_URL must be set: migrations run as the role that owns the tables")
     asyncio.run(run_migrations(runtime.admin_database_url, runtime.database_url))
-    typer.echo("The schema is up to date.")
+    typer.echo("The schema is up to date. Start the service with `carrel serve`.")

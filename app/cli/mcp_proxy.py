@@ -1,12 +1,12 @@
-"""``carrel mcp``: what ``/mcp`` offers, over standard input and output, for agents that start tools as commands."""
+"""``carrel mcp``: the MCP endpoint ``/mcp`` of a service over standard input and output, for desktop agents."""
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
-import typer
 
+from app.cli.client.options import Key, Url
 from app.cli.endpoint import connect, resolve_endpoint
 from app.cli.runtime_state import Credentials
 from carrel import __version__
@@ -18,23 +18,24 @@ TIMEOUT_SECONDS = 90
 
 
 def mcp(
-    url: Annotated[
-        str | None, typer.Option(help="The service's address; else CARREL_URL, else what serve left.")
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="An API key; else CARREL_API_KEY, else what serve left.")] = None,
+    url: Url = None,
+    key: Key = None,
 ) -> None:
-    """Serve the tools of a running service to a desktop agent, over standard input and output (MCP).
+    """Connect a desktop agent to a running service over standard input and output (MCP).
+
+    Enter this command in the MCP settings of the agent, which starts it. The agent gets the same tools as from the
+    endpoint /mcp of the service.
 
     Example: carrel mcp --url https://carrel.example --key carrel_…
     """
     service = resolve_endpoint(url, key)
     with connect(url, key) as client:
-        client.me()  # a wrong address or key is reported at once
+        client.me()  # reports a wrong URL or key before the agent sends its first request
     asyncio.run(_serve(service))
 
 
 async def _serve(service: Credentials) -> None:
-    # Here, for the SDK takes most of a second, which other commands can do without.
+    # The import of the SDK takes most of a second, so other commands do not import it.
     from mcp.client import Client
     from mcp.client.streamable_http import streamable_http_client
     from mcp.server.stdio import stdio_server
@@ -49,7 +50,7 @@ async def _serve(service: Credentials) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _McpRelay:
-    """Asks the service for each of its answers."""
+    """MCP server that forwards each request to the service."""
 
     upstream: "Client"
 

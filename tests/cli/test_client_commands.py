@@ -71,7 +71,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["upload", "/nowhere/at/all"], 2, "is not there"),
+        (["upload", "/nowhere/at/all"], 2, "does not exist"),
         (["upload", ".", "--metadata", "[1]"], 2, "--metadata takes a JSON object"),
         (["search", "x", "--filter", "{"], 2, "--filter takes a JSON object"),
         (["search", "x", "--filter", '{"year": NaN}'], 2, "--filter takes a JSON object"),
@@ -103,7 +103,7 @@ def test_two_files_of_one_name(carrel: Callable[..., Any], tmp_path: Path) -> No
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text(name)
-    assert "would both be 'a.txt'" in carrel("upload", str(tmp_path / "one"), str(tmp_path / "two"), status=2)
+    assert "have the same external ID 'a.txt'" in carrel("upload", str(tmp_path / "one"), str(tmp_path / "two"), status=2)
 
 
 def test_search(carrel: Callable[..., Any], tenant: Tenant) -> None:

@@ -1,4 +1,4 @@
-"""An archive on the local disk: verified whole, and cut into parts that can be sent one after the other."""
+"""Archive of a knowledge base on the local disk: verification, and division into parts for the upload."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from app.transfer.tar import BLOCK_BYTES, END_MARKER
 from app.transfer.types import MAX_RECORD_BYTES, ArchiveDamaged, ArchiveTruncated
 
 READ_BYTES = 1024 * 1024
-# A request is finished well before a client's patience is.
+# Size of a part. A request with one part ends long before the client's timeout.
 MIN_PART_BYTES = 8 * 1024 * 1024
 MAX_PART_DOCUMENTS = 100
 _FOLDER = re.compile(r"(documents/[0-9]{7,})/[a-z0-9./-]+")
@@ -30,7 +30,7 @@ _FOLDER = re.compile(r"(documents/[0-9]{7,})/[a-z0-9./-]+")
 
 @dataclass(slots=True)
 class ArchivedDocument:
-    """The byte range of a document in the archive, and its identity."""
+    """Byte range of a document in the archive, and the identity of the document."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class ArchivedDocument:
 
 @dataclass(slots=True)
 class Archive:
-    """The contents of an archive; ``manifest_bytes`` are the bytes of the manifest, which go before every part."""
+    """Contents of an archive. ``manifest_bytes`` are the bytes of the manifest, with which every part begins."""
 
     path: Path
     settings: dict[str, Any] = field(default_factory=dict)
@@ -48,7 +48,15 @@ class Archive:
     skipped: list[dict[str, Any]] = field(default_factory=list)
 
     def split(self, existing: Collection[tuple[str | None, ...]]) -> Iterator[tuple[bytes, int]]:
-        """Yield archives of the documents that are not stored yet, each with the number of documents that it covers."""
+        """Yield parts of the archive with the documents that are not stored yet.
+
+        Args:
+            existing: Identities of the stored documents, which are left out.
+
+        Returns:
+            Pairs of the bytes of a part and the number of documents up to its end since the part before. The last part
+            is empty if no document is left.
+        """
         with self.path.open("rb") as file:
             pending: list[bytes] = []
             passed = 0
@@ -71,21 +79,34 @@ def build_document_identity(
 
 
 def verify_archive(path: Path, on_progress: Callable[[int], object]) -> Archive:
-    """Read the whole archive and check its hashes; ``on_progress`` gets the number of bytes read so far.
+    """Read the whole archive and verify its hashes.
 
-    Raises ArchiveDamaged, ArchiveTruncated, ArchiveVersionUnsupported, OSError.
+    Args:
+        path: Path of the archive.
+        on_progress: Called with the number of bytes that have been read.
+
+    Returns:
+        The contents of the archive.
+
+    Raises:
+        ArchiveDamaged: A hash or the structure of the archive is wrong.
+        ArchiveTruncated: The end of the archive is missing.
+        ArchiveVersionUnsupported: Another version of the format.
+        OSError: The file cannot be read.
     """
     archive, sums, is_complete = Archive(path), hashlib.sha256(), False
     try:
         with tarfile.open(path, "r:") as tar:
             while (member := tar.next()) is not None:
-                tar.members = []  # type: ignore[attr-defined]  # not in typeshed; else it keeps them all
+                tar.members = []  # type: ignore[attr-defined]  # missing in typeshed; without it tarfile keeps every member in memory
                 content, digest = _read_member(tar, member)
                 if is_complete:
-                    raise ArchiveDamaged("Something follows the archive's hashes.")
+                    raise ArchiveDamaged("The archive has data after its hashes; export the knowledge base again.")
                 if member.name == CHECKSUMS:
                     if digest != sums.hexdigest():
-                        raise ArchiveDamaged("The archive's files have other hashes than it says.")
+                        raise ArchiveDamaged(
+                            "The hashes of the archive do not match its files; export the knowledge base again."
+                        )
                     is_complete = True
                 sums.update(f"{digest}  {member.name}\n".encode())
                 _add_member(archive, member, content)
@@ -98,10 +119,10 @@ def verify_archive(path: Path, on_progress: Callable[[int], object]) -> Archive:
 
 
 def _read_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> tuple[bytes, str]:
-    """Return the bytes of a small file, nothing of a large one, and the hash."""
+    """Return the contents and the SHA-256 of a member; the contents of a large member are empty."""
     file: IO[bytes] | None = tar.extractfile(member) if member.isreg() else None
     if file is None:
-        raise ArchiveDamaged("The archive holds something else than files.")
+        raise ArchiveDamaged("The archive contains an entry that is not a file; export the knowledge base again.")
     digest, content = hashlib.sha256(), b""
     while piece := file.read(READ_BYTES):
         digest.update(piece)
@@ -113,7 +134,7 @@ def _add_member(archive: Archive, member: tarfile.TarInfo, content: bytes) -> No
     folder = _FOLDER.fullmatch(member.name)
     if not archive.manifest_bytes:
         if member.name != MANIFEST:
-            raise ArchiveDamaged("That is no archive of a knowledge base.")
+            raise ArchiveDamaged("The file is not an archive of `carrel export`; check the path.")
         archive.settings = parse_manifest(content).settings
         archive.manifest_bytes = (
             tarfile.TarInfo.tobuf(member, tarfile.USTAR_FORMAT) + content + bytes(-len(content) % BLOCK_BYTES)
@@ -128,7 +149,7 @@ def _add_member(archive: Archive, member: tarfile.TarInfo, content: bytes) -> No
     elif member.name == SKIPPED_DOCUMENTS:
         archive.skipped = [json.loads(line) for line in content.splitlines()]
     elif member.name != CHECKSUMS:
-        raise ArchiveDamaged("The archive holds unknown files.")
+        raise ArchiveDamaged("The archive contains unknown files; export the knowledge base again.")
 
 
 def _compute_end(member: tarfile.TarInfo) -> int:

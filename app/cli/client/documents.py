@@ -1,4 +1,4 @@
-"""``carrel documents``: the documents of a knowledge base."""
+"""``carrel documents``: documents of a knowledge base."""
 
 from itertools import islice
 from pathlib import Path
@@ -9,24 +9,29 @@ import typer
 from app.cli.client.options import AsJson, Kb, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
 from app.cli.client.output import print_item, print_list
 
-app = typer.Typer(help="Documents of a knowledge base.", no_args_is_help=True)
-Id = Annotated[str, typer.Argument(help="The document's id.")]
+app = typer.Typer(help="List, show, download, reindex and delete documents.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="ID of the document (doc_…).")]
 COLUMNS = ["id", "source", "external_id", "status", "chunk_count", "bytes", "updated_at"]
 
 
 @app.command("list")
 def list_documents(
     kb: Kb = "default",
-    status: Annotated[str | None, typer.Option(help="queued, parsing, chunking, embedding, ready, failed.")] = None,
-    filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The number of documents, newest first.")] = 50,
+    status: Annotated[
+        str | None,
+        typer.Option(help="Only documents with this status: queued, parsing, chunking, embedding, ready or failed."),
+    ] = None,
+    filter: Annotated[str | None, typer.Option(help="Metadata filter as JSON.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of documents.")] = 50,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """List the newest documents.
+    """List the documents of a knowledge base, newest first.
 
     Example: carrel documents list --kb handbook --status failed
+
+    Example: carrel documents list --filter '{"year": {"gte": 2025}}' --limit 10
     """
     with open_client(url, key) as client:
         parsed = parse_json_object("--filter", filter) if filter is not None else None
@@ -37,7 +42,7 @@ def list_documents(
 
 @app.command()
 def show(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Show one document with its status, or the reason of its failure.
+    """Show one document with its status and, if it failed, the reason.
 
     Example: carrel documents show doc_… --kb handbook
     """
@@ -48,7 +53,7 @@ def show(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = N
 
 @app.command()
 def chunks(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Show the chunks of a document.
+    """Show the chunks of one document in their order.
 
     Example: carrel documents chunks doc_… --kb handbook
     """
@@ -60,13 +65,13 @@ def chunks(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url =
 @app.command()
 def download(
     document: Id,
-    to: Annotated[Path, typer.Argument(help="The file to write.")],
+    to: Annotated[Path, typer.Argument(help="Path of the file to write.")],
     kb: Kb = "default",
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Write the original to a file.
+    """Download the original file of a document.
 
     Example: carrel documents download doc_… handbook.pdf --kb handbook
     """
@@ -79,11 +84,11 @@ def download(
 def delete(
     document: Id, kb: Kb = "default", yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None
 ) -> None:
-    """Delete one: out of every search at once.
+    """Delete a document. It disappears from searches immediately, and a receipt proves the deletion.
 
     Example: carrel documents delete doc_… --kb handbook --yes
     """
-    confirm(f"Delete {document}?", yes)
+    confirm(f"Delete the document {document}?", yes)
     with open_client(url, key) as client:
         deletion = client.documents.delete(kb, document)
     print_item({"deletion": deletion}, as_json=as_json)
@@ -91,7 +96,7 @@ def delete(
 
 @app.command()
 def reindex(document: Id, kb: Kb = "default", as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Ingest it again: brings back one that failed.
+    """Ingest a document again, for example after a failure.
 
     Example: carrel documents reindex doc_… --kb handbook
     """

@@ -1,4 +1,4 @@
-"""Which files ``carrel upload`` means, and what a knowledge base has of them already (no printing here)."""
+"""Selection of the files that ``carrel upload`` sends, by globs and by the documents that are stored already."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ class InvalidPaths(InvalidInputError):
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file and its external id: its path below the directory that was named."""
+    """File with its external ID, which is the path below the given directory."""
 
     path: Path
     external_id: str
@@ -27,10 +27,11 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSelection:
-    """Globs over external ids and names: with ``include`` only those, without what ``exclude`` says.
+    """Selection of files in directories, by globs over their paths and names.
 
-    Of a directory the hidden files are left out, and the kinds that the service cannot read; of files that are named
-    themselves, nothing is.
+    A file must match ``include``, if there is one, and must not match ``exclude``. Without ``include`` its extension
+    must be one of ``extensions``, which the service can parse. Hidden files are left out. A path that names a file
+    directly is always selected.
     """
 
     include: Sequence[str] = ()
@@ -39,14 +40,21 @@ class FileSelection:
     prefix: str = ""
 
     def list_files(self, paths: Iterable[Path]) -> list[LocalFile]:
-        """In the order of their paths. Raises InvalidPaths where one is missing or two would be the same document."""
+        """Return the selected files in the order of the paths.
+
+        Args:
+            paths: Files and directories.
+
+        Raises:
+            InvalidPaths: A path does not exist, or two files have the same external ID.
+        """
         files: dict[str, LocalFile] = {}
         for path in paths:
             for file in self._iterate_files(path):
                 existing = files.setdefault(file.external_id, file)
                 if existing.path.resolve() != file.path.resolve():
-                    message = f"{existing.path} and {file.path} would both be {file.external_id!r}"
-                    raise InvalidPaths(f"{message}; upload them apart, with --prefix")
+                    message = f"{existing.path} and {file.path} have the same external ID {file.external_id!r}"
+                    raise InvalidPaths(f"{message}; upload each directory separately, with --prefix")
         return list(files.values())
 
     def _iterate_files(self, path: Path) -> Iterator[LocalFile]:
@@ -59,7 +67,7 @@ class FileSelection:
                 if not is_hidden and file.is_file() and self._is_selected(relative_path):
                     yield LocalFile(file, self.prefix + relative_path.as_posix())
         else:
-            raise InvalidPaths(f"{path} is not there")
+            raise InvalidPaths(f"{path} does not exist; check the path")
 
     def _is_selected(self, relative_path: Path) -> bool:
         name = relative_path.as_posix()
@@ -72,13 +80,13 @@ class FileSelection:
 
 @dataclass(frozen=True, slots=True)
 class RemoteIndex:
-    """The documents of the knowledge base: the digest by external id, and the external id, if any, by digest."""
+    """Index of the stored documents: the SHA-256 by external ID, and the external ID (or None) by SHA-256."""
 
     by_external_id: Mapping[str, str]
     by_digest: Mapping[str, str | None]
 
     def decide(self, external_id: str, digest: str) -> str:
-        """``upload``, ``unchanged``, or ``duplicate`` where the same bytes are there under another id."""
+        """Return ``upload``, ``unchanged``, or ``duplicate`` if the same bytes are stored under another external ID."""
         if self.by_external_id.get(external_id) == digest:
             return "unchanged"
         if external_id not in self.by_external_id and digest in self.by_digest:
@@ -87,7 +95,7 @@ class RemoteIndex:
 
 
 def compute_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hex. Raises OSError."""
+    """Return the SHA-256 of a file as a hexadecimal string. Raises OSError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(READ_BYTES):

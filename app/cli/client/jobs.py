@@ -1,4 +1,4 @@
-"""``carrel jobs``: what is being ingested, what has failed and why, and a way out of it."""
+"""``carrel jobs``: documents in ingestion, failed documents, and their retry."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, cast
@@ -9,22 +9,26 @@ from carrel_client import Client
 from app.cli.client.options import AsJson, Key, Url, open_client
 from app.cli.client.output import print_json, print_list, print_table
 
-app = typer.Typer(help="Ingestion jobs: running, waiting and failed ones.", no_args_is_help=True)
+app = typer.Typer(help="List documents in ingestion and failed documents, and retry them.", no_args_is_help=True)
 UNFINISHED_STATUSES = ("embedding", "chunking", "parsing", "queued")
-Kbs = Annotated[list[str] | None, typer.Option("--kb", help="A knowledge base; may be repeated. Else all.")]
+Kbs = Annotated[
+    list[str] | None, typer.Option("--kb", help="Knowledge base; may be repeated. Default: all knowledge bases.")
+]
 
 
 @app.command("list")
 def list_jobs(
     kb: Kbs = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Only what has failed, and why.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only failed documents, with the reason.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """List documents that are being ingested, wait for ingestion, or have failed.
+    """List documents that wait for ingestion, are being ingested, or have failed.
 
-    Example: carrel jobs list --failed
+    Example: carrel jobs list
+
+    Example: carrel jobs list --kb handbook --failed
     """
     with open_client(url, key) as client:
         statuses = ("failed",) if failed else (*UNFINISHED_STATUSES, "failed")
@@ -41,7 +45,9 @@ def list_jobs(
 
 @app.command()
 def retry(kb: Kbs = None, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Ingest again what has failed for a reason that may have passed.
+    """Ingest failed documents again if the reason of the failure may be temporary.
+
+    Documents that failed for a permanent reason, such as a damaged file, are left out.
 
     Example: carrel jobs retry --kb handbook
     """
@@ -68,5 +74,5 @@ def _format_detail(document: dict[str, Any]) -> str:
     if error:
         return f"{error['code']}: {error['message']}"
     if progress and "waiting_for" in progress:
-        return f"waits for {progress['waiting_for'].replace('_', ' ')}"
+        return f"waiting for {progress['waiting_for'].replace('_', ' ')}"
     return f"{progress['done']} of {progress['total']} {progress['unit']}" if progress else ""

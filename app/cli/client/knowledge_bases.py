@@ -8,15 +8,15 @@ from app.cli.client import sql_view
 from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
 from app.cli.client.output import print_item, print_list
 
-app = typer.Typer(help="Knowledge bases.", no_args_is_help=True)
+app = typer.Typer(help="List, create, change, reindex and delete knowledge bases.", no_args_is_help=True)
 app.add_typer(sql_view.app, name="sql-view")
-Name = Annotated[str, typer.Argument(help="Its name, or its id.")]
-Settings = Annotated[str | None, typer.Option(help="Further settings, as JSON.")]
+Name = Annotated[str, typer.Argument(help="Name or ID of the knowledge base.")]
+Settings = Annotated[str | None, typer.Option(help="More settings, as a JSON object.")]
 
 
 @app.command("list")
 def list_knowledge_bases(as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """List all knowledge bases that the key may read.
+    """List all knowledge bases that the API key may read.
 
     Example: carrel kb list
     """
@@ -27,7 +27,7 @@ def list_knowledge_bases(as_json: AsJson = False, url: Url = None, key: Key = No
 
 @app.command()
 def show(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Show a knowledge base with its settings and the state of its index.
+    """Show a knowledge base with its settings and the state of its search index.
 
     Example: carrel kb show handbook
     """
@@ -38,15 +38,17 @@ def show(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Small letters, digits, - and _.")],
-    title: Annotated[str | None, typer.Option(help="For people.")] = None,
-    language: Annotated[str | None, typer.Option(help="Of its documents; auto by default.")] = None,
+    name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits, - and _.")],
+    title: Annotated[str | None, typer.Option(help="Title for people.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the documents. Default: auto.")] = None,
     settings: Settings = None,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Make one.
+    """Create a knowledge base.
+
+    Example: carrel kb create handbook
 
     Example: carrel kb create handbook --language english --settings '{"chunking": {"max_tokens": 300}}'
     """
@@ -59,12 +61,12 @@ def create(
 @app.command()
 def update(
     name: Name,
-    settings: Annotated[str, typer.Argument(help="What changes, as JSON.")],
+    settings: Annotated[str, typer.Argument(help="Settings to change, as a JSON object.")],
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Change settings; an object, such as retrieval, is set as a whole.
+    """Change settings of a knowledge base. A nested object, such as retrieval, is replaced as a whole.
 
     Example: carrel kb update handbook '{"retrieval": {"top_k": 8}}'
     """
@@ -75,7 +77,11 @@ def update(
 
 @app.command()
 def reindex(name: Name, settings: Settings = None, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Rebuild its index while the live one is used, also with another model or other chunks.
+    """Rebuild the search index, optionally with another embedding model or another chunking.
+
+    Searches use the live index until the new one replaces it.
+
+    Example: carrel kb reindex handbook
 
     Example: carrel kb reindex handbook --settings '{"chunking": {"max_tokens": 300}}'
     """
@@ -86,7 +92,10 @@ def reindex(name: Name, settings: Settings = None, as_json: AsJson = False, url:
 
 @app.command()
 def delete(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Delete it with everything in it; prints the deletion, whose receipt says when nothing is left.
+    """Delete a knowledge base and all its documents.
+
+    It disappears from searches immediately; its contents are removed in the background. The command prints the ID of
+    the deletion, whose receipt shows when nothing is left.
 
     Example: carrel kb delete handbook --yes
     """

@@ -1,4 +1,4 @@
-"""Options that these commands share."""
+"""Options and helpers that the client commands share."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,24 +10,38 @@ from carrel_client import ApiError, CarrelError, Client
 from app.cli.endpoint import connect, parse_json
 from app.errors import AppError, InvalidInputError
 
-Url = Annotated[str | None, typer.Option(help="The service; else CARREL_URL, else what serve left.")]
-Key = Annotated[str | None, typer.Option(help="Its key; else CARREL_API_KEY, else what serve left.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Kb = Annotated[str, typer.Option("--kb", help="The knowledge base, by its name or id.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-# What a command ends with: the service said no, or something else was wrong.
+Url = Annotated[
+    str | None,
+    typer.Option(help="URL of the service. Default: CARREL_URL, else the service that runs on the data directory."),
+]
+Key = Annotated[str | None, typer.Option(help="API key. Default: CARREL_API_KEY, else the key in the data directory.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Kb = Annotated[str, typer.Option("--kb", help="Name or ID of the knowledge base.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+# Exit status of a command: the service refused the request, or the command could not send it.
 REFUSED_STATUS, ERROR_STATUS = 1, 2
 
 
 class InvalidJson(InvalidInputError):
-    """An option takes a JSON object."""
+    """The value of an option is not a JSON object."""
 
     code = "invalid_json"
 
 
 @contextmanager
 def open_client(url: str | None, key: str | None) -> Iterator[Client]:
-    """Open a client. An error inside prints one line and ends the command: status 1 for a refusal, else 2."""
+    """Open a client of the service. An error in the block prints one line and ends the command.
+
+    Args:
+        url: Value of ``--url``, or None.
+        key: Value of ``--key``, or None.
+
+    Yields:
+        The client, which is closed after the block.
+
+    Raises:
+        typer.Exit: The status is 1 if the service refuses a request, and 2 for every other error.
+    """
     try:
         with connect(url, key) as client:
             yield client
@@ -40,7 +54,7 @@ def open_client(url: str | None, key: str | None) -> Iterator[Client]:
 
 
 def parse_json_object(option: str, text: str | None) -> dict[str, Any]:
-    """The object that an option holds, nothing where it is not given. Raises InvalidJson."""
+    """Return the JSON object in the value of an option; an empty object for None. Raises InvalidJson."""
     try:
         value = parse_json(text) if text is not None else {}
     except (ValueError, RecursionError):
@@ -51,11 +65,11 @@ def parse_json_object(option: str, text: str | None) -> dict[str, Any]:
 
 
 def drop_unset(**options: Any) -> Mapping[str, Any]:
-    """Return the options that are not None."""
+    """Return the options whose value is not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask for confirmation in a terminal; elsewhere require ``--yes``. Raises typer.Abort."""
+    """Ask for confirmation unless ``--yes`` is given. Raises typer.Abort if the answer is no."""
     if not yes:
         typer.confirm(question, abort=True)

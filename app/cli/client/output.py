@@ -1,4 +1,4 @@
-"""Output of the commands: a table for people, JSON for programs."""
+"""Output of the commands: tables for people, JSON for programs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ from rich.table import Table
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, unchanged."""
+    """Print a value as indented JSON."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table, one line a row if it fits; None is printed as an empty cell."""
+    """Print a table with one row per line if it fits the terminal; None becomes an empty cell."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=number == 0)
@@ -26,7 +26,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:
-    """Print one field a line, nested values as JSON."""
+    """Print one field per line, nested values as JSON."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -37,7 +37,7 @@ def print_fields(fields: Mapping[str, Any]) -> None:
 
 
 def print_list(items: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:
-    """Print these columns of the items, or the items as JSON."""
+    """Print a table of items with the given columns, or the complete items as JSON."""
     if as_json:
         print_json(list(items))
     else:

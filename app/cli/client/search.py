@@ -1,4 +1,4 @@
-"""``carrel search``: the best passages for a question."""
+"""``carrel search``: search of knowledge bases."""
 
 from typing import Annotated, Any
 
@@ -11,20 +11,27 @@ MAX_SHOWN_CHARACTERS = 400
 
 
 def search(
-    query: Annotated[str, typer.Argument(help="What is looked for.")],
-    kb: Annotated[list[str] | None, typer.Option(help="A knowledge base; may be repeated. Else all.")] = None,
-    top_k: Annotated[int | None, typer.Option(min=1, max=500, help="Passages. Else the knowledge base's own.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="dense, lexical, hybrid, …")] = None,
-    filter: Annotated[str | None, typer.Option(help="A filter, as JSON.")] = None,
-    expand: Annotated[str | None, typer.Option(help="window, section or parent.")] = None,
-    full_text: Annotated[bool, typer.Option("--full-text", help="Show the full text of each chunk.")] = False,
+    query: Annotated[str, typer.Argument(help="Question or words to search for.")],
+    kb: Annotated[
+        list[str] | None, typer.Option(help="Knowledge base; may be repeated. Default: all knowledge bases.")
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, max=500, help="Number of passages. Default: the setting of the knowledge base.")
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(help="Search strategy: dense, lexical, hybrid, … Default: the setting of the knowledge base."),
+    ] = None,
+    filter: Annotated[str | None, typer.Option(help="Metadata filter as JSON.")] = None,
+    expand: Annotated[str | None, typer.Option(help="Expansion of each passage: window, section or parent.")] = None,
+    full_text: Annotated[bool, typer.Option("--full-text", help="Print the full text of each passage.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Search, best passages first.
+    """Search knowledge bases and print the best passages.
 
-    Status 1: the service refuses. Status 2: something is wrong with the options or the connection.
+    Status 1: the service refuses the request. Status 2: an option or the connection is wrong.
 
     Example: carrel search "How long is parental leave?" --kb handbook
 
@@ -40,7 +47,7 @@ def search(
     for warning in response["warnings"]:
         typer.echo(f"carrel: {warning['message']}", err=True)
     if not response["results"]:
-        typer.echo("Nothing found.")
+        typer.echo("Nothing found. Try other words, or list the documents: carrel documents list")
         return
     rows = [
         [number, f"{result['score']:.3f}", result["citation"], _format_text(result["text"], full_text=full_text)]

@@ -1,4 +1,4 @@
-"""``carrel kb sql-view``: the SQL view of a knowledge base, for a platform that reads a pgvector table itself."""
+"""``carrel kb sql-view``: SQL view of a knowledge base, for a platform that reads a pgvector table itself."""
 
 from typing import Annotated
 
@@ -7,32 +7,34 @@ import typer
 from app.cli.client.options import AsJson, Key, Url, Yes, confirm, open_client
 from app.cli.client.output import print_item
 
-app = typer.Typer(help="The SQL view of a knowledge base.", no_args_is_help=True)
+app = typer.Typer(help="Create, show and delete the SQL view of a knowledge base.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="Name or id of the knowledge base.")]
 
 
 @app.command()
 def create(
     name: Name,
-    collection: Annotated[str | None, typer.Option(help="The view's name; by default the knowledge base's.")] = None,
-    content_key: Annotated[str | None, typer.Option(help="The key of the text in the view's metadata.")] = None,
+    collection: Annotated[
+        str | None, typer.Option(help="Name of the view. Default: the name of the knowledge base.")
+    ] = None,
+    content_key: Annotated[str | None, typer.Option(help="Name of the metadata key that holds the text.")] = None,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Create a SQL view and its database role. The password of the role is printed only now.
+    """Create the SQL view of a knowledge base and its database role. The password is printed only now.
 
     Example: carrel kb sql-view create handbook --collection handbook
     """
     with open_client(url, key) as client:
         result = client.knowledge_bases.create_sql_view(name, collection=collection, content_key=content_key)
     print_item(result, as_json=as_json)
-    typer.echo("Keep the password: it is not stored and not shown again.", err=True)
+    typer.echo("Keep the password: Carrel does not store it and cannot show it again.", err=True)
 
 
 @app.command()
 def show(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Show the SQL view of a knowledge base; it can be read when its state is `ready`.
+    """Show the SQL view of a knowledge base. Platforms can read it when its state is ready.
 
     Example: carrel kb sql-view show handbook --json
     """

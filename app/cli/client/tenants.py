@@ -1,4 +1,4 @@
-"""``carrel tenants``: tenants, for the operator."""
+"""``carrel tenants``: management of tenants by the operator."""
 
 from typing import Annotated
 
@@ -7,9 +7,9 @@ import typer
 from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
 from app.cli.client.output import print_item, print_list
 
-app = typer.Typer(help="Tenants; needs the operator's key.", no_args_is_help=True)
-Id = Annotated[str, typer.Argument(help="The tenant's id.")]
-QuotasAsJson = Annotated[str | None, typer.Option("--quotas", help="What it may use, as JSON.")]
+app = typer.Typer(help="List, create, change and delete tenants, with the operator key.", no_args_is_help=True)
+Id = Annotated[str, typer.Argument(help="ID of the tenant (ten_…).")]
+QuotasAsJson = Annotated[str | None, typer.Option("--quotas", help="Quotas, as a JSON object.")]
 
 
 @app.command("list")
@@ -25,7 +25,7 @@ def list_tenants(as_json: AsJson = False, url: Url = None, key: Key = None) -> N
 
 @app.command()
 def show(tenant: Id, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Show a tenant with its quotas.
+    """Show one tenant with its quotas.
 
     Example: carrel tenants show ten_…
     """
@@ -36,13 +36,15 @@ def show(tenant: Id, as_json: AsJson = False, url: Url = None, key: Key = None) 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Its name.")],
+    name: Annotated[str, typer.Argument(help="Name of the tenant.")],
     quotas: QuotasAsJson = None,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Make one; its first key is printed now and never again.
+    """Create a tenant and its first API key. The secret of the key is printed only now.
+
+    Example: carrel tenants create acme
 
     Example: carrel tenants create acme --quotas '{"documents": 10000}'
     """
@@ -54,19 +56,22 @@ def create(
 @app.command()
 def update(
     tenant: Id,
-    name: Annotated[str | None, typer.Option(help="Another name.")] = None,
+    name: Annotated[str | None, typer.Option(help="New name.")] = None,
     quotas: QuotasAsJson = None,
     sql_views: Annotated[
         bool | None,
-        typer.Option("--sql-views/--no-sql-views", help="Whether its admins may publish knowledge bases as SQL views."),
+        typer.Option("--sql-views/--no-sql-views", help="Whether admins of the tenant may create SQL views."),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Change a tenant's name, its quotas (null removes one), or whether it may have SQL views.
+    """Change the name, the quotas or the right to SQL views of a tenant.
 
-    --no-sql-views empties the views that exist at once. The service needs CARREL_SQL_VIEWS=true too.
+    The value null removes a quota. --no-sql-views empties existing SQL views immediately. SQL views also require
+    CARREL_SQL_VIEWS=true in the settings of the service.
+
+    Example: carrel tenants update ten_… --quotas '{"documents": 20000, "chunks": null}'
 
     Example: carrel tenants update ten_… --sql-views
     """
@@ -78,7 +83,10 @@ def update(
 
 @app.command()
 def delete(tenant: Id, yes: Yes = False, as_json: AsJson = False, url: Url = None, key: Key = None) -> None:
-    """Delete everything that it has; prints the deletion, whose receipt says when nothing is left.
+    """Delete a tenant and everything it has.
+
+    Its API keys are refused immediately; its contents are removed in the background. The command prints the ID of the
+    deletion, whose receipt shows when nothing is left.
 
     Example: carrel tenants delete ten_… --yes
     """

@@ -1,4 +1,4 @@
-"""``carrel export`` and ``carrel import``: a knowledge base as one file, and back."""
+"""``carrel export`` and ``carrel import``: transfer of a knowledge base as one file."""
 
 import sys
 from collections import Counter
@@ -20,23 +20,24 @@ INTERRUPTED_STATUS = 130
 
 
 class FileAlreadyExists(InvalidInputError):
-    """The file is there already; name another one, or give --force."""
+    """The file exists already; choose another name, or use --force to replace it."""
 
     code = "file_exists"
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="The knowledge base, by its name or id.")],
-    target: Annotated[Path, typer.Option("--to", help="The archive to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Even where the file is there already.")] = False,
+    name: Annotated[str, typer.Argument(help="Name or ID of the knowledge base.")],
+    target: Annotated[Path, typer.Option("--to", help="Path of the archive to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Write a knowledge base into one archive: originals, parsed texts, chunks, vectors, settings and hashes.
+    """Export a knowledge base to one archive file.
 
-    The archive is verified before it gets its name. Documents whose newest version is not ready are skipped and
-    reported. Needs a key with the role admin.
+    The archive contains originals, parsed texts, chunks, vectors, settings and hashes. It is verified before it gets
+    its name. Documents whose newest version is not ready are skipped and reported. The API key must have the role
+    admin.
 
     Example: carrel export handbook --to handbook.tar
     """
@@ -64,17 +65,17 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="An archive that carrel export wrote.")],
-    kb: Annotated[str, typer.Option("--kb", help="The knowledge base; it is made where there is none.")],
+    file: Annotated[Path, typer.Argument(help="Archive that `carrel export` wrote.")],
+    kb: Annotated[str, typer.Option("--kb", help="Knowledge base for the documents. A missing one is created.")],
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Take the documents of an archive into a knowledge base; nothing is parsed or embedded again.
+    """Import the documents of an archive into a knowledge base, without parsing or embedding them again.
 
-    The archive is verified first. Each document becomes searchable whole; after Ctrl-C, or a failure, the same command
-    goes on where it was. Documents that are there already are not sent again; those that are there with another
-    original are left as they are and counted as conflicts (status 1). Needs a key with the role admin.
+    The archive is verified first. After Ctrl-C or a failure, run the same command again: stored documents are not sent
+    again. A document that is stored with another original stays as it is and counts as a conflict (status 1). The API
+    key must have the role admin.
 
     Example: carrel import handbook.tar --kb handbook-copy
     """
@@ -85,7 +86,7 @@ def import_(
             with _create_progress(console) as progress:
                 _send_documents(client, kb, _verify_archive(file, progress), counts, progress)
         except KeyboardInterrupt:
-            console.print("Interrupted. The same command goes on where it was.")
+            console.print("Interrupted. Run the same command again to continue.")
             raise typer.Exit(INTERRUPTED_STATUS) from None
     if as_json:
         print_json(dict(counts))

@@ -1,4 +1,4 @@
-"""``carrel upload``: files and directories into a knowledge base."""
+"""``carrel upload``: upload of files and directories to a knowledge base."""
 
 import sys
 import time
@@ -23,25 +23,34 @@ INTERRUPTED_STATUS = 130
 
 
 def upload(
-    paths: Annotated[list[Path], typer.Argument(help="Files and directories.")],
+    paths: Annotated[list[Path], typer.Argument(help="Files and directories to upload.")],
     kb: Kb = "default",
-    include: Annotated[list[str] | None, typer.Option(help="Of directories only what this glob says.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="Of directories not what this glob says.")] = None,
-    prefix: Annotated[str, typer.Option(help="Put before the external ids, to keep trees apart.")] = "",
-    metadata: Annotated[str | None, typer.Option(help="Of every document, as JSON.")] = None,
-    user_id: Annotated[str | None, typer.Option(help="For this user alone.")] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=32, help="Maximum number of uploads at a time.")] = 4,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until they are searchable.")] = True,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on and upload what changes, until Ctrl-C.")] = False,
+    include: Annotated[
+        list[str] | None, typer.Option(help="Upload only files of directories that match this glob; may be repeated.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Leave out files of directories that match this glob; may be repeated.")
+    ] = None,
+    prefix: Annotated[
+        str, typer.Option(help="Prefix of the external IDs, to keep several directory trees apart.")
+    ] = "",
+    metadata: Annotated[str | None, typer.Option(help="Metadata of every document, as a JSON object.")] = None,
+    user_id: Annotated[str | None, typer.Option(help="Store the documents for this user only.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=32, help="Number of uploads at the same time.")] = 4,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the documents are searchable.")] = True,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Keep running and upload changed files, until Ctrl-C.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Upload files and whole directories; stored documents are not sent again.
+    """Upload files and directories to a knowledge base; unchanged files are not sent again.
 
-    A file's external id is its path below the directory that is named: a changed file is a new version of its document.
-    After Ctrl-C the same command goes on where it was. Nothing is ever deleted. Status 1: a file failed, or the
-    service refuses. Status 2: something is wrong with the options or the connection. Status 130: Ctrl-C.
+    The external ID of a file is its path below the given directory. A changed file becomes a new version of its
+    document. No document is deleted. After Ctrl-C, run the same command again to continue.
+
+    Status 1: a file failed, or the service refuses. Status 2: an option or the connection is wrong. Status 130: Ctrl-C.
 
     Example: carrel upload handbook.pdf --kb handbook --metadata '{"year": 2026}'
 
@@ -60,7 +69,7 @@ def upload(
             if watch:
                 run.watch(selection, paths, files)
         except KeyboardInterrupt:
-            run.console.print("Interrupted. The same command goes on where it was.")
+            run.console.print("Interrupted. Run the same command again to continue.")
             raise typer.Exit(INTERRUPTED_STATUS) from None
     raise typer.Exit(REFUSED_STATUS if any(outcome.kind == "failed" for outcome in outcomes) else 0)
 
@@ -75,7 +84,7 @@ def _list_extensions(client: Client) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _UploadRun:
-    """One command: ``options`` are said of every document, ``filters`` says whose documents are looked at."""
+    """One run of the command. ``options`` apply to every upload, ``filters`` select the stored documents to compare."""
 
     client: Client
     kb: str
@@ -86,7 +95,7 @@ class _UploadRun:
     console: Console
 
     def upload_files(self, files: Sequence[LocalFile]) -> list[UploadOutcome]:
-        """Upload files, and wait for them if requested; failures are printed at once."""
+        """Upload files, wait for their ingestion if requested, and return the outcomes. Failures are printed at once."""
         remote_index = load_remote_index(self.client, self.kb, self.filters)
         uploader = Uploader(self.client, self.kb, self.options, remote_index, self.concurrency)
         with self._create_progress() as progress:
@@ -95,14 +104,14 @@ class _UploadRun:
                 outcomes = self._wait_for_ingestion(outcomes, progress)
         counts = Counter(result.kind for result in outcomes)
         summary = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-        self.console.print(summary or "No files.", highlight=False)
+        self.console.print(summary or "No files to upload.", highlight=False)
         return outcomes
 
     def watch(self, selection: FileSelection, paths: Sequence[Path], files: Sequence[LocalFile]) -> None:
-        """Upload new and changed files until Ctrl-C."""
+        """Upload new and changed files, until Ctrl-C."""
         watcher = DirectoryWatcher()
         watcher.mark_reported(files)
-        self.console.print("Watching; Ctrl-C ends it.")
+        self.console.print("Watching for changes. Press Ctrl-C to stop.")
         while True:
             time.sleep(POLL_INTERVAL_SECONDS)
             if changed := watcher.poll(selection.list_files(paths)):

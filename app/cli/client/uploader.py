@@ -1,4 +1,4 @@
-"""Upload files side by side, follow their ingestion, and keep watching a directory."""
+"""Concurrent upload of files, wait for their ingestion, and detection of changed files."""
 
 import threading
 import time
@@ -14,14 +14,14 @@ from app.cli.client.file_selection import LocalFile, RemoteIndex, compute_sha256
 
 UNFINISHED_STATUSES = ("queued", "parsing", "chunking", "embedding")
 POLL_INTERVAL_SECONDS = 1.0
-# What else is wrong with a file is no reason to stop; this is.
+# These refusals concern every file, so they stop the upload. Other refusals concern one file.
 FATAL_STATUS_CODES = frozenset({401, 403, 404})
 OutcomeKind = Literal["uploaded", "unchanged", "duplicate", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class UploadOutcome:
-    """The outcome of a file; ``document_id`` is set if it was uploaded, ``error`` has a code and a message."""
+    """Outcome of one file. ``document_id`` is set after an upload, ``error`` has a code and a message."""
 
     file: LocalFile
     kind: OutcomeKind
@@ -36,7 +36,16 @@ class UploadOutcome:
 
 
 def load_remote_index(client: Client, kb: str, filters: Mapping[str, str]) -> RemoteIndex:
-    """Return the documents of the knowledge base at this level, without failed ones. Raises ApiError."""
+    """Return an index of the stored documents, without failed documents.
+
+    Args:
+        client: Client of the service.
+        kb: Name or ID of the knowledge base.
+        filters: The user whose documents count; if it is empty, only documents of the whole tenant count.
+
+    Raises:
+        ApiError: The service refuses the request.
+    """
     by_external_id: dict[str, str] = {}
     by_digest: dict[str, str | None] = {}
     query = cast(Any, filters)
@@ -51,7 +60,7 @@ def load_remote_index(client: Client, kb: str, filters: Mapping[str, str]) -> Re
 
 @dataclass
 class Uploader:
-    """Uploads to one knowledge base; ``options`` are said of every document."""
+    """Uploader of files to one knowledge base; ``options`` apply to every upload."""
 
     client: Client
     kb: str
@@ -62,9 +71,14 @@ class Uploader:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def upload_all(self, files: Iterable[LocalFile]) -> Iterator[UploadOutcome]:
-        """Yield the outcome of each file as it ends.
+        """Upload files concurrently, and yield the outcome of each file when it is known.
 
-        Raises ApiError if further files would fail too, ConnectionFailed.
+        Args:
+            files: The files; at most twice ``concurrency`` of them are read ahead.
+
+        Raises:
+            ApiError: The service refuses a request for a reason that concerns every file.
+            ConnectionFailed: The service does not answer.
         """
         waiting = iter(files)
         with ThreadPoolExecutor(self.concurrency) as pool:
@@ -81,7 +95,7 @@ class Uploader:
                 pool.shutdown(cancel_futures=True)
 
     def upload(self, file: LocalFile) -> UploadOutcome:
-        """Upload one file, unless it is stored already."""
+        """Upload one file unless it is stored already, and return the outcome. Raises as ``upload_all``."""
         try:
             digest = compute_sha256(file.path)
         except OSError as exc:
@@ -120,7 +134,18 @@ def _format_read_error(error: OSError) -> Mapping[str, str]:
 def wait_for_ingestion(
     client: Client, kb: str, uploaded: Mapping[str, LocalFile], on_finished: Callable[[UploadOutcome], None]
 ) -> None:
-    """Wait until all of these documents are ready or failed. Raises ApiError, ConnectionFailed."""
+    """Wait until all documents are ready or failed.
+
+    Args:
+        client: Client of the service.
+        kb: Name or ID of the knowledge base.
+        uploaded: The files by the IDs of their documents.
+        on_finished: Called with the outcome of each document when its ingestion ends.
+
+    Raises:
+        ApiError: The service refuses a request.
+        ConnectionFailed: The service does not answer.
+    """
     waiting = dict(uploaded)
     while waiting:
         unfinished = {
@@ -145,13 +170,13 @@ def wait_for_ingestion(
 
 @dataclass
 class DirectoryWatcher:
-    """Which files are new or changed since the last look; one that still changes is waited for."""
+    """Detector of new and changed files. A file counts when two consecutive polls see it in the same state."""
 
     _last_states: dict[LocalFile, tuple[int, int]] = field(default_factory=dict)
     _reported_states: dict[LocalFile, tuple[int, int]] = field(default_factory=dict)
 
     def poll(self, files: Iterable[LocalFile]) -> list[LocalFile]:
-        """Return the files that have not changed since the last poll and were not returned in this state before."""
+        """Return the files that are unchanged since the last poll and were not returned in this state before."""
         changed = []
         for file in files:
             try:
@@ -166,6 +191,6 @@ class DirectoryWatcher:
         return changed
 
     def mark_reported(self, files: Iterable[LocalFile]) -> None:
-        """Remember these files as reported in their current state."""
+        """Mark files as returned in their current state."""
         self.poll(files)
         self.poll(files)
