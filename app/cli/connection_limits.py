@@ -1,4 +1,4 @@
-"""Limits on connections of the API process: in total, by its file descriptors, and for one address."""
+"""Limits on connections of the API process: in total, by its file descriptors, and of one IP address."""
 
 import os
 import resource
@@ -12,42 +12,42 @@ from app.logging import get_logger
 
 logger = get_logger(__name__)
 
-# What the soft limit of descriptors is raised to at most: each costs memory of the kernel when it is used.
+# Maximum for the soft limit of descriptors: each used descriptor needs memory of the kernel.
 MAX_DESCRIPTORS = 65_536
-# Descriptors that connections never take: the database, the object store, models, files and pipes have them.
+# Descriptors that connections never use. They remain for the database, the object store, models, files and pipes.
 MIN_RESERVE, RESERVED_SHARE = 128, 4
-# New connections that the kernel holds. The loop accepts all of them at once, so they need descriptors as well.
+# New connections in the kernel's queue. The event loop accepts all of them at once, so they need descriptors too.
 MAX_BACKLOG, BACKLOG_SHARE = 2048, 8
-# If connections fill their limit, this share of them is closed at once: the search for them is then rare.
+# At the limit a sixteenth of the connections is closed together, so that the search for idle ones is rare.
 CLOSING_SHARE = 16
-# The order in which connections are closed: those without any complete request first, then waiting ones.
+# Order in which connections are closed: first those without any complete request, then waiting ones.
 Idleness = Literal["unused", "waiting", "sending", "busy"]
 _ORDER: tuple[Idleness, ...] = ("unused", "waiting", "sending")
 
 
 class Connection(Protocol):
-    """A connection of a caller, as far as this module knows it."""
+    """Connection of a client."""
 
     @property
     def idleness(self) -> Idleness:
-        """The state of its client: unused, waiting after an answer, sending a body, or waiting for an answer."""
+        """State of the client: unused, waiting after a response, sending a body, or busy (it waits for a response)."""
 
     @property
     def idle_since(self) -> float:
-        """When that began."""
+        """Time when the current state began, in seconds of the event loop's clock."""
 
     def drop(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of file descriptors as far as the hard limit allows, and return it."""
+    """Raise the soft limit of file descriptors as far as the hard limit allows, and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < target:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
-        except (OSError, ValueError) as exc:  # some systems have a lower limit than the one that they report
+        except (OSError, ValueError) as exc:  # some systems enforce a lower limit than they report
             logger.warning("descriptors.raise_failed", soft=soft, hard=hard, error=exc)
             return soft
         return target
@@ -56,21 +56,21 @@ def raise_descriptor_limit() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many connections there may be, and how many the kernel may hold before they are accepted."""
+    """Maximum number of accepted connections, and of connections in the kernel's queue (backlog)."""
 
     connections: int
     backlog: int
 
     @classmethod
     def from_descriptors(cls, descriptors: int) -> "Capacity":
-        """Divide the descriptors of this process."""
+        """Divide the descriptors of this process between connections, backlog and reserve."""
         backlog = max(16, min(MAX_BACKLOG, descriptors // BACKLOG_SHARE))
         reserve = max(MIN_RESERVE, descriptors // RESERVED_SHARE)
         return cls(max(16, descriptors - reserve - backlog), backlog)
 
 
 class TrustedProxies:
-    """Addresses that speak for many callers, as uvicorn reads them from FORWARDED_ALLOW_IPS."""
+    """Addresses of proxies, which forward requests of many clients. uvicorn reads the same FORWARDED_ALLOW_IPS."""
 
     def __init__(self, addresses: str | Iterable[str] | None) -> None:
         if addresses is None:
@@ -84,7 +84,7 @@ class TrustedProxies:
             return True
         try:
             ip = ip_address(address.partition("%")[0])
-        except ValueError:  # a socket of this machine
+        except ValueError:  # a Unix socket of this machine
             return True
         ip = getattr(ip, "ipv4_mapped", None) or ip
         return any(ip in network for network in self._networks)
@@ -93,18 +93,16 @@ class TrustedProxies:
 def _parse_network(name: str) -> Iterator[IPv4Network | IPv6Network]:
     try:
         yield ip_network(name)
-    except ValueError:  # a path of a socket, or a name
+    except ValueError:  # the path of a Unix socket, or a host name
         return
 
 
 @dataclass(slots=True)
 class ConnectionLimiter:
-    """All connections of a server by address; the oldest idle ones make room if there are too many.
+    """Limiter of a server's connections. At a limit it closes the oldest idle connections.
 
-    Args:
-        most: of all addresses together.
-        per_address: of one address that is no trusted proxy.
-        proxies: their connections are other people's, so they have no limit of their own.
+    ``max_connections`` limits all addresses together. ``max_per_address`` limits one address, except those of
+    ``proxies``, which forward the connections of other people.
     """
 
     max_connections: int
@@ -115,7 +113,15 @@ class ConnectionLimiter:
     _logged_at: float = float("-inf")
 
     def add(self, address: str, connection: Connection) -> bool:
-        """Take in a new connection; False if it has to be closed because no other one can be."""
+        """Register a new connection.
+
+        Args:
+            address: IP address of the client.
+            connection: The new connection.
+
+        Returns:
+            False if a limit is reached and no other connection is idle; the caller must close the new connection.
+        """
         own = self._by_address.setdefault(address, set())
         if len(own) >= self.max_per_address and address not in self.proxies and not self._close(own, 1):
             self._remove_if_empty(address)
@@ -130,7 +136,7 @@ class ConnectionLimiter:
         return True
 
     def discard(self, address: str, connection: Connection) -> None:
-        """Forget a connection that has ended."""
+        """Remove a connection that has ended."""
         own = self._by_address.get(address)
         if own is not None and connection in own:
             own.remove(connection)
@@ -138,7 +144,7 @@ class ConnectionLimiter:
             self._remove_if_empty(address)
 
     def _close_idle(self) -> bool:
-        """Close idle connections of the address with most; if it has none, of the next one."""
+        """Close idle connections of the address with the most connections; if none is idle, of the next address."""
         count = max(1, self.max_connections // CLOSING_SHARE)
         for address in sorted(self._by_address, key=lambda item: len(self._by_address[item]), reverse=True):
             closed = self._close(self._by_address[address], count)
@@ -149,7 +155,7 @@ class ConnectionLimiter:
         return False
 
     def _close(self, own: set[Connection], count: int) -> int:
-        """Close up to ``count`` connections, unused ones first, the oldest first; return their number."""
+        """Close up to ``count`` idle connections, unused ones first, then the oldest; return their number."""
         candidates = [
             (_ORDER.index(kind), connection.idle_since, connection)
             for connection in own
@@ -163,7 +169,7 @@ class ConnectionLimiter:
         return len(chosen)
 
     def _log_throttled(self, event: str, **fields: object) -> None:
-        """Log what happens, once a second at most."""
+        """Log an event, at most once per second."""
         now = time.monotonic()
         if now - self._logged_at >= 1:
             self._logged_at = now

@@ -1,4 +1,4 @@
-"""``carrel demo``: the main job from upload to answer, on the sample documents, checked as it goes."""
+"""``carrel demo``: start, upload and search with sample documents, with a check of each step."""
 
 import signal
 import socket
@@ -28,24 +28,24 @@ TOP_K = 2
 
 
 class DemoFailed(AppError):
-    """The demo did not find what it should."""
+    """The demo failed; its message names the step."""
 
     code = "demo_failed"
 
 
 class UnusableDemoData(DemoFailed):
-    """Another version of Carrel made the demo's data, and this version cannot read them."""
+    """Another version of Carrel created the demo's data, and this version cannot read the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """A conversation, and words that the passages found for it must contain."""
+    """Conversation, and the words that the found passages must contain."""
 
     messages: tuple[tuple[str, str], ...]
     expected_text: str
 
     def to_search_body(self) -> dict[str, Any]:
-        """Return the body of both searches."""
+        """Return the request body, which both search endpoints accept."""
         return {"messages": [{"role": role, "content": text} for role, text in self.messages], "top_k": TOP_K}
 
 
@@ -64,11 +64,12 @@ QUESTIONS = (
 
 
 def demo(
-    data_dir: Annotated[Path, typer.Option(help="Where the demo keeps its data.")] = Path(".carrel-demo"),
+    data_dir: Annotated[Path, typer.Option(help="Directory of the demo's data.")] = Path(".carrel-demo"),
 ) -> None:
     """Start the service, upload two sample documents and ask three questions.
 
-    In a terminal it goes on serving until Ctrl-C; otherwise it ends by itself. Status 1 when an answer is not found.
+    In a terminal the service keeps running until Ctrl-C. Without a terminal the demo ends after the questions.
+    Status 1: an expected answer was not found.
 
     Example: carrel demo
     """
@@ -76,7 +77,7 @@ def demo(
     with suppress(KeyboardInterrupt), _open_service(data_dir) as (url, process):
         credentials = read_credentials(data_dir)
         if credentials is None:
-            raise DemoFailed("the service left no credentials")
+            raise DemoFailed(f"the service wrote no credentials; see {data_dir / 'serve.log'}")
         headers = {"Authorization": f"Bearer {credentials.api_key}"}
         with httpx2.Client(base_url=url, headers=headers, timeout=90) as client:
             _print_line(f"The service runs on {url} ({time.monotonic() - begun:.1f} s).")
@@ -86,9 +87,11 @@ def demo(
                 _check_question(client, number, question)
                 if number == 1:
                     _print_line(f"First answer after {time.monotonic() - begun:.1f} s.")
-        _print_line(f"All three answers hold what they should. API docs: {url}/docs")
+        _print_line(f"All three answers are as expected. API documentation: {url}/docs")
         if sys.stdin.isatty() and sys.stdout.isatty():
-            _print_line(f"The service goes on; its key is in {data_dir / 'credentials.json'}. Ctrl-C stops it.")
+            _print_line(
+                f"The service keeps running with the API key in {data_dir / 'credentials.json'}. Ctrl-C stops it."
+            )
             process.wait()
 
 
@@ -101,7 +104,7 @@ def _find_samples_dir() -> Path:
 
 @contextmanager
 def _open_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run the service on the demo's data; data that this version cannot read are moved away first."""
+    """Run the service on the demo's data. If this version cannot read existing data, move them away first."""
     with ExitStack() as stack:
         try:
             opened = stack.enter_context(_run_service(data_dir))
@@ -115,7 +118,7 @@ def _open_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]
 
 @contextmanager
 def _run_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """Run ``carrel serve`` in a separate process; its log goes into its data directory."""
+    """Run ``carrel serve`` in a separate process, with its log in its data directory."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     port = _find_free_port()
     url = f"http://127.0.0.1:{port}"
@@ -136,7 +139,7 @@ def _run_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop it cleanly; after a Ctrl-C it is stopping already."""
+    """Stop the service and wait for its end; after a Ctrl-C it is stopping already."""
     process.send_signal(signal.SIGTERM)
     with suppress(KeyboardInterrupt):
         process.wait(60)
@@ -149,7 +152,7 @@ def _find_free_port() -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
-    raise DemoFailed("no port is free")
+    raise DemoFailed("no port is free on 127.0.0.1; stop another service and try again")
 
 
 def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -163,7 +166,7 @@ def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> 
             if httpx2.get(f"{url}/readyz", timeout=2).status_code == 200:
                 return
         time.sleep(0.1)
-    raise DemoFailed(f"the service was not ready after {START_TIMEOUT_SECONDS} s; its log is {log}")
+    raise DemoFailed(f"the service was not ready after {START_TIMEOUT_SECONDS} s; see its log {log}")
 
 
 def _upload(client: httpx2.Client, path: Path) -> None:
@@ -184,7 +187,7 @@ def _upload(client: httpx2.Client, path: Path) -> None:
 
 
 def _check_question(client: httpx2.Client, number: int, question: DemoQuestion) -> None:
-    """Search by the agent API and by the native API: check that both return the same passages and the expected one."""
+    """Search with both search endpoints; check that both return the same passages and the expected words."""
     typer.echo("")
     for role, text in question.messages:
         typer.secho(f"  {role}: {text}", bold=True)
@@ -196,9 +199,9 @@ def _check_question(client: httpx2.Client, number: int, question: DemoQuestion) 
         location = f"page {result['page']}" if result["page"] else f"slide {result['slide']}"
         typer.echo(f"    from {result['document']['source']}, {location}")
     if [result["text"] for result in results] != snippets:
-        raise DemoFailed(f"question {number}: agent-search and search do not agree")
+        raise DemoFailed(f"question {number}: agent-search and search return different passages")
     if not any(question.expected_text in " ".join(snippet.split()) for snippet in snippets):
-        raise DemoFailed(f"question {number}: no passage says {question.expected_text!r}")
+        raise DemoFailed(f"question {number}: no passage contains {question.expected_text!r}")
 
 
 def _print_line(text: str) -> None:

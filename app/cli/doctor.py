@@ -1,4 +1,4 @@
-"""``carrel doctor``: looks at everything that the service needs, each by using it once."""
+"""``carrel doctor``: check of everything that the service needs, by one use of each part."""
 
 import asyncio
 import shutil
@@ -33,7 +33,7 @@ from app.settings import Settings, load_settings
 
 CheckState = Literal["ok", "warning", "failed", "skipped"]
 CHECK_TIMEOUT_SECONDS = 30.0
-# A clock that is off by more makes expiries and presigned links wrong.
+# A larger difference makes expiry times and presigned links wrong.
 MAX_CLOCK_SKEW_SECONDS = 2.0
 MAX_NAMED_FUNCTIONS = 3
 MIN_FREE_BYTES = 2 * 1024**3
@@ -42,7 +42,7 @@ PROBE_CONTENT = b"carrel doctor was here"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check; ``detail`` is for people."""
+    """Result of one check; ``detail`` is a text for people."""
 
     check: str
     state: CheckState
@@ -50,7 +50,7 @@ class CheckResult:
 
 
 class _UnlimitedRateLimitStore:
-    """One question more is no matter for a limit a minute."""
+    """Rate limit store without limits: one more request does not matter for a limit per minute."""
 
     async def acquire_rate_slot(self, provider: UUID, **_limits: int | bool | None) -> int:  # noqa: ARG002
         return 0
@@ -65,9 +65,12 @@ class _ClosableClient(Protocol):
 def doctor(as_json: AsJson = False) -> None:
     """Check database, tenant isolation, workers, waiting jobs, object store, models, parser confinement and disk.
 
-    Reads the same settings as ``serve``; without CARREL_DATABASE_URL it looks at the service that runs on the data
-    directory. It writes one object to the store and takes it away again, and asks each configured model one short
-    question. Status 1: something is wrong.
+    It reads the same settings as serve. Without CARREL_DATABASE_URL it checks the service that runs on the data
+    directory. It writes and deletes one object of the object store, and sends one short request to each model.
+
+    Status 1: a check failed. A warning does not change the status.
+
+    Example: carrel doctor
 
     Example: carrel doctor --json
     """
@@ -94,14 +97,14 @@ async def _run_checks(settings: Settings) -> list[CheckResult]:
 
 
 async def _run_check(name: str, check: AsyncIterator[CheckResult]) -> list[CheckResult]:
-    """Return the results of a check, with the error that ended it."""
+    """Return the results of a check, and the error that ended the check, if any."""
     results: list[CheckResult] = []
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
             async for result in check:
                 results.append(result)
     except TimeoutError:
-        results.append(CheckResult(name, "failed", f"nothing within {CHECK_TIMEOUT_SECONDS:g} seconds"))
+        results.append(CheckResult(name, "failed", f"no result within {CHECK_TIMEOUT_SECONDS:g} seconds"))
     except AppError as exc:
         results.append(CheckResult(name, "failed", exc.message))
     return results
@@ -130,7 +133,7 @@ async def _check_database(settings: Settings) -> AsyncIterator[CheckResult]:
             "database", "ok", f"Postgres {examined.server}, pgvector {examined.pgvector or 'not installed'}"
         )
         await database.check()
-        yield CheckResult("schema and role", "ok", f"{examined.role} is a plain role, and the schema is this version's")
+        yield CheckResult("schema and role", "ok", f"{examined.role} is a plain role, and the schema has this version")
         yield _check_tenant_isolation(examined)
         yield _check_indexes(examined)
         yield _check_clock(examined)
@@ -141,10 +144,14 @@ async def _check_database(settings: Settings) -> AsyncIterator[CheckResult]:
     finally:
         await database.close()
     if runtime.admin_database_url is None:
-        yield CheckResult("owner", "warning", "CARREL_ADMIN_DATABASE_URL is not set: large searches get no index")
+        yield CheckResult(
+            "owner",
+            "warning",
+            "CARREL_ADMIN_DATABASE_URL is not set: set it so that large knowledge bases get their indexes",
+        )
         return
     async with OwnerDatabase(runtime.admin_database_url).connect():
-        yield CheckResult("owner", "ok", "the tables' owner can connect")
+        yield CheckResult("owner", "ok", "the role that owns the tables can connect")
 
 
 async def _check_worker_restarts(settings: Settings) -> AsyncIterator[CheckResult]:
@@ -155,18 +162,18 @@ async def _check_worker_restarts(settings: Settings) -> AsyncIterator[CheckResul
 def _check_tenant_isolation(examined: DatabaseDiagnostics) -> CheckResult:
     if examined.open_tables:
         return CheckResult(
-            "tenant isolation", "failed", f"no forced row-level security on {', '.join(examined.open_tables)}"
+            "tenant isolation",
+            "failed",
+            f"row-level security is not forced on {', '.join(examined.open_tables)}: stop the service, then force it",
         )
-    return CheckResult("tenant isolation", "ok", "row-level security is forced on every table of tenants")
+    return CheckResult("tenant isolation", "ok", "row-level security is forced on every table with data of tenants")
 
 
 def _check_indexes(examined: DatabaseDiagnostics) -> CheckResult:
     if examined.invalid_indexes:
         names = ", ".join(examined.invalid_indexes)
-        return CheckResult(
-            "indexes", "warning", f"not valid: {names}; being built, or left by a build that was cut short"
-        )
-    return CheckResult("indexes", "ok", "all are valid")
+        return CheckResult("indexes", "warning", f"not valid: {names}; being built, or the build was interrupted")
+    return CheckResult("indexes", "ok", "all indexes are valid")
 
 
 def _check_sql_view_logins(examined: DatabaseDiagnostics) -> CheckResult:
@@ -175,9 +182,9 @@ def _check_sql_view_logins(examined: DatabaseDiagnostics) -> CheckResult:
         names = ", ".join(examined.open_functions[:MAX_NAMED_FUNCTIONS]) + (
             f" and {other_count} more" if other_count > 0 else ""
         )
-        detail = f"every login may call {names}; docs/how-to/read-with-sql.md has the statements that a superuser runs"
+        detail = f"every role may call {names}; a superuser must run the statements in docs/how-to/read-with-sql.md"
         return CheckResult("logins of SQL views", "warning", detail)
-    return CheckResult("logins of SQL views", "ok", "they can make no large objects and take no advisory locks")
+    return CheckResult("logins of SQL views", "ok", "they cannot create large objects or take advisory locks")
 
 
 def _check_clock(examined: DatabaseDiagnostics) -> CheckResult:
@@ -185,7 +192,7 @@ def _check_clock(examined: DatabaseDiagnostics) -> CheckResult:
     return CheckResult(
         "clock",
         "ok" if skew_seconds <= MAX_CLOCK_SKEW_SECONDS else "warning",
-        f"{skew_seconds:.1f} s from the database's",
+        f"{skew_seconds:.1f} s difference to the clock of the database",
     )
 
 
@@ -202,7 +209,7 @@ async def _check_object_store(settings: Settings) -> AsyncIterator[CheckResult]:
 
 
 async def _check_object_store_rights(store: ObjectStore) -> None:
-    """Raises ObjectStoreUnavailable, ObjectMissing."""
+    """Write, read, list and delete one object. Raises ObjectStoreUnavailable, ObjectMissing."""
     prefix = "carrel-doctor/"
     key = f"{prefix}{time.time_ns()}"
     with tempfile.TemporaryDirectory() as directory:
@@ -215,7 +222,7 @@ async def _check_object_store_rights(store: ObjectStore) -> None:
         finally:
             await store.delete(key)
         if await asyncio.to_thread(target.read_bytes) != PROBE_CONTENT or key not in listed_keys:
-            raise AppError("what was written is not what is there")
+            raise AppError("the object store returned other bytes than were written")
 
 
 async def _check_embedding(settings: Settings) -> AsyncIterator[CheckResult]:
@@ -234,7 +241,7 @@ async def _check_chat(settings: Settings) -> AsyncIterator[CheckResult]:
     models = settings.models
     names = dict.fromkeys(name for name in (models.chat_model, models.rewrite_model) if name is not None)
     if not names:
-        yield CheckResult("chat", "skipped", "no CARREL_CHAT_MODEL is set")
+        yield CheckResult("chat", "skipped", "CARREL_CHAT_MODEL is not set")
     for name in names:
         chat = await asyncio.to_thread(create_chat_model, models, name)
         if chat is None:
@@ -249,7 +256,7 @@ async def _check_chat(settings: Settings) -> AsyncIterator[CheckResult]:
 async def _check_rerank(settings: Settings) -> AsyncIterator[CheckResult]:
     reranker = await asyncio.to_thread(create_reranker, settings.rerank)
     if reranker is None:
-        yield CheckResult("rerank", "skipped", "no CARREL_RERANK_URL is set")
+        yield CheckResult("rerank", "skipped", "neither CARREL_RERANK_URL nor CARREL_RERANK_PROVIDER is set")
         return
     texts = ["A tern is a bird.", "A harbour is a place."]
     async with _close_on_exit(reranker):
@@ -259,7 +266,7 @@ async def _check_rerank(settings: Settings) -> AsyncIterator[CheckResult]:
 
 
 async def _time_answer(check: str, name: str, answer: Awaitable[object]) -> CheckResult:
-    """Return the time that a short question took, or the reason why there was no answer."""
+    """Return the time of a short request to a model, or the reason of its failure."""
     begun = time.monotonic()
     try:
         await answer

@@ -1,4 +1,4 @@
-"""How the client commands reach a running service: its address and its key, and what can be sent to it."""
+"""URL and API key of the service for the client commands, and JSON values that requests can carry."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,17 +14,17 @@ from app.errors import InvalidInputError
 from app.settings import HttpUrl
 from app.settings.environment import read_sources
 
-MAX_RETRIES = 2  # somebody waits
+MAX_RETRIES = 2  # a person waits for the command
 
 
 class ServiceNotConfigured(InvalidInputError):
-    """No service is named and none has left its credentials here; give --url and --key."""
+    """No service is configured, and none runs on the data directory; give --url and --key, or run carrel serve."""
 
     code = "service_not_configured"
 
 
 def parse_json(text: str) -> Any:
-    """Parse JSON that a request can carry: no NaN, no lone surrogate. Raises ValueError, RecursionError."""
+    """Parse JSON and return the value. NaN and lone surrogates are refused. Raises ValueError, RecursionError."""
     value = json.loads(text)
     json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     return value
@@ -32,7 +32,7 @@ def parse_json(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _EndpointSource:
-    """The settings of one place: an address, a key, both or neither."""
+    """URL and API key of one source; each may be missing."""
 
     origin: str
     url: str | None
@@ -40,17 +40,21 @@ class _EndpointSource:
 
 
 def resolve_endpoint(url: str | None, key: str | None) -> Credentials:
-    """Find the service and its key in one place, the first that names either.
+    """Return the URL and the API key of the service from the first source that has either.
 
-    The places are the command line, the environment, the file ``.env`` and the file that ``serve`` wrote. A key goes to
-    the address from the same place, and to no other: a file in the current directory may be somebody else's.
+    The sources are the command line, the environment, the file ``.env`` and the file that ``serve`` wrote, in this
+    order. A key is sent only to a URL from the same source: another person may have written a file in the current
+    directory.
 
     Args:
         url: The option ``--url``.
         key: The option ``--key``.
 
+    Returns:
+        The URL and the key.
+
     Raises:
-        ServiceNotConfigured: Nothing is named, or a key and its address would come from different places.
+        ServiceNotConfigured: No source has a URL or a key, or URL and key come from different sources.
     """
     candidates = [candidate for candidate in _list_endpoint_sources(url, key) if candidate.url or candidate.key]
     if not candidates:
@@ -60,7 +64,7 @@ def resolve_endpoint(url: str | None, key: str | None) -> Credentials:
         raise ServiceNotConfigured(_format_missing_address(first, others))
     if first.key is not None:
         return Credentials(first.url, first.key)
-    # Another place has the same address with a key: that key is meant for it.
+    # Another source has the same URL with a key, so the key belongs to this URL.
     for other in others:
         if other.key is not None and other.url == first.url:
             return Credentials(first.url, other.key)
@@ -83,7 +87,7 @@ def _list_endpoint_sources(url: str | None, key: str | None) -> Iterator[_Endpoi
 
 
 def _validate_url(name: str, address: str | None) -> str | None:
-    """Return the address without a slash at its end; None for none. Raises ServiceNotConfigured."""
+    """Return the URL without a trailing slash, or None if there is none. Raises ServiceNotConfigured."""
     try:
         return TypeAdapter(HttpUrl).validate_python(address) if address else None
     except ValidationError as exc:
@@ -93,25 +97,24 @@ def _validate_url(name: str, address: str | None) -> str | None:
 
 def _format_missing_address(first: _EndpointSource, others: Sequence[_EndpointSource]) -> str:
     elsewhere = next(
-        (f"; {other.origin} names {other.url}, but no key goes there" for other in others if other.url), ""
+        (f"; {other.origin} has the URL {other.url}, but the key is not sent to it" for other in others if other.url),
+        "",
     )
     if first.origin == "the command line":
-        return f"--key is given without an address{elsewhere}: give --url too"
+        return f"--key is given without a URL{elsewhere}: give --url too"
     return (
-        f"CARREL_API_KEY is set in {first.origin} without an address{elsewhere}: set CARREL_URL in the same place, "
+        f"CARREL_API_KEY is set in {first.origin} without a URL{elsewhere}: set CARREL_URL in the same place, "
         "or give --url and --key"
     )
 
 
 def _format_missing_key(first: _EndpointSource, others: Sequence[_EndpointSource]) -> str:
-    elsewhere = next((f"; the key of {other.origin} is not sent there" for other in others if other.key), "")
+    elsewhere = next((f"; the key of {other.origin} is not sent to it" for other in others if other.key), "")
     origin = "--url" if first.origin == "the command line" else f"CARREL_URL in {first.origin}"
-    return (
-        f"no key for {first.url}, which is named by {origin}{elsewhere}: give --url and --key, or set both in one place"
-    )
+    return f"no key for {first.url} of {origin}{elsewhere}: give --url and --key, or set both in one place"
 
 
 def connect(url: str | None, key: str | None) -> Client:
-    """Open a client of the service that ``resolve_endpoint`` returns; close it. Raises ServiceNotConfigured."""
+    """Create a client of the service that ``resolve_endpoint`` returns. Raises ServiceNotConfigured."""
     credentials = resolve_endpoint(url, key)
     return Client(credentials.url, credentials.api_key, retries=MAX_RETRIES)

@@ -1,4 +1,4 @@
-"""``carrel evaluate``: how well a running service finds what it should, and whether another setting does better."""
+"""``carrel evaluate``: quality of searches of a running service, and comparison of search settings."""
 
 import json
 import math
@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 from carrel_client import CarrelError, Client
 
+from app.cli.client.options import Key, Url
 from app.cli.endpoint import connect
 from app.cli.evaluation import corpus_upload
 from app.cli.evaluation.bootstrap_ci import Bootstrap
@@ -22,30 +23,40 @@ from app.errors import AppError, InvalidInputError
 
 ItemT = TypeVar("ItemT")
 
-Queries = Annotated[Path, typer.Argument(exists=True, help="A directory in BEIR's layout, or a JSON Lines file.")]
-Judgements = Annotated[Path | None, typer.Option(exists=True, help="Query, document and grade a line.")]
+Queries = Annotated[
+    Path, typer.Argument(exists=True, help="Queries: a directory in the layout of BEIR, or a JSON Lines file.")
+]
+Judgements = Annotated[
+    Path | None, typer.Option(exists=True, help="File of judgements: query, document and grade on each line.")
+]
 Split = Annotated[
     str | None,
-    typer.Option(help="Judge by the directory's qrels/SPLIT.tsv. Without it: by qrels.tsv, else by qrels/test.tsv."),
+    typer.Option(
+        help="Use the judgements in qrels/SPLIT.tsv of the directory. Default: qrels.tsv, else qrels/test.tsv."
+    ),
 ]
-References = Annotated[Path | None, typer.Option(exists=True, help="Excerpts that answer queries, as JSON Lines.")]
-Corpus = Annotated[Path | None, typer.Option(exists=True, help="The documents' texts, as JSON Lines.")]
-Load = Annotated[bool, typer.Option("--load", help="Upload the corpus first; what is there already stays.")]
+References = Annotated[Path | None, typer.Option(exists=True, help="JSON Lines file of excerpts that answer queries.")]
+Corpus = Annotated[Path | None, typer.Option(exists=True, help="JSON Lines file of the documents' texts.")]
+Load = Annotated[bool, typer.Option("--load", help="Upload the corpus first. Stored documents are not uploaded again.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=JSON", help="A search body by name; the first is the baseline. May be repeated."),
+    typer.Option(
+        metavar="NAME=JSON", help="Name and body of a search; may be repeated. The first one is the baseline."
+    ),
 ]
 Measures = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME@K", help="nDCG, recall, MRR, precision, MAP, success; excerpt_recall, _precision, _IoU."
+        metavar="NAME@K",
+        help="nDCG, recall, MRR, precision, MAP, success, excerpt_recall, excerpt_precision or excerpt_IoU.",
     ),
 ]
 Documents = Annotated[
-    str, typer.Option(help="What judgements call a document by: external_id, source, title, metadata.KEY.")
+    str, typer.Option(help="Field that names a document in the judgements: external_id, source, title or metadata.KEY.")
 ]
 FailUnder = Annotated[
-    list[str] | None, typer.Option(metavar="NAME@K=X", help="Status 1 where a setting does not reach it.")
+    list[str] | None,
+    typer.Option(metavar="NAME@K=X", help="Minimum of a measure: the status is 1 if a setting is below it."),
 ]
 
 
@@ -57,27 +68,30 @@ class InvalidFloor(InvalidInputError):
 
 def evaluate(
     queries: Queries,
-    kb: Annotated[str, typer.Option(help="The knowledge base to search.")],
+    kb: Annotated[str, typer.Option(help="Knowledge base to search.")],
     judgements: Judgements = None,
     split: Split = None,
     references: References = None,
     corpus: Corpus = None,
     load: Load = False,
     setting: Settings = None,
-    top_k: Annotated[int, typer.Option(min=1, max=500, help="Passages a query.")] = 100,
+    top_k: Annotated[int, typer.Option(min=1, max=500, help="Number of passages of each query.")] = 100,
     measure: Measures = None,
     documents: Documents = EXTERNAL_ID,
     fail_under: FailUnder = None,
-    resamples: Annotated[int, typer.Option(min=100, max=100_000, help="Draws for the intervals.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 1,
-    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Requests at a time.")] = 4,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the value of every query.")] = False,
-    url: Annotated[str | None, typer.Option(help="The service; else CARREL_URL, else what serve left.")] = None,
-    key: Annotated[str | None, typer.Option(help="Its key; else CARREL_API_KEY, else what serve left.")] = None,
+    resamples: Annotated[
+        int, typer.Option(min=100, max=100_000, help="Number of bootstrap samples for the confidence intervals.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap samples.")] = 1,
+    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Number of requests at the same time.")] = 4,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON with the values of every query.")] = False,
+    url: Url = None,
+    key: Key = None,
 ) -> None:
-    """Measure what search finds on queries whose answers are known, over the HTTP API of a running service.
+    """Measure the quality of searches of a running service with queries whose answers are known.
 
-    Status 1: below --fail-under. Status 2: something is wrong with the options, the files or the connection.
+    The report shows each measure with its 95 % confidence interval, and the difference of each setting to the first
+    one. Status 1: a measure is below --fail-under. Status 2: an option, a file or the connection is wrong.
 
     Example: carrel evaluate scifact --kb scifact --load --fail-under nDCG@10=0.7
 
@@ -114,7 +128,7 @@ def evaluate(
 
 
 def _parse_floors(texts: Sequence[str]) -> dict[str, float]:
-    """Return the least value by measure. Raises InvalidFloor, UnknownMeasure."""
+    """Return the minimum value of each measure. Raises InvalidFloor, UnknownMeasure."""
     floors: dict[str, float] = {}
     for text in texts:
         name, _, minimum = text.partition("=")
@@ -131,33 +145,36 @@ def _parse_floors(texts: Sequence[str]) -> dict[str, float]:
 def _select_measures(
     requested: Sequence[str], floors: Mapping[str, float], dataset: EvaluationDataset
 ) -> list[Measure]:
-    """Return the requested measures, or the default ones, and those with a floor.
+    """Return the requested measures, or the default measures, and the measures with a minimum.
 
     Raises UnknownMeasure, DatasetError, EvaluateExtraMissing.
     """
     defaults = select_default_measures(dataset.queries)
     selected = [*([parse_measure(name) for name in requested] or defaults), *(parse_measure(label) for label in floors)]
-    for uses_excerpts, reason in ((True, "no query has excerpts"), (False, "no document is judged")):
+    for uses_excerpts, reason in (
+        (True, "no query has excerpts; give --references or another measure"),
+        (False, "no document is judged; give --judgements or another measure"),
+    ):
         if all(candidate.is_excerpt_measure != uses_excerpts for candidate in defaults) and any(
             candidate.is_excerpt_measure == uses_excerpts for candidate in selected
         ):
             label = next(candidate.label for candidate in selected if candidate.is_excerpt_measure == uses_excerpts)
             raise DatasetError(f"{label}: {reason}")
     if any(not candidate.is_excerpt_measure for candidate in selected):
-        load_ir_measures()  # before an hour of searches, not behind it
+        load_ir_measures()  # a missing package fails before an hour of searches, not after it
     return list(dict.fromkeys(selected))
 
 
 def _parse_configs(texts: Sequence[str], *, kb: str, top_k: int) -> list[SearchConfig]:
     configs = [parse_config(text, kb=kb, top_k=top_k) for text in texts]
     if len({config.name for config in configs}) < len(configs):
-        raise InvalidSearchConfig("two settings have the same name")
+        raise InvalidSearchConfig("two settings have the same name; give each --setting another name")
     return configs
 
 
 def _upload_corpus(client: Client, kb: str, corpus: Path | None, *, concurrency: int) -> None:
     if corpus is None:
-        raise DatasetError("there is nothing to load; give --corpus")
+        raise DatasetError("there is nothing to load; give the documents with --corpus")
     documents = corpus_upload.read_corpus(corpus)
     corpus_upload.ensure_knowledge_base(client, kb)
     for _ in _show_progress(
@@ -174,7 +191,7 @@ def _show_progress(items: Iterable[ItemT], length: int, label: str) -> Iterator[
 
 
 def _write_status(text: str) -> None:
-    """Write a status line, which the next one overwrites."""
+    """Write a status line that the next status line overwrites."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Files of ``serve`` in its data directory for other commands: the database's address and keys (mode 0600)."""
+"""Files in the data directory that ``serve`` writes for other commands: database URLs and API keys (mode 0600)."""
 
 import json
 import os
@@ -14,14 +14,14 @@ from app.settings import Settings
 
 
 class ServiceNotRunning(AppError):
-    """Nothing runs on this data directory; start `carrel serve`, or set CARREL_DATABASE_URL."""
+    """No service runs on this data directory; start `carrel serve`, or set CARREL_DATABASE_URL."""
 
     code = "service_not_running"
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The databases of the running service."""
+    """Database URLs of the running service: for requests, and for the role that owns the tables."""
 
     database_url: str
     admin_database_url: str | None
@@ -29,22 +29,22 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How the client commands reach the service that runs on this data directory."""
+    """URL and API key of the service that runs on the data directory, for the client commands."""
 
     url: str
     api_key: str
 
 
 def prepare_data_dir(data_dir: Path) -> None:
-    """Make the data directory, for its owner alone; an existing one keeps its mode."""
+    """Create the data directory with mode 0700; an existing directory keeps its mode."""
     try:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
-        raise AppError(f"CARREL_DATA_DIR: {data_dir} cannot be made: {exc.strerror}") from exc
+        raise AppError(f"CARREL_DATA_DIR: cannot create {data_dir}: {exc.strerror}; choose another directory") from exc
 
 
 def write_private(path: Path, content: str) -> None:
-    """Replace a file that only its owner may read."""
+    """Write a file that only its owner may read, in place of an existing file."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -55,18 +55,22 @@ def write_private(path: Path, content: str) -> None:
 
 
 def write_runtime(data_dir: Path, runtime: Runtime) -> None:
-    """Write the database's address for ``worker`` and ``migrate``."""
+    """Write the database URLs for ``worker`` and ``migrate``."""
     write_private(data_dir / "runtime.json", json.dumps(asdict(runtime)))
 
 
 def delete_runtime(data_dir: Path) -> None:
-    """Delete the file at a clean stop."""
+    """Delete the file with the database URLs when the service stops."""
     with suppress(OSError):
         (data_dir / "runtime.json").unlink()
 
 
 def find_runtime(settings: Settings) -> Runtime:
-    """Return the configured database, else that of the service on the data directory. Raises ServiceNotRunning."""
+    """Return the configured database, or the database of the service that runs on the data directory.
+
+    Raises:
+        ServiceNotRunning: No database is configured, and no service runs on the data directory.
+    """
     configured = settings.database
     if configured.url is not None:
         admin = configured.admin_url
@@ -74,17 +78,17 @@ def find_runtime(settings: Settings) -> Runtime:
     try:
         runtime = Runtime(**json.loads((settings.server.data_dir / "runtime.json").read_text()))
         address = urlsplit(runtime.database_url)
-        # A service that was killed leaves the file behind.
+        # The file remains after a service was killed.
         socket.create_connection((address.hostname or "", address.port or 0), timeout=5).close()
     except (OSError, ValueError, TypeError) as exc:
         raise ServiceNotRunning(
-            f"nothing runs on {settings.server.data_dir}; start `carrel serve`, or set CARREL_DATABASE_URL"
+            f"no service runs on {settings.server.data_dir}; start `carrel serve`, or set CARREL_DATABASE_URL"
         ) from exc
     return runtime
 
 
 def load_operator_key(settings: Settings, data_dir: Path) -> str:
-    """Return the configured key, else the key that the first start generated in the data directory."""
+    """Return the configured operator key, or the key in the data directory, which the first start generates."""
     if settings.server.operator_key is not None:
         return settings.server.operator_key.get_secret_value()
     path = data_dir / "operator-key"
@@ -96,7 +100,7 @@ def load_operator_key(settings: Settings, data_dir: Path) -> str:
 
 
 def read_credentials(data_dir: Path) -> Credentials | None:
-    """Return the credentials that ``serve`` wrote, or None."""
+    """Return the credentials that ``serve`` wrote, or None if there are none."""
     try:
         return Credentials(**json.loads((data_dir / "credentials.json").read_text()))
     except (OSError, ValueError, TypeError):

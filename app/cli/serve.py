@@ -1,4 +1,4 @@
-"""``carrel serve``: the whole service, or its API alone."""
+"""``carrel serve``: the whole service, or only its API."""
 
 import asyncio
 import gc
@@ -43,31 +43,34 @@ from app.settings import ServerSettings, Settings, load_settings
 logger = get_logger(__name__)
 
 DATABASE_CHECK_INTERVAL_SECONDS = 0.5
-# Reads the stored key in any shell.
+# Shell command that reads the stored API key.
 READ_KEY_COMMAND = r"""sed -n 's/.*"api_key": "\([^"]*\)".*/\1/p'"""
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one. [default: 8000]")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept. [default: .carrel]")] = None,
-    api_only: Annotated[bool, typer.Option("--api-only", help="No worker: `carrel worker` runs elsewhere.")] = False,
+    host: Annotated[str | None, typer.Option(help="IP address to listen on. [default: 127.0.0.1]")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 selects a free port. [default: 8000]")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Directory of the service's files. [default: .carrel]")] = None,
+    api_only: Annotated[
+        bool, typer.Option("--api-only", help="Start no worker; run `carrel worker` separately.")
+    ] = False,
 ) -> None:
-    """Serve the API and run a worker; without CARREL_DATABASE_URL, also an embedded Postgres.
+    """Run the service: the API, a worker and, unless CARREL_DATABASE_URL is set, an embedded Postgres.
 
-    Examples:
+    The first start with the embedded Postgres creates a tenant and prints its API key. Options override the variables
+    CARREL_HOST, CARREL_PORT and CARREL_DATA_DIR. .env.example lists all settings. Ctrl-C stops the service.
 
-      carrel serve                          everything on this machine, data in .carrel
+    Example: carrel serve
 
-      carrel serve --port 9000 --data-dir /srv/carrel
+    Example: carrel serve --port 9000 --data-dir /srv/carrel
 
-      CARREL_DATABASE_URL=… carrel serve --api-only --host 0.0.0.0
+    Example: CARREL_DATABASE_URL=… carrel serve --api-only --host 0.0.0.0
     """
     options: dict[str, Any] = {"CARREL_HOST": host, "CARREL_PORT": port, "CARREL_DATA_DIR": data_dir}
     settings = load_settings(server={name: value for name, value in options.items() if value is not None})
     configure_logging(settings.server.log_level)
     protect_memory()
-    # Until the server takes over, SIGTERM is what Ctrl-C is: everything that was opened is closed on the way out.
+    # Until the server handles signals, SIGTERM has the effect of Ctrl-C, so that all resources are closed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(KeyboardInterrupt), _open_database(settings) as database, _open_listener(settings) as listener:
         uvloop.run(_serve(settings, database, listener, api_only=api_only))
@@ -75,7 +78,7 @@ def serve(
 
 @dataclass(frozen=True, slots=True)
 class _ServiceDatabase:
-    """The database; ``note`` is its address for people, ``embedded`` is set if it is this process's."""
+    """Database of the service. ``note`` describes it for people; ``embedded`` is set if this process runs it."""
 
     runtime: Runtime
     note: str
@@ -84,7 +87,7 @@ class _ServiceDatabase:
 
 @contextmanager
 def _open_database(settings: Settings) -> Iterator[_ServiceDatabase]:
-    """Open the configured database, else an embedded one that lives as long as this process."""
+    """Open the configured database, or an embedded Postgres that ends with this process."""
     data_dir = settings.server.data_dir
     if settings.database.url is not None:
         prepare_data_dir(data_dir)
@@ -103,10 +106,10 @@ def _open_database(settings: Settings) -> Iterator[_ServiceDatabase]:
 
 @contextmanager
 def _open_listener(settings: Settings) -> Iterator[socket.socket]:
-    """Take the port, so that a taken one is one clear line; callers wait until the service answers."""
+    """Listen on the port before the start, so that a port in use is one line; clients wait for the service."""
     server = settings.server
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
-    # With the protocol left at 0 asyncio does not set TCP_NODELAY, and replies wait 40 ms for an acknowledgement.
+    # Without an explicit protocol asyncio does not set TCP_NODELAY, and responses wait 40 ms for an acknowledgement.
     with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -136,7 +139,7 @@ async def _serve(settings: Settings, database: _ServiceDatabase, listener: socke
 
 @asynccontextmanager
 async def _supervise_database(postgres: EmbeddedPostgres | None) -> AsyncIterator[None]:
-    """Start the embedded Postgres again whenever it dies; from this thread, the main one, as it must be."""
+    """Restart the embedded Postgres when it ends. The kernel ends Postgres with the thread that started it."""
     if postgres is None:
         yield
         return
@@ -155,12 +158,12 @@ async def _revive_database(postgres: EmbeddedPostgres) -> None:
             # Blocking: without a database the process has nothing else to do.
             if postgres.restart():
                 logger.error("database.restarted")
-        except AppError as exc:  # what its killer left behind may be in the way for a moment
+        except AppError as exc:  # remains of the killed Postgres may block the start for a moment
             logger.error("database.restart_failed", error=exc)
 
 
 class _ServiceHttpServer(HttpServer):
-    """The HTTP server without uvicorn's signal handlers, which would end the process before worker and Postgres."""
+    """HTTP server without uvicorn's signal handlers, which end the process before the worker and Postgres."""
 
     def __init__(self, app: FastAPI, settings: ServerSettings, screen: str, on_end: Callable[[], None]) -> None:
         super().__init__(app, settings)
@@ -168,21 +171,21 @@ class _ServiceHttpServer(HttpServer):
         self._on_end = on_end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer from now on, and say so."""
+        """Start to answer requests, and print the screen."""
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # objects of the start stay: a full collection would delay every request
+        gc.freeze()  # objects of the start stay alive: without a freeze, each full collection delays requests
         if self.started:
             _print_screen(self._screen)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Open streams would hold it up for all of the grace time."""
+        """Stop the server. End event streams first, because they delay the end by the whole grace period."""
         self._on_end()
         await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take SIGTERM and SIGINT, and keep them: the process is about to end anyway."""
+        """Handle SIGTERM and SIGINT until the end of the process."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -208,13 +211,13 @@ def _format_url(listener: socket.socket) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _FirstTenant:
-    """The tenant of the embedded database; ``new_key`` is its admin key if this start has created it."""
+    """First tenant of the embedded database; ``new_key`` is its API key if this start created the tenant."""
 
     new_key: str | None
 
 
 async def _ensure_first_tenant(settings: Settings, resources: Resources, url: str) -> _FirstTenant | None:
-    """Create the first tenant of an embedded database; its key goes into the data directory."""
+    """Create the first tenant of an embedded database, and write its API key to the data directory."""
     if settings.database.url is not None:
         return None
     data_dir = settings.server.data_dir
@@ -231,12 +234,12 @@ def _print_screen(screen: str) -> None:
     try:
         typer.echo(screen)
     except OSError:
-        # What could not be written is tried again when the interpreter ends.
+        # The interpreter writes unwritten output again at its end, which would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 async def _list_confinement_warnings() -> list[str]:
-    """Return lines for the screen if this machine cannot confine the processes that read untrusted files."""
+    """Return lines of a warning if this machine cannot confine the parser processes."""
     confinement = await find_confinement()
     if confinement.level == "full":
         return []
@@ -244,17 +247,17 @@ async def _list_confinement_warnings() -> list[str]:
         "",
         "  Warning    This machine does not confine the processes that read untrusted files:",
         f"             {confinement.describe()}.",
-        "             docs/explanation/security.md says what this means.",
+        "             See docs/explanation/security.md for the risk and the remedy.",
     ]
 
 
 def _format_screen(
     url: str, data_dir: Path, note: str, first: _FirstTenant | None, warnings: Sequence[str] = ()
 ) -> str:
-    """Return what a person needs to begin.
+    """Return the text that a person needs to begin: URL, data directory, API key and a first upload.
 
-    The key is in it once, at the start that has created it, and only if a terminal shows it: other outputs are kept in
-    files and journals that more people can read.
+    The API key is shown once, by the start that created it, and only in a terminal. Other outputs end in files and
+    journals that more people can read.
     """
     lines = [
         "",

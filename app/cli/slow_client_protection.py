@@ -1,8 +1,8 @@
-"""uvicorn with limits for callers: how much the head of a request holds, and how long they may send and take nothing.
+"""uvicorn server with limits for slow clients: size of a request's head, and time without progress.
 
-uvicorn's httptools protocol takes heads of any size and waits for ever for a client without an answer. Each
-connection here knows what it waits for, and the server looks at all of them once a second: a timer for each would cost
-more than all the looks.
+uvicorn's httptools protocol accepts heads of any size, and waits without a limit for a slow client. In this module each
+connection records what it waits for. The server checks all connections once a second, which costs less than a timer for
+each connection.
 """
 
 import asyncio
@@ -25,59 +25,58 @@ from app.settings import ServerSettings
 
 logger = get_logger(__name__)
 
-# The longest address that httptools takes apart, and as much again for headers.
+# The longest URL that httptools parses, and twice this size for the whole head.
 MAX_URL_BYTES = 65_535
 MAX_HEADER_BYTES = 128 * 1024
 MAX_HEADERS = 100
-# What a body must bring in the time that a caller has, as long as it is waited for.
+# Minimum number of bytes of a body that a client must send in each period of the client timeout.
 MIN_BODY_BYTES = 4 * 1024
-# What the kernel holds of an answer beyond what is on its way: it would else take megabytes at a time, and a reader of
-# some kilobytes a second would seem to take nothing for minutes.
+# Maximum number of unsent bytes of a response in the kernel. Without this limit the kernel takes megabytes at a time.
+# Then a client that reads some kilobytes per second seems to read nothing for minutes.
 MAX_UNSENT_BYTES = 128 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 20
 # uvicorn ticks ten times a second.
 TICKS_PER_CHECK = 10
 
 Refusal = tuple[int, str, str]
-MALFORMED_REQUEST: Refusal = (400, "bad_request", "That is no HTTP request.")
+MALFORMED_REQUEST: Refusal = (400, "bad_request", "The request is not valid HTTP; check the client.")
 REQUEST_TIMEOUT: Refusal = (408, "request_timeout", "The request took too long to arrive.")
 HEADERS_TOO_LARGE: Refusal = (
     431,
     "headers_too_large",
-    f"The address is longer than {MAX_URL_BYTES} bytes, or with the headers longer than {MAX_HEADER_BYTES}, or "
-    f"there are more than {MAX_HEADERS} headers.",
+    f"The head of the request is too large. Limits: {MAX_URL_BYTES} bytes of the URL, {MAX_HEADER_BYTES} bytes of URL "
+    f"and headers together, {MAX_HEADERS} headers.",
 )
-
 
 TOO_MANY_CONNECTIONS: Refusal = (
     429,
     "too_many_connections",
-    "This address has too many connections, and all of them wait for answers: use fewer at once.",
+    "This IP address has too many connections, and all of them wait for responses: use fewer connections.",
 )
 
 
 class HeadersTooLarge(Exception):
-    """The head of a request is larger than anyone needs."""
+    """The head of a request exceeds a limit."""
 
 
 class TimeoutProtocol(HttpToolsProtocol):
-    """A connection that knows what its caller owes: the head or the body of a request, or the taking of an answer."""
+    """Connection that records what it waits for: the head or body of a request, or the reading of a response."""
 
     _awaited_part: Literal["head", "body"] | None = "head"
     _awaited_since = 0.0
-    # Of the head so far; of the body since ``_awaited_since``; and since the parser last gave something of a body, or a
-    # whole request: what it is still holding is no more than that.
+    # Bytes and headers of the current head, and bytes of the body since ``_awaited_since``. ``_unparsed_bytes`` counts
+    # the bytes since the parser last returned a part of a body or a whole request: the parser may still hold them.
     _header_bytes = _header_count = _body_bytes = _unparsed_bytes = 0
     _parse_refusal = MALFORMED_REQUEST
     _is_upgrade_requested = False
-    # When something of an answer was taken last, and how much was left of it then.
+    # Time when the client last read a part of a response, and the number of unsent bytes at that time.
     _last_read_at, _unsent_bytes = 0.0, 0
-    # All connections of the server; None for a server that does not count them.
+    # Limiter of all connections of the server; None if the server does not count connections.
     _limiter: ConnectionLimiter | None = None
     _address = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Start to wait for the head of the first request."""
+        """Register the connection, and start to wait for the head of the first request."""
         super().connection_made(transport)
         self._start_waiting("head")
         self._last_read_at = self._awaited_since
@@ -87,29 +86,29 @@ class TimeoutProtocol(HttpToolsProtocol):
             self._refuse(TOO_MANY_CONNECTIONS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Make room for another one."""
+        """Remove the connection from the limiter."""
         if self._limiter is not None:
             self._limiter.discard(self._address, self)
         super().connection_lost(exc)
 
     @property
     def idleness(self) -> Idleness:
-        """The state of the client, for ``ConnectionLimiter``."""
+        """State of the client, for ``ConnectionLimiter``."""
         if self.cycle is None or self.cycle.response_complete:
             return "waiting" if self.cycle else "unused"
         return "sending" if self._awaited_part == "body" and not self.pipeline else "busy"
 
     @property
     def idle_since(self) -> float:
-        """When the caller began with that."""
+        """Time when the current state began."""
         return self._awaited_since
 
     def drop(self) -> None:
-        """Close the connection at once; the caller can come again."""
+        """Close the connection immediately; the client can connect again."""
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """The first bytes after an answer begin a head, even where they are empty lines, which the parser skips."""
+        """Parse bytes. The first bytes after a response begin a head, even empty lines, which the parser skips."""
         if self._awaited_part is None and (self.cycle is None or self.cycle.response_complete):
             self._start_waiting("head")
         self._unparsed_bytes += len(data)
@@ -119,7 +118,7 @@ class TimeoutProtocol(HttpToolsProtocol):
             self._refuse(HEADERS_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Note the begin of a request; in a pipeline another one may still be answered."""
+        """Start to wait for the head; in a pipeline, an earlier request may still wait for its response."""
         super().on_message_begin()
         self._start_waiting("head")
         self._header_bytes = self._header_count = 0
@@ -130,7 +129,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._count_header_bytes(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One of the head; those behind a body are left out, for they come after everything was checked."""
+        """Count a header of the head. Trailers after a body are ignored, because all checks happen before them."""
         if self._awaited_part == "head":
             self._header_count += 1
             self._count_header_bytes(len(name) + len(value))
@@ -151,7 +150,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Stop waiting until the answer is given."""
+        """Stop to wait for the client until the response is complete."""
         if self._is_upgrade_requested:
             return
         self._unparsed_bytes = 0
@@ -159,12 +158,17 @@ class TimeoutProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def resume_writing(self) -> None:
-        """Continue to write: the client has read most of the pending data."""
+        """Resume writing: the client has read most of the pending data."""
         self._last_read_at, self._unsent_bytes = self.loop.time(), self.transport.get_write_buffer_size()
         super().resume_writing()
 
     def close_if_stalled(self, now: float, timeout_seconds: float) -> None:
-        """Close the connection if the client has owed something for longer than ``timeout_seconds``."""
+        """Close the connection if the client makes no progress.
+
+        Args:
+            now: Time of the event loop, in seconds.
+            timeout_seconds: Maximum time without progress.
+        """
         unsent_bytes = self.transport.get_write_buffer_size()
         if not unsent_bytes or unsent_bytes < self._unsent_bytes:
             self._last_read_at = now
@@ -177,10 +181,10 @@ class TimeoutProtocol(HttpToolsProtocol):
             self._refuse(REQUEST_TIMEOUT)
 
     def _parse(self, data: bytes) -> None:
-        """Parse data; a request for an upgrade is a normal request: Java's client asks every plain server for h2c.
+        """Parse data; treat a request for an upgrade like any other request.
 
-        The parser takes such a head for the end of HTTP, and its body for the next request. So a new parser gets the
-        head without the upgrade.
+        Java's client requests an upgrade to h2c from every plain server. The parser treats the head of such a request
+        as the end of HTTP. A new parser therefore gets the head without the upgrade.
         """
         while True:
             try:
@@ -190,7 +194,7 @@ class TimeoutProtocol(HttpToolsProtocol):
                     return
                 data = self._build_head_without_upgrade() + data[upgrade.args[0] :]
                 self.parser = httptools.HttpRequestParser(self)
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn makes it
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # uvicorn sets it too
             except httptools.HttpParserError:
                 self._refuse(self._parse_refusal)
                 return
@@ -215,18 +219,18 @@ class TimeoutProtocol(HttpToolsProtocol):
         if self._awaited_part is None:
             return False
         if self._awaited_part == "body" and (self.flow.read_paused or self.cycle.waiting_for_100_continue):
-            self._start_waiting("body")  # it is us who do not read
+            self._start_waiting("body")  # the server does not read, so the client is not slow
             return False
         if now - self._awaited_since <= timeout_seconds:
             return False
-        # A client with an answer gets this time, and no more, for the rest of a body that the service does not read.
+        # After a response, a client has one period for the rest of a body that the service does not read.
         if self._awaited_part == "body" and self._body_bytes >= MIN_BODY_BYTES and not self.cycle.response_complete:
             self._start_waiting("body")
             return False
         return True
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer with the reason if no answer has begun, and close the connection."""
+        """Send the reason if no response has begun, and close the connection."""
         cycle = self.cycle
         is_idle = cycle is None or (cycle.response_complete and self._awaited_part == "head")
         if self.transport.is_closing():
@@ -248,13 +252,13 @@ def _format_answer(status: int, code: str, detail: str) -> bytes:
 
 
 class _ConnectionLimitedConfig(uvicorn.Config):
-    """uvicorn's, with the connections that the protocol counts."""
+    """uvicorn configuration with the limiter that every connection of the server uses."""
 
     connections: ConnectionLimiter
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn's, with an eye on slow callers; the application writes the access log."""
+    """uvicorn server that closes connections of slow clients. The application writes the access log."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, *, descriptors: int | None = None) -> None:
         capacity = Capacity.from_descriptors(raise_descriptor_limit() if descriptors is None else descriptors)
@@ -276,13 +280,13 @@ class HttpServer(uvicorn.Server):
         self._client_timeout_seconds = settings.client_timeout_seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Connections have their options from the socket that they come in by."""
+        """Limit the unsent bytes of listening sockets, whose options new connections inherit, and start the server."""
         for listening in sockets or ():
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
         await super().startup(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Check every connection once a second."""
+        """Check every connection once per second."""
         if counter % TICKS_PER_CHECK == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):

@@ -1,4 +1,4 @@
-"""``carrel worker``: ingestion in a separate process."""
+"""``carrel worker``: a process that runs the jobs of the queue."""
 
 import asyncio
 import gc
@@ -30,12 +30,15 @@ HEARTBEAT_INTERVAL_SECONDS = 1.0
 
 def worker(
     attached: Annotated[
-        bool, typer.Option(hidden=True, help="Started by serve: end when standard input does.")
+        bool, typer.Option(hidden=True, help="Started by serve: end when standard input ends.")
     ] = False,
 ) -> None:
-    """Run jobs of the queue; any number of workers may run, on any number of machines.
+    """Run a worker, which processes the jobs of the queue: ingestion, deletion, maintenance and webhooks.
 
-    Without CARREL_DATABASE_URL it joins the service that runs on the data directory.
+    Any number of workers may run, on any number of machines. Without CARREL_DATABASE_URL, the worker uses the embedded
+    Postgres of the service that runs on the data directory. `carrel serve` starts a worker itself.
+
+    Example: carrel worker
 
     Example: CARREL_DATABASE_URL=… CARREL_S3_BUCKET=… carrel worker
     """
@@ -43,7 +46,7 @@ def worker(
     configure_logging(settings.server.log_level)
     protect_memory()
     if attached:
-        os.nice(10)  # ingestion shares the cores with searches, and gives way to them
+        os.nice(10)  # ingestion shares the processor cores with searches, which have priority
     uvloop.run(_run(settings, attached=attached))
 
 
@@ -67,7 +70,7 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         if attached:
             await _watch_parent(job_worker)
         gc.collect()
-        gc.freeze()  # objects of the start stay: a full collection would take a tenth of a second
+        gc.freeze()  # objects of the start stay alive: without a freeze, a full collection takes 0.1 s
         logger.info("worker.started", name=job_worker.name)
         await job_worker.run()
         logger.info("worker.stopped", name=job_worker.name)
@@ -75,7 +78,7 @@ async def _run(settings: Settings, *, attached: bool) -> None:
 
 @asynccontextmanager
 async def _send_heartbeats(*, attached: bool) -> AsyncIterator[None]:
-    """Write a byte to ``serve`` every second while the event loop runs: whatever freezes the loop, stops the bytes."""
+    """Write a byte to ``serve`` every second. If the event loop freezes, the bytes stop."""
     heartbeats = asyncio.create_task(_write_heartbeats()) if attached else None
     try:
         yield
@@ -87,13 +90,13 @@ async def _send_heartbeats(*, attached: bool) -> AsyncIterator[None]:
 async def _write_heartbeats() -> None:
     os.set_blocking(sys.stdin.fileno(), False)
     while True:
-        with suppress(OSError):  # serve is gone, or does not read for a while
+        with suppress(OSError):  # serve has ended, or does not read for a moment
             os.write(sys.stdin.fileno(), b".")
         await asyncio.sleep(HEARTBEAT_INTERVAL_SECONDS)
 
 
 async def _watch_parent(job_worker: Worker) -> None:
-    """Wait for the end of standard input, a socket from ``serve`` that closes whenever ``serve`` ends."""
+    """Stop the worker at the end of standard input: a socket that the kernel closes when ``serve`` ends."""
     await asyncio.get_running_loop().connect_read_pipe(lambda: _ParentWatcher(job_worker), sys.stdin)
 
 
@@ -102,4 +105,4 @@ class _ParentWatcher(asyncio.Protocol):
         self.job_worker = job_worker
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (the signature is asyncio's)
-        self.job_worker.stop(immediately=True)  # without serve there is no embedded database to finish with
+        self.job_worker.stop(immediately=True)  # the embedded database ends with serve, so jobs cannot finish

@@ -1,4 +1,4 @@
-"""The worker of ``serve``: a separate process that is restarted when it ends, and ends with ``serve``."""
+"""Worker process of ``serve``: it is restarted when it ends, and it ends with ``serve``."""
 
 import signal
 import socket
@@ -21,19 +21,20 @@ MAX_PAUSE_SECONDS = 30.0
 TICK_INTERVAL_SECONDS = 1.0
 # A worker that keeps ending counts as recovered after this number of heartbeats.
 MIN_RECOVERY_HEARTBEATS = 20
-# Before its first heartbeat the child imports its modules, which takes long on a busy machine.
+# Before its first heartbeat the child imports its modules, which takes a long time on a busy machine.
 MAX_START_TICKS = 300
 
 
 class WorkerProcess:
-    """One child and the thread that watches it.
+    """Child process with a worker, and the thread that watches it.
 
-    Its standard input is a socket from here: however this process ends, the kernel closes it, and the child goes.
-    The child's event loop writes a byte to it every second. A child without a heartbeat is ended and replaced.
+    The standard input of the child is a socket. The kernel closes the socket when this process ends, and the child
+    ends then. The child's event loop writes one byte (a heartbeat) to the socket every second. A child without a
+    heartbeat is killed and replaced.
     """
 
     def __init__(self, settings: Settings, ends: WorkerExitHistory, report: Callable[[str], None]) -> None:
-        """Start the child. ``report`` shows a line to the person who runs ``serve``; the thread calls it."""
+        """Start the child and the thread. The thread calls ``report`` with lines for the person who runs ``serve``."""
         self._environment = child_process.build_environment(settings)
         self._heartbeat_timeout_seconds = settings.worker.heartbeat_timeout_seconds
         self._ends = ends
@@ -46,7 +47,7 @@ class WorkerProcess:
         self._watcher.start()
 
     def stop(self) -> None:
-        """Ask the child to finish or hand back its jobs, and wait for its end; after half a minute by force."""
+        """Stop the child: it finishes or returns its jobs. Kill it after 30 seconds."""
         self._stop_event.set()
         with self._child_lock:
             child = self._child
@@ -72,9 +73,9 @@ class WorkerProcess:
             )
 
     def _await_end(self) -> bool:
-        """Wait for the child's end; return whether it was ended here because it sent no heartbeat.
+        """Wait for the end of the child; return whether it was killed because it sent no heartbeat.
 
-        Ticks without a byte are counted, not time: where the whole machine stood still, this process did too.
+        The method counts ticks without a byte instead of time: if the whole machine pauses, no tick is counted.
         """
         silent_ticks, max_silent_ticks, heartbeats = 0, MAX_START_TICKS, 0
         while self._child.poll() is None and not self._stop_event.is_set():
@@ -92,13 +93,13 @@ class WorkerProcess:
         return False
 
     def _receive_heartbeat(self) -> bool:
-        """Wait for a heartbeat for one tick at most."""
+        """Wait at most one tick for a heartbeat, and return whether there was one."""
         try:
             if self._socket.recv(4096):
                 return True
-        except OSError:  # the time of the tick is over
+        except OSError:  # the tick is over
             return False
-        self._stop_event.wait(TICK_INTERVAL_SECONDS)  # it has closed its end, and is about to go
+        self._stop_event.wait(TICK_INTERVAL_SECONDS)  # the child has closed its socket, and is about to end
         return False
 
     def _report_return(self, heartbeats: int) -> None:
@@ -111,10 +112,10 @@ class WorkerProcess:
         self._is_missing = True
         start = f"Carrel starts a new one in {pause:g} s."
         if self._ends.is_crash_loop:
-            self._report(f"The worker keeps ending: {self._ends.summary}. {start} The log has the cause.")
+            self._report(f"The worker keeps ending: {self._ends.summary}. {start} See the log for the cause.")
         elif was_silent:
             self._report(
-                f"The worker gave no sign of life for {self._heartbeat_timeout_seconds} s, so Carrel ended it. {start}"
+                f"The worker sent no heartbeat for {self._heartbeat_timeout_seconds} s, so Carrel ended it. {start}"
             )
         else:
             self._report(f"The worker ended: {reason}. {start}")
@@ -145,7 +146,16 @@ class WorkerProcess:
 def run_worker_process(
     settings: Settings, ends: WorkerExitHistory, report: Callable[[str], None]
 ) -> Iterator[WorkerProcess]:
-    """Run a worker with the same settings for as long as the block runs; ``report`` shows what becomes of it."""
+    """Run a worker process with the same settings during the block.
+
+    Args:
+        settings: Settings of this process.
+        ends: History of unexpected ends of the worker.
+        report: Shows a line to the person who runs ``serve``; another thread calls it.
+
+    Yields:
+        The worker process.
+    """
     process = WorkerProcess(settings, ends, report)
     try:
         yield process

@@ -110,7 +110,7 @@ def test_doctor_without_a_worker_warns_and_fails_when_a_job_waits(
         settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
         status, found = look(settings, tmp_path, monkeypatch)
         assert (status, found["waiting jobs"]) == (0, ["ok: no job waits for a worker"])
-        assert found["workers"][0].startswith("warning: none has given a sign of life within a minute")
+        assert found["workers"][0].startswith("warning: none has sent a heartbeat within a minute")
         run_sql(urls.owner, WAITING.format(minutes=2))
         status, found = look(settings, tmp_path, monkeypatch)
     assert (status, found["waiting jobs"]) == (1, ["ok: 1 wait for a worker, the oldest for 2.0 minutes"])
@@ -139,8 +139,8 @@ def test_doctor_warns_of_lost_workers_and_of_a_job_that_waits_for_long(
         settings = {**embedding_settings(embedding), "CARREL_DATABASE_URL": urls.app}
         status, found = look(settings, tmp_path, monkeypatch)
     assert status == 0
-    assert found["workers"] == ["ok: 1 with a sign of life within a minute"]
-    assert found["lost workers"][0].startswith("warning: 4 workers ended without notice")
+    assert found["workers"] == ["ok: 1 with a heartbeat within a minute"]
+    assert found["lost workers"][0].startswith("warning: 4 workers ended unexpectedly")
     assert found["waiting jobs"] == ["warning: 1 wait for a worker, the oldest for 30.0 minutes, which is more than 10"]
 
 

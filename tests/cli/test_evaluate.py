@@ -136,7 +136,9 @@ def test_tables_for_people(evaluate: Evaluate) -> None:
     done = evaluate("--setting", LEXICAL, "--setting", "both={}", "--measure", "recall@5")
     assert done.exit_code == 0
     first, _, *tables = done.stdout.splitlines()
-    assert first == "3 queries, 1 without judgements, 1 judged documents missing; intervals of 95 %, 100 resamples"
+    assert (
+        first == "3 queries, 1 without judgements, 1 judged documents missing; 95 % confidence intervals, 100 resamples"
+    )
     assert tables[0].split() == ["words", "mean", "interval"]
     assert tables[1].split()[:2] == ["recall@5", "0.5000"]
     assert tables[3].split() == ["both", "mean", "interval", "words", "difference", "interval", "better/worse/equal"]
@@ -157,7 +159,7 @@ def test_figures_that_are_not_what_they_are_called_are_told(evaluate: Evaluate) 
     settings = figures(evaluate("--json", "--setting", "all={}", "--setting", few, "--measure", "recall@10"))[
         "settings"
     ]
-    told = "recall@10: no more than 5 passages were asked for (top_k)"
+    told = "recall@10: only 5 passages were requested (top_k)"
     assert [setting["remarks"] for setting in settings] == [[], [told]]
     assert f"  {told}" in evaluate("--setting", few, "--measure", "recall@10").stdout.splitlines()
     [setting] = figures(evaluate("--json", "--documents", "title", "--measure", "recall@5"))["settings"]

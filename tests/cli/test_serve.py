@@ -109,7 +109,7 @@ def test_the_first_start(place: Path) -> None:
     assert not (data / "runtime.json").exists()
     lonely = run(place, "worker")
     assert (lonely.returncode, lonely.stdout) == (1, "")
-    assert lonely.stderr == f"carrel: nothing runs on {data}; start `carrel serve`, or set CARREL_DATABASE_URL\n"
+    assert lonely.stderr == f"carrel: no service runs on {data}; start `carrel serve`, or set CARREL_DATABASE_URL\n"
 
 
 def screen_of_terminal(directory: Path, settings: dict[str, str]) -> str:
@@ -231,7 +231,7 @@ def test_a_frozen_worker_is_replaced(home: Path, key: str, settings: dict[str, s
         os.kill(frozen, signal.SIGSTOP)
         wait_until(lambda: service.events("worker.silent"))
         wait_until(lambda: service.events("worker.died"))
-        assert next_line(service).startswith("The worker gave no sign of life for 5 s, so Carrel ended it.")
+        assert next_line(service).startswith("The worker sent no heartbeat for 5 s, so Carrel ended it.")
         assert next_line(service) == "The worker is back."
         (died,) = service.events("worker.died")
         assert (died["status"], died["reason"], died["ends"]) == (-signal.SIGKILL, "a missing heartbeat", 1)
@@ -282,7 +282,7 @@ def test_serve_reports_a_worker_that_keeps_ending_while_another_worker_lives(
         )
         found = {one["check"]: one for one in json.loads(run(home, "doctor", "--json", **settings).stdout)}
         assert found["worker restarts"]["state"] == "failed"
-        assert "keeps ending: it ended 3 times" in found["worker restarts"]["detail"]
+        assert "keeps ending (it ended 3 times" in found["worker restarts"]["detail"]
         assert found["workers"]["state"] == "ok"
         assert next_line(service) == "The worker is back."
         assert other.end() == 0

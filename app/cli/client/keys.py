@@ -8,7 +8,7 @@ from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, o
 from app.cli.client.output import print_item, print_list
 
 app = typer.Typer(
-    help="List, create, rotate and revoke the API keys of a tenant. Requires a key with the role admin.",
+    help="List, create, rotate and revoke the API keys of a tenant.",
     no_args_is_help=True,
 )
 Id = Annotated[str, typer.Argument(help="ID of the API key (key_…).")]

@@ -36,11 +36,10 @@ def open_client(url: str | None, key: str | None) -> Iterator[Client]:
         url: Value of ``--url``, or None.
         key: Value of ``--key``, or None.
 
+    The status is 1 if the service refuses a request, and 2 for every other error.
+
     Yields:
         The client, which is closed after the block.
-
-    Raises:
-        typer.Exit: The status is 1 if the service refuses a request, and 2 for every other error.
     """
     try:
         with connect(url, key) as client:
@@ -70,6 +69,6 @@ def drop_unset(**options: Any) -> Mapping[str, Any]:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask for confirmation unless ``--yes`` is given. Raises typer.Abort if the answer is no."""
+    """Request confirmation unless ``--yes`` is given. Raises typer.Abort if the answer is no."""
     if not yes:
         typer.confirm(question, abort=True)

@@ -95,7 +95,7 @@ class _UploadRun:
     console: Console
 
     def upload_files(self, files: Sequence[LocalFile]) -> list[UploadOutcome]:
-        """Upload files, wait for their ingestion if requested, and return the outcomes. Failures are printed at once."""
+        """Upload files, wait for their ingestion if requested, and return the outcomes. Print each failure."""
         remote_index = load_remote_index(self.client, self.kb, self.filters)
         uploader = Uploader(self.client, self.kb, self.options, remote_index, self.concurrency)
         with self._create_progress() as progress:

@@ -1,4 +1,4 @@
-"""Bring a set's corpus into a knowledge base, each document under its id there, and wait until it is searchable."""
+"""Upload of the corpus of an evaluation set to a knowledge base; the corpus ids become external IDs."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,16 +17,16 @@ STALL_TIMEOUT_SECONDS = 300.0
 
 
 class CorpusUploadFailed(AppError):
-    """The corpus could not be loaded."""
+    """The corpus could not be uploaded."""
 
     code = "corpus_upload_failed"
 
 
 def read_corpus(path: Path) -> list[CorpusLine]:
-    """Return every document with a text; an empty one cannot be found. Raises DatasetError."""
+    """Return the documents that have a text, because searches cannot find an empty document. Raises DatasetError."""
     corpus = [line for line in read_lines(path, CorpusLine) if line.text.strip()]
     if not corpus:
-        raise DatasetError(f"{path}: no document")
+        raise DatasetError(f"{path}: the file contains no document with a text")
     return corpus
 
 
@@ -51,14 +51,25 @@ def upload_corpus(client: Client, kb: str, corpus: Sequence[CorpusLine], *, conc
 
 
 def wait_until_searchable(client: Client, kb: str, on_progress: Callable[[str], None]) -> None:
-    """Raises CorpusUploadFailed where a document failed, or none has got on for five minutes."""
+    """Wait until all documents are ingested.
+
+    Args:
+        client: Client of the service.
+        kb: Name or ID of the knowledge base.
+        on_progress: Called with a status line about the remaining documents.
+
+    Raises:
+        CorpusUploadFailed: A document failed, or the number of documents did not change for five minutes.
+    """
     previous, changed_at = -1, time.monotonic()
     while unfinished := _count_unfinished(client, kb):
-        # A full page says nothing of how many there are.
+        # A full page does not show how many documents there are.
         if unfinished != previous or unfinished >= PAGE_SIZE:
             previous, changed_at = unfinished, time.monotonic()
         if time.monotonic() - changed_at > STALL_TIMEOUT_SECONDS:
-            raise CorpusUploadFailed(f"{unfinished} documents of {kb} are not getting on; does a worker run?")
+            raise CorpusUploadFailed(
+                f"{unfinished} documents of {kb} make no progress; check the workers with `carrel doctor`"
+            )
         on_progress(f"{unfinished}{'+' if unfinished >= PAGE_SIZE else ''} documents are being ingested")
         time.sleep(0.2 if unfinished < PAGE_SIZE else 2)
     failed = _list_page(client, kb, status="failed", limit=1)

@@ -1,4 +1,4 @@
-"""Evaluation sets: queries with the documents, or the excerpts, that answer them."""
+"""Evaluation sets: queries with the documents or the excerpts that answer them."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -14,8 +14,8 @@ from app.errors import InvalidInputError
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-# trec_eval keeps a count for each grade up to the greatest: one like a time would take all memory. Far below zero it
-# takes none at all.
+# trec_eval allocates a counter for each grade up to the highest, so that a very high grade needs all memory.
+# It does not accept grades far below zero.
 MAX_GRADE = 1_000_000
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 # The split that BEIR measures by default.
@@ -29,19 +29,19 @@ class DatasetError(InvalidInputError):
 
 
 class _DatasetLine(BaseModel):
-    """Sets carry many fields that are of no use here; ids are often written as numbers."""
+    """Line of an evaluation set. Unknown fields are ignored, and ids may be numbers."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True, frozen=True)
 
 
 def _check_range(value: tuple[int, int] | None) -> tuple[int, int] | None:
     if value is not None and not 0 <= value[0] < value[1]:
-        raise ValueError("start must be before end")
+        raise ValueError("start must be 0 or more, and before end")
     return value
 
 
 class ExcerptReference(_DatasetLine):
-    """An excerpt that answers a query: a range of its document's characters, or its words."""
+    """Excerpt that answers a query: a range of the document's characters (``span``), or the words (``text``)."""
 
     document: str
     span: Annotated[tuple[int, int] | None, AfterValidator(_check_range)] = None
@@ -57,7 +57,7 @@ class ExcerptReference(_DatasetLine):
     @model_validator(mode="after")
     def _require_location(self) -> "ExcerptReference":
         if self.span is None and not (self.text or "").strip():
-            raise ValueError("start and end, or text, is needed")
+            raise ValueError("give start and end, or text")
         return self
 
 
@@ -66,7 +66,7 @@ class _ReferenceLine(ExcerptReference):
 
 
 class _IdentifiedLine(_DatasetLine):
-    """A line with an id. BEIR writes ``_id``; a line with a different ``id`` as well is ambiguous."""
+    """Line with an id, which BEIR calls ``_id``. A line with two different ids is ambiguous."""
 
     id: str
 
@@ -87,22 +87,22 @@ class _QueryLine(_IdentifiedLine):
     references: list[ExcerptReference] = Field(default_factory=list)
 
     def to_search_body(self) -> dict[str, Any]:
-        """Return the body of a search: the conversation if there is one, else the query."""
+        """Return the request body of a search: the conversation if there is one, else the query."""
         if self.messages is not None:
             return {"messages": self.messages}
         if self.text is None:
-            raise ValueError("text or messages is needed")
+            raise ValueError("give text or messages")
         if not self.history:
             return {"query": self.text}
         return {"messages": [*self.history, {"role": "user", "content": self.text}]}
 
     def get_grades(self) -> dict[str, int]:
-        """Return the grades of the judged documents; those of a list are relevant."""
+        """Return the grades of the judged documents; documents in a list have the grade 1."""
         return self.relevant if isinstance(self.relevant, dict) else dict.fromkeys(self.relevant, 1)
 
 
 class CorpusLine(_IdentifiedLine):
-    """A document of the set."""
+    """Document of the corpus."""
 
     title: str | None = None
     text: str
@@ -111,7 +111,7 @@ class CorpusLine(_IdentifiedLine):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationQuery:
-    """A question with what answers it: grades by document (above 0 is relevant), excerpts."""
+    """Query with its answers: grades by document (above 0 is relevant), and excerpts."""
 
     id: str
     search_body: Mapping[str, Any]
@@ -120,18 +120,18 @@ class EvaluationQuery:
 
     @property
     def is_judged(self) -> bool:
-        """Whether any document answers it."""
+        """Whether any document is relevant for the query."""
         return any(grade > 0 for grade in self.grades.values())
 
     @property
     def documents(self) -> set[str]:
-        """Every document that its judgements name."""
+        """Names of all documents in the judgements and excerpts of the query."""
         return {*self.grades, *(reference.document for reference in self.references)}
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationDataset:
-    """The queries that something answers, how many were left out for nothing does, and the corpus, if it is there."""
+    """Evaluation set: queries with an answer, number of skipped queries without one, and corpus file, if any."""
 
     queries: tuple[EvaluationQuery, ...]
     skipped_count: int
@@ -146,7 +146,21 @@ def read_dataset(
     corpus: Path | None = None,
     split: str | None = None,
 ) -> EvaluationDataset:
-    """Read a directory in BEIR's layout or a file of queries. Raises DatasetError, with file and line."""
+    """Read an evaluation set.
+
+    Args:
+        path: Directory in the layout of BEIR, or JSON Lines file of queries.
+        judgements: File of judgements. Default for a directory: ``qrels.tsv``, else ``qrels/test.tsv``.
+        references: File of excerpts. Default for a directory: ``references.jsonl``, if it exists.
+        corpus: File of documents. Default for a directory: ``corpus.jsonl``, if it exists.
+        split: Name of a file in the directory ``qrels``, without its suffix.
+
+    Returns:
+        The evaluation set.
+
+    Raises:
+        DatasetError: A file is missing or wrong; the message names file and line.
+    """
     if split is not None and (judgements is not None or not path.is_dir()):
         raise DatasetError(f"{path}: --split chooses among the qrels/*.tsv of a directory, without --judgements")
     if path.is_dir():
@@ -164,12 +178,20 @@ def read_dataset(
     ]
     queries = tuple(query for query in all_queries if query.is_judged or query.references)
     if not queries:
-        raise DatasetError(f"{path}: no query has a judgement; name a file of them with --judgements")
+        raise DatasetError(f"{path}: no query has a judgement; give a file of judgements with --judgements")
     return EvaluationDataset(queries, len(all_queries) - len(queries), corpus)
 
 
 def read_lines(path: Path, model: type[ModelT]) -> Iterator[ModelT]:
-    """Yield the objects of a JSON Lines file. Raises DatasetError."""
+    """Yield the objects of a JSON Lines file.
+
+    Args:
+        path: The file.
+        model: Class of the objects.
+
+    Raises:
+        DatasetError: A line is wrong; the message names file and line.
+    """
     for number, line in _iterate_lines(path):
         if line.strip():
             try:
@@ -188,7 +210,7 @@ def _read_queries(path: Path) -> dict[str, _QueryLine]:
     lines: dict[str, _QueryLine] = {}
     for line in read_lines(path, _QueryLine):
         if line.id in lines:
-            raise DatasetError(f"{path}: the query id {line.id} comes twice")
+            raise DatasetError(f"{path}: the query id {line.id} occurs twice")
         lines[line.id] = line
     return lines
 
@@ -196,14 +218,14 @@ def _read_queries(path: Path) -> dict[str, _QueryLine]:
 def _build_query(
     path: Path, line: _QueryLine, grades: Mapping[str, int], excerpts: Iterable[ExcerptReference]
 ) -> EvaluationQuery:
-    """Build a query of its line, its judgements and its excerpts."""
+    """Build a query from its line, its judgements and its excerpts."""
     try:
         search_body = line.to_search_body()
     except ValueError as exc:
         raise DatasetError(f"{path}: query {line.id}: {exc}") from exc
     merged_grades = {**line.get_grades(), **grades}
     if max(map(abs, merged_grades.values()), default=0) > MAX_GRADE:
-        raise DatasetError(f"{path}: query {line.id}: a grade is beyond {MAX_GRADE:,} or -{MAX_GRADE:,}")
+        raise DatasetError(f"{path}: query {line.id}: a grade is not between -{MAX_GRADE:,} and {MAX_GRADE:,}")
     return EvaluationQuery(line.id, search_body, merged_grades, (*line.references, *excerpts))
 
 
@@ -215,15 +237,16 @@ def _find_judgements(directory: Path, split: str | None) -> Path | None:
     chosen = splits_dir / f"{_DEFAULT_SPLIT if split is None else split}.tsv"
     available = ", ".join(sorted(path.stem for path in splits_dir.glob("*.tsv")))
     if not chosen.exists() and (available or split is not None):
-        raise DatasetError(f"{chosen}: no such file; there for --split: {available or 'none'}")
+        raise DatasetError(f"{chosen}: no such file; available for --split: {available or 'none'}")
     return _find_existing(chosen)
 
 
 def _read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str, int]]:
-    """Query, document and grade in a line, as BEIR writes them, or with trec_eval's second column of four.
+    """Return the grades by query and document.
 
-    The first line may be a heading: it ends in a word, and begins with no query of the set. So no judgement of one is
-    ever taken for a heading, and what is said of a query that is not in the set does not matter.
+    Each line has three columns (query, document, grade), as in BEIR, or four columns, as in trec_eval. The first line
+    may be a heading. A heading ends in a word and does not begin with a query of the set, so that no judgement is
+    mistaken for a heading.
     """
     grades: dict[str, dict[str, int]] = {}
     for number, line in _iterate_lines(path):
@@ -233,18 +256,20 @@ def _read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str,
         grade = fields[-1].strip()
         if len(fields) in (3, 4) and _INTEGER.fullmatch(grade):
             grades.setdefault(fields[0], {})[fields[-2]] = int(grade)
-        elif number > 1 or grade[:1] in "+-.0123456789" or fields[0] in queries:  # an empty end is no word, too
-            raise DatasetError(f"{path} line {number}: not a query, a document and a whole number")
+        elif (
+            number > 1 or grade[:1] in "+-.0123456789" or fields[0] in queries
+        ):  # an empty last column is not a heading
+            raise DatasetError(f"{path} line {number}: not a query, a document and an integer")
     return grades
 
 
 def _iterate_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Split at line feeds alone: texts may contain other characters that Python treats as line ends."""
+    """Yield numbered lines. Only line feeds separate lines: texts may contain other line ends of Python."""
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
             yield from enumerate(file, 1)
     except UnicodeDecodeError as exc:
-        raise DatasetError(f"{path}: not UTF-8") from exc
+        raise DatasetError(f"{path}: the file is not UTF-8") from exc
     except OSError as exc:
         raise DatasetError(f"{path}: {exc.strerror}") from exc
 

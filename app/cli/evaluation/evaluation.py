@@ -1,4 +1,4 @@
-"""One evaluation: look the judged documents up, ask every query under every setting, and measure the answers."""
+"""One evaluation: find the judged documents, run every query with every setting, and compute the measures."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,20 +25,20 @@ ItemT = TypeVar("ItemT")
 
 
 class ProgressReporter(Protocol):
-    """Shows how far a long loop is: passes its items on."""
+    """Function that yields the items of a loop and shows the progress."""
 
     def __call__(self, items: Iterable[ItemT], length: int, label: str, /) -> Iterator[ItemT]: ...
 
 
 class NoQueryAnswered(AppError):
-    """No query was answered."""
+    """The service answered no query."""
 
     code = "no_query_answered"
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A set, the service it is put to, and what is measured."""
+    """Evaluation of a service: client, evaluation set, measures and search settings."""
 
     client: Client
     dataset: EvaluationDataset
@@ -58,7 +58,7 @@ class Evaluation:
         return [self._run_config(config, naming, texts) for config in self.configs], missing
 
     def _load_naming(self) -> tuple[DocumentNaming, int | None]:
-        """Look judged documents up by external id, which search results do not contain."""
+        """Find the judged documents by external ID, which search results do not contain."""
         if self.naming_kind != EXTERNAL_ID:
             return DocumentNaming(self.naming_kind, {}), None
         names = sorted(set().union(*(query.documents for query in self.dataset.queries)))
@@ -77,11 +77,11 @@ class Evaluation:
         if not document_ids or not count_needed_chunks(self.measures):
             return CorpusTexts({})
         if self.dataset.corpus is None:
-            raise DatasetError("measures of excerpts need the documents' texts; give --corpus")
+            raise DatasetError("measures of excerpts need the texts of the documents; give --corpus")
         corpus = read_lines(self.dataset.corpus, CorpusLine)
         texts = CorpusTexts({line.id: line.text for line in corpus if line.id in document_ids})
         for query in self.dataset.queries:
-            texts.locate_references(query.references)  # before an hour of searches, not behind it
+            texts.locate_references(query.references)  # a wrong excerpt fails before an hour of searches, not after it
         return texts
 
     def _run_config(self, config: SearchConfig, naming: DocumentNaming, texts: CorpusTexts) -> ConfigResult:
@@ -102,13 +102,13 @@ class Evaluation:
         return ConfigResult(config, ordered, problems, warnings, unlocated, tuple(self._list_remarks(config, results)))
 
     def _list_remarks(self, config: SearchConfig, results: Mapping[str, QueryResult]) -> Iterator[str]:
-        """Return remarks on figures that may be inaccurate."""
+        """Yield remarks on figures that may be inaccurate."""
         top_k = config.body["top_k"]
         deeper = [
             measure.label for measure in self.measures if isinstance(top_k, int) and (measure.cutoff or 0) > top_k
         ]
         if deeper:
-            yield f"{', '.join(deeper)}: no more than {top_k} passages were asked for (top_k)"
+            yield f"{', '.join(deeper)}: only {top_k} passages were requested (top_k)"
         judged = set().union(*(query.documents for query in self.dataset.queries))
         if not any(judged.intersection(result.documents) for result in results.values()):
             yield f"no query found a judged document: by {self.naming_kind} they may have other names or be missing"

@@ -1,4 +1,4 @@
-"""The measures by name, and what they give for each query: of documents by ir-measures, of excerpts by our own."""
+"""Measures by name, and their values per query: ir-measures computes those of documents, Carrel those of excerpts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from app.cli.evaluation.runner import QueryResult
 from app.cli.evaluation.span_metrics import CorpusTexts
 from app.errors import InvalidInputError, UnavailableError
 
-# As they are shown, and as ir-measures calls them.
+# Name in reports -> name in ir-measures.
 DOCUMENT_MEASURES = {"nDCG": "nDCG", "recall": "R", "MRR": "RR", "precision": "P", "MAP": "AP", "success": "Success"}
 CUTOFF_MEASURES = ("recall", "precision", "success", "excerpt_recall", "excerpt_precision", "excerpt_IoU")
 EXCERPT_MEASURES = ("excerpt_recall", "excerpt_precision", "excerpt_IoU")
@@ -22,7 +22,7 @@ ScoreByQuery = dict[str, float]
 
 
 class UnknownMeasure(InvalidInputError):
-    """There is no such measure."""
+    """Unknown measure."""
 
     code = "unknown_measure"
 
@@ -35,36 +35,40 @@ class EvaluateExtraMissing(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure, over as many documents or passages as the cutoff says."""
+    """Measure over the first ``cutoff`` documents or passages."""
 
     name: str
     cutoff: int | None
 
     @property
     def label(self) -> str:
-        """The measure as it is written: ``nDCG@10``."""
+        """Name with cutoff, for example nDCG@10."""
         return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
 
     @property
     def is_excerpt_measure(self) -> bool:
-        """Whether it looks at passages, not at documents."""
+        """Whether the measure is about excerpts instead of documents."""
         return self.name in EXCERPT_MEASURES
 
 
 def parse_measure(text: str) -> Measure:
-    """Parse a measure's name, in any case, also as ir-measures writes it. Raises UnknownMeasure."""
+    """Return the measure of a name such as nDCG@10, in any case; names of ir-measures are accepted too.
+
+    Raises:
+        UnknownMeasure: There is no such measure, or its cutoff is missing.
+    """
     names_by_lower = {name.lower(): name for name in (*DOCUMENT_MEASURES, *EXCERPT_MEASURES)}
     names_by_lower |= {library_name.lower(): measure_name for measure_name, library_name in DOCUMENT_MEASURES.items()}
     match = re.fullmatch(r"([A-Za-z_]+)(?:@([1-9]\d{0,3}))?", text.strip())
     name = names_by_lower.get(match[1].lower()) if match else None
     if match is None or name is None or (match[2] is None and name in CUTOFF_MEASURES):
         names = ", ".join(f"{name}@K" for name in (*DOCUMENT_MEASURES, *EXCERPT_MEASURES))
-        raise UnknownMeasure(f"there is no measure {text!r}; there are: {names}")
+        raise UnknownMeasure(f"there is no measure {text!r}; use one of: {names}")
     return Measure(name, int(match[2]) if match[2] else None)
 
 
 def select_default_measures(queries: Sequence[EvaluationQuery]) -> list[Measure]:
-    """Return the measures of documents if documents are judged, and those of excerpts if there are excerpts."""
+    """Return the default measures of documents if documents are judged, and of excerpts if there are excerpts."""
     names: list[str] = []
     if any(query.is_judged for query in queries):
         names += DEFAULT_DOCUMENT_MEASURES
@@ -74,25 +78,34 @@ def select_default_measures(queries: Sequence[EvaluationQuery]) -> list[Measure]
 
 
 def count_needed_chunks(measures: Sequence[Measure]) -> int:
-    """Return the number of passages a query that the measures of excerpts need."""
+    """Return the number of passages per query that the measures of excerpts need."""
     return max((measure.cutoff or 0 for measure in measures if measure.is_excerpt_measure), default=0)
 
 
 def score_documents(
     measures: Sequence[Measure], queries: Sequence[EvaluationQuery], results: Mapping[str, QueryResult]
 ) -> dict[str, ScoreByQuery]:
-    """Return scores by measure and query; an unanswered query gets 0. Raises EvaluateExtraMissing."""
+    """Return the scores of documents by measure and query; a query without an answer gets 0.
+
+    Args:
+        measures: Measures; those of excerpts are ignored.
+        queries: Queries; those without a relevant document are ignored.
+        results: Results by query.
+
+    Raises:
+        EvaluateExtraMissing: The package ir-measures is not installed.
+    """
     labels = {_to_library_name(measure): measure.label for measure in measures if not measure.is_excerpt_measure}
     if not labels:
         return {}
     library = load_ir_measures()
-    # trec_eval knows no grades below 0: they are as irrelevant as 0.
+    # trec_eval accepts no grades below 0, which mean the same as 0.
     judged = {
         query.id: {document: max(grade, 0) for document, grade in query.grades.items()}
         for query in queries
         if query.is_judged
     }
-    # It sorts by score, and ties by id: ranks make scores without ties.
+    # trec_eval sorts by score, and equal scores by id. Ranks as scores are never equal.
     run = {
         query: {document: -float(rank) for rank, document in enumerate(results[query].documents)} for query in judged
     }
@@ -108,9 +121,19 @@ def score_excerpts(
     results: Mapping[str, QueryResult],
     texts: CorpusTexts,
 ) -> tuple[dict[str, ScoreByQuery], int]:
-    """Return the scores of excerpts, and how many passages of the first configuration were not found in their document.
+    """Return the scores of excerpts.
 
-    Raises DatasetError.
+    Args:
+        measures: Measures; those of documents are ignored.
+        queries: Queries; those without excerpts are ignored.
+        results: Results by query.
+        texts: Texts of the documents.
+
+    Returns:
+        The scores by measure and query, and the number of passages that were not found in the text of their document.
+
+    Raises:
+        DatasetError: An excerpt is not in the text of its document.
     """
     scores: dict[str, ScoreByQuery] = {measure.label: {} for measure in measures if measure.is_excerpt_measure}
     max_cutoff = count_needed_chunks(measures)
@@ -130,7 +153,7 @@ def score_excerpts(
 
 
 def load_ir_measures() -> ModuleType:
-    """Import ir-measures when it is needed: the service does not need it. Raises EvaluateExtraMissing."""
+    """Import ir-measures, an optional package, and return it. Raises EvaluateExtraMissing."""
     try:
         import ir_measures
     except ImportError as exc:

@@ -25,7 +25,7 @@ class ConfigResult:
 
 @dataclass(frozen=True, slots=True)
 class MetricValue:
-    """A measure under a setting; the difference is from the baseline."""
+    """Value of a measure for one setting, with the difference to the baseline."""
 
     label: str
     interval: ConfidenceInterval
@@ -35,7 +35,7 @@ class MetricValue:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All settings on one set; the first is the baseline of the others."""
+    """Results of all settings on one evaluation set; the first setting is the baseline."""
 
     results: Sequence[ConfigResult]
     bootstrap: Bootstrap
@@ -55,7 +55,7 @@ class Report:
         ]
 
     def list_failures(self, floors: Mapping[str, float]) -> list[str]:
-        """Return a line for each configuration and measure below its floor."""
+        """Return a line for each configuration and measure below its minimum."""
         return [
             f"{result.config.name}: {value.label} {value.interval.mean:.4f} is below {floors[value.label]:g}"
             for result in self.results
@@ -64,7 +64,7 @@ class Report:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON, with every value."""
+        """Return the report as a JSON object with the values of every query."""
         return {
             **self.counts,
             "resamples": self.bootstrap.resamples,
@@ -84,9 +84,9 @@ class Report:
         }
 
     def format_lines(self) -> Iterator[str]:
-        """Return the lines of a table for each configuration, with its remarks."""
+        """Yield the lines of a table for each configuration, with its remarks."""
         shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in self.counts.items() if count)
-        yield f"{shown}; intervals of 95 %, {self.bootstrap.resamples} resamples"
+        yield f"{shown}; 95 % confidence intervals, {self.bootstrap.resamples} resamples"
         baseline = self.results[0].config.name
         for result in self.results:
             yield ""

@@ -1,4 +1,4 @@
-"""Ask a running service every query under a setting, several at a time, and keep what measures need of the answers."""
+"""Concurrent searches of a running service, and the parts of the responses that the measures need."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +17,9 @@ ResultT = TypeVar("ResultT")
 EXTERNAL_ID = "external_id"
 NAMING_FIELDS = ("source", "title")
 METADATA_PREFIX = "metadata."
-# Fields that hold the query. `queries` would be searched with every question, the others would be ignored.
+# Fields of the query. A setting may not have them: `queries` would change every search, the others would be ignored.
 QUERY_FIELDS = ("query", "queries", "messages")
-# As long as the service allows: what is measured is what it finds, not how soon.
+# The maximum that the service allows: the evaluation measures results, not time.
 SEARCH_TIMEOUT_SECONDS = 60
 
 
@@ -30,27 +30,27 @@ class InvalidSearchConfig(InvalidInputError):
 
 
 class InvalidDocumentNaming(InvalidInputError):
-    """--documents is external_id, source, title, or metadata. and a key."""
+    """--documents is external_id, source, title or metadata.KEY."""
 
     code = "invalid_document_naming"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
-    """A named search configuration: the fields of the request without the question."""
+    """Named search configuration: the fields of the request without the query."""
 
     name: str
     body: Mapping[str, Any]
 
     @property
     def knowledge_bases(self) -> list[str]:
-        """The names of the knowledge bases that it searches."""
+        """Names of the knowledge bases to search."""
         return list(self.body["knowledge_bases"])
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Documents, each at its best passage, and the first passages; or why there is no answer."""
+    """Result of one query: documents by their best passage, first passages, warnings; or the problem of a refusal."""
 
     documents: tuple[str, ...] = ()
     chunks: tuple[RetrievedChunk, ...] = ()
@@ -60,7 +60,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class DocumentNaming:
-    """The name of a found document in the judgements; ``by_id`` has the names that search results do not contain."""
+    """Naming of found documents as in the judgements. ``by_id`` has external IDs, which search results lack."""
 
     kind: str
     by_id: Mapping[str, str]
@@ -78,13 +78,16 @@ class DocumentNaming:
 
 @dataclass(frozen=True, slots=True)
 class StoredTextCache:
-    """The stored texts of found documents, each read once."""
+    """Cache of the stored texts of found documents."""
 
     client: Client
     texts: dict[str, str] = field(default_factory=dict)
 
     def get(self, result: Mapping[str, Any]) -> str:
-        """Return the stored text, or an empty text if another version is live or the document is shared."""
+        """Return the stored text of a result's document, or an empty text if the service does not return it.
+
+        The service refuses if another version is live, or if the document is shared.
+        """
         kb, document, root = result["knowledge_base"], result["document"]["id"], result["node_path"][0]
         if root not in self.texts:
             try:
@@ -96,14 +99,23 @@ class StoredTextCache:
 
 
 def check_naming(kind: str) -> str:
-    """Raises InvalidDocumentNaming for what a document has not."""
+    """Check the name of a document field, and return it. Raises InvalidDocumentNaming."""
     if kind not in (EXTERNAL_ID, *NAMING_FIELDS) and not (kind.startswith(METADATA_PREFIX) and kind != METADATA_PREFIX):
         raise InvalidDocumentNaming
     return kind
 
 
 def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
-    """Parse NAME={…}; the defaults are ``kb`` and ``top_k``. Raises InvalidSearchConfig."""
+    """Parse NAME={…} and return the search configuration.
+
+    Args:
+        text: Name and request body of the setting.
+        kb: Knowledge base, if the body names none.
+        top_k: Number of results, if the body has none.
+
+    Raises:
+        InvalidSearchConfig: The text is not NAME={…}, or the body has a field of the query.
+    """
     name, _, encoded = text.partition("=")
     try:
         body = parse_json(encoded)
@@ -114,7 +126,7 @@ def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
     for key in QUERY_FIELDS:
         if key in body:
             raise InvalidSearchConfig(
-                f"--setting {name}: {key} is not set here; the queries of the set are what is asked"
+                f"--setting {name}: {key} is not set here; remove it, because the queries come from the evaluation set"
             )
     merged = {"knowledge_bases": [kb], "top_k": top_k, "timeout_seconds": SEARCH_TIMEOUT_SECONDS, **body}
     names = merged["knowledge_bases"]
@@ -126,7 +138,7 @@ def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
 def find_documents(
     client: Client, knowledge_bases: Iterable[str], external_ids: Iterable[str], *, concurrency: int
 ) -> Iterator[tuple[str, list[str]]]:
-    """Return the ids of the searchable documents of each external id; an empty list if there is none."""
+    """Yield each external ID with the IDs of its searchable documents, an empty list if there is none."""
     kb_names = list(knowledge_bases)
 
     def find_ids(external_id: str) -> tuple[str, list[str]]:
@@ -148,9 +160,19 @@ def run_queries(
     max_chunks: int,
     concurrency: int,
 ) -> Iterator[tuple[str, QueryResult]]:
-    """Return the answer to each query, in order, or the problem of a refusal. Raises ConnectionFailed.
+    """Run all queries with one configuration, and yield the result of each query in order.
 
-    Passages that their document has more than once in ``texts`` come with what is stored of it.
+    Args:
+        client: Client of the service.
+        queries: Queries to run.
+        config: Search configuration.
+        naming: Naming of documents as in the judgements.
+        texts: Texts of the documents. A passage that occurs there more than once gets the stored text too.
+        max_chunks: Number of passages to keep of each result.
+        concurrency: Number of searches at the same time.
+
+    Raises:
+        ConnectionFailed: The service does not answer.
     """
     stored = StoredTextCache(client)
 
@@ -177,7 +199,7 @@ def run_queries(
 def map_concurrently(
     work: Callable[[ItemT], ResultT], items: Sequence[ItemT], *, concurrency: int
 ) -> Iterator[ResultT]:
-    """Yield results in the order of the items; after the first error no further item begins."""
+    """Call a function for items concurrently, and yield the results in order. No item starts after the first error."""
     with ThreadPoolExecutor(concurrency) as pool:
         yield from pool.map(work, items)
 

@@ -1,7 +1,8 @@
 """Excerpt measures over the characters of the first passages (Smith and Troynikov 2024, "Evaluating Chunking").
 
-Recall is the share of the excerpts' characters that were retrieved; precision the share of the retrieved characters
-that belong to excerpts, a character counted as often as it was retrieved; IoU puts the missed ones below as well.
+Recall is the share of the excerpts' characters that were retrieved. Precision is the share of the retrieved characters
+that belong to excerpts; a character counts as often as it was retrieved. IoU divides the hits by the retrieved and the
+missed characters together.
 """
 
 from bisect import bisect_left
@@ -14,13 +15,13 @@ from app.cli.evaluation.datasets import DatasetError, ExcerptReference
 
 Range = tuple[int, int]
 Normalization = Callable[[str], Iterator[str]]
-"""What is compared of a text."""
+"""Function that yields the parts of a text that are compared."""
 NormalizedText = tuple[str, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievedChunk:
-    """A retrieved text, its document, and its offset in the stored text.
+    """Retrieved passage: its document, its text and its offset in the stored text.
 
     ``stored`` is the stored text, if the same words occur in the document more than once.
     """
@@ -33,7 +34,7 @@ class RetrievedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ExcerptScores:
-    """The measures of one query, and how many passages of its documents could not be found in them."""
+    """Scores of one query, and the number of passages that were not found in the text of their document."""
 
     recall: float
     precision: float
@@ -47,18 +48,26 @@ class ExcerptScores:
 
 @dataclass(frozen=True, slots=True)
 class CorpusTexts:
-    """The documents' texts, in which passages and excerpts are located."""
+    """Texts of the documents, in which passages and excerpts are located."""
 
     by_document: Mapping[str, str]
     normalized: dict[tuple[str, Normalization], NormalizedText] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def locate(self, document: str, words: str, *, near: int = 0, stored: str = "") -> Range | None:
-        """Locate words: exactly, else without regard to white space and compatibility characters.
+        """Return the range of words in the text of a document, or None.
 
-        Else without all signs, too: those of a heading or a table in a plain text are not stored. Of several places it
-        is the one with the same number as theirs in ``stored``, where they begin at ``near``; without that, and where
-        they do not come as often there, the one nearest to ``near``.
+        Three comparisons follow each other: exact characters, characters without white space, letters and digits only.
+        The last one is needed because parsers do not store the signs of headings and tables.
+
+        If the words occur several times, their number of occurrence in ``stored`` selects the range.
+        Without ``stored``, or with another number of occurrences there, the range nearest to ``near`` is selected.
+
+        Args:
+            document: Name of the document.
+            words: Words to locate.
+            near: Offset of the words in the stored text.
+            stored: Stored text of the document; empty if the words occur once.
         """
         text = self.by_document.get(document)
         if text is None:
@@ -86,7 +95,7 @@ class CorpusTexts:
         )
 
     def _find_occurrences(self, text: str, words: str, normalization: Normalization) -> list[Range]:
-        """Return every range of the words in this normalization of a text."""
+        """Return all ranges of the words in a text, compared by a normalization."""
         target = "".join(normalization(words))
         if not text or not target:
             return []
@@ -98,7 +107,7 @@ class CorpusTexts:
         return [(positions[start], positions[start + len(target) - 1] + 1) for start in starts]
 
     def _normalize(self, text: str, normalization: Normalization) -> NormalizedText:
-        """Return the normalized text with the offset of each character; computed once, also for concurrent callers."""
+        """Return the normalized text and the offset of each character; concurrent callers compute it once."""
         if normalization is _split_characters:
             return text, range(len(text))
         with self.lock:
@@ -113,9 +122,10 @@ class CorpusTexts:
             return self.normalized[text, normalization]
 
     def locate_references(self, references: Iterable[ExcerptReference]) -> dict[str, list[Range]]:
-        """Return the excerpts' ranges by document. Raises DatasetError for an excerpt that is not in its document.
+        """Return the merged ranges of excerpts by document.
 
-        Documents that are not in the corpus have no known length.
+        Raises:
+            DatasetError: An excerpt is not in the text of its document, or ends after the text.
         """
         ranges_by_document: dict[str, list[Range]] = {}
         for reference in references:
@@ -137,12 +147,12 @@ def _split_characters(text: str) -> Iterator[str]:
 
 
 def _split_marks(text: str) -> Iterator[str]:
-    """Yield the decomposed characters without white space: the stored text may have another normal form."""
+    """Yield the decomposed characters (NFKD) without white space: the stored text may have another normal form."""
     return (mark for mark in normalize("NFKD", text) if not mark.isspace())
 
 
 def _split_letters(text: str) -> Iterator[str]:
-    """Yield the letters and digits of a text: no parser takes them for markup."""
+    """Yield the letters and digits of a text, which no parser removes as markup."""
     return (mark for mark in normalize("NFKD", text) if mark.isalnum())
 
 
@@ -161,7 +171,7 @@ def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
 
 
 def count_overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
-    """Return the number of characters that two merged lists share."""
+    """Return the number of characters that two lists of merged ranges share."""
     ends = [end for _, end in right]
     shared = 0
     for start, end in left:
@@ -175,7 +185,13 @@ def count_overlap(left: Sequence[Range], right: Sequence[Range]) -> int:
 def score_query(
     chunks: Sequence[RetrievedChunk], expected: Mapping[str, list[Range]], texts: CorpusTexts
 ) -> ExcerptScores:
-    """Score one query; passages that cannot be located count as retrieved and hit nothing."""
+    """Return the scores of one query. A passage that cannot be located counts as retrieved without a hit.
+
+    Args:
+        chunks: Retrieved passages, best first.
+        expected: Merged ranges of the excerpts by document; at least one character.
+        texts: Texts of the documents.
+    """
     retrieved_ranges: dict[str, list[Range]] = {}
     unlocated = retrieved_count = 0
     for chunk in chunks:

@@ -50,7 +50,7 @@ def test_a_directory_as_beir_writes_it(tmp_path: Path) -> None:
     for split, judged in (("train", "1\td\t1\n"), ("dev", "2\td\t2\n")):
         (tmp_path / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
     assert [line.id for line in read_lines(tmp_path / "corpus.jsonl", CorpusLine)] == ["d", "7"]
-    with pytest.raises(DatasetError, match=r"qrels/test.tsv: no such file; there for --split: dev, train$"):
+    with pytest.raises(DatasetError, match=r"qrels/test.tsv: no such file; available for --split: dev, train$"):
         read_dataset(tmp_path)
     assert [query.id for query in read_dataset(tmp_path, split="dev").queries] == ["2"]
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n3\td\t1\n")
@@ -63,7 +63,7 @@ def test_a_directory_as_beir_writes_it(tmp_path: Path) -> None:
 def test_a_split_that_nobody_can_choose(tmp_path: Path) -> None:
     path = lines(tmp_path / "queries.jsonl", {"_id": "q", "text": "a", "relevant": ["d"]})
     (tmp_path / "qrels.tsv").write_text("q\td\t1\n")
-    with pytest.raises(DatasetError, match=r"qrels/dev.tsv: no such file; there for --split: none$"):
+    with pytest.raises(DatasetError, match=r"qrels/dev.tsv: no such file; available for --split: none$"):
         read_dataset(tmp_path, split="dev")
     for place, judgements in ((path, None), (tmp_path, tmp_path / "qrels.tsv")):
         with pytest.raises(DatasetError, match="--split chooses among"):
@@ -103,21 +103,24 @@ def test_plain_lines(tmp_path: Path) -> None:
     [
         (b'{"id": "a", "text": "x"}', "no query has a judgement"),
         (b"", "no query has a judgement"),
-        (b'{"id": "a", "relevant": ["d"]}', "query a: text or messages is needed"),
+        (b'{"id": "a", "relevant": ["d"]}', "query a: give text or messages"),
         (b'\n{"id": "a", "text": ["x"], "relevant": ["d"]}', "line 2: text: "),
         (b'{"text": "x", "relevant": ["d"]}', "line 1: id: Field required"),
-        (b'{"id": "a", "text": "x", "relevant": ["d"]}\n' * 2, "the query id a comes twice"),
-        (b'{"id": "a", "text": "x", "references": [{"document": "d"}]}', "start and end, or text, is needed"),
+        (b'{"id": "a", "text": "x", "relevant": ["d"]}\n' * 2, "the query id a occurs twice"),
+        (b'{"id": "a", "text": "x", "references": [{"document": "d"}]}', "give start and end, or text"),
         (b'{"id": "a", "text": "x", "references": [{"document": "d", "start": 5, "end": 5}]}', "start must be before"),
         (b'{"id": "a", "text": "x", "references": [{"document": "d", "start": 5}]}', "line 1: references.0.span"),
         (b"[1]", "line 1: the line: "),
         (b"not json", "line 1: not JSON"),
         (b"[" * 100_000, "line 1: not JSON"),
-        (b'{"id": "\xff"}', "not UTF-8"),
+        (b'{"id": "\xff"}', "is not UTF-8"),
         (b'{"id": "a\\ud800", "text": "x", "relevant": ["d"]}', "line 1: not JSON"),
         (b'{"id": "a", "text": "x", "relevant": ["d\\udfff"]}', "line 1: not JSON"),
-        (b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": 1000001}}', "query a: a grade is beyond 1,000,000"),
-        (b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": -1000001}}', "query a: a grade is beyond 1,000,000 or"),
+        (b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": 1000001}}', "query a: a grade is not between -1,000,000"),
+        (
+            b'{"id": "a", "text": "x", "relevant": {"d": 1, "e": -1000001}}',
+            "query a: a grade is not between -1,000,000",
+        ),
     ],
     ids=range(17),
 )
@@ -135,14 +138,14 @@ def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
     queries = lines(tmp_path / "q.jsonl", {"id": "q", "text": "x"})
     judgements = tmp_path / "qrels"
     judgements.write_text(content)
-    with pytest.raises(DatasetError, match="line 2: not a query, a document and a whole number"):
+    with pytest.raises(DatasetError, match="line 2: not a query, a document and an integer"):
         read_dataset(queries, judgements=judgements)
     for first in ("q d 0.5\n", "q d -1.0\n", "q d\t\n", "q d 1 2 3\n", "q\td\tone\n", "q d\n"):  # no heading
         judgements.write_text(first + "q d 1\n")
-        with pytest.raises(DatasetError, match="line 1: not a query, a document and a whole number"):
+        with pytest.raises(DatasetError, match="line 1: not a query, a document and an integer"):
             read_dataset(queries, judgements=judgements)
     judgements.write_text("q d 99999999999999999999")
-    with pytest.raises(DatasetError, match="query q: a grade is beyond"):
+    with pytest.raises(DatasetError, match="query q: a grade is not between"):
         read_dataset(queries, judgements=judgements)
     with pytest.raises(DatasetError, match="No such file"):
         read_dataset(queries, judgements=tmp_path / "nowhere")
