@@ -1,7 +1,7 @@
-"""The addresses that webhooks may use: those of the public internet, and networks that the operator allows.
+"""Policy of webhook addresses: the public internet, and the private networks that the operator allows.
 
-A name is looked up here, and what is connected to is the very address that was checked: a name that leads elsewhere a
-moment later (DNS rebinding) leads nowhere.
+This module resolves the host name, and the sender connects to the checked IP address. A name that resolves to another
+address later (DNS rebinding) has no effect.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from app.webhooks.types import WebhookFailureReason
 AddressResolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 RESOLVE_TIMEOUT_SECONDS = 5.0
-# Visible characters alone, and none that programs read differently.
+# Only visible characters, and none that programs interpret in different ways.
 _VISIBLE_URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 _AMBIGUOUS_CHARACTERS = re.compile(r"[\\#@<>\"^`|{}\s]")
 
 
 class AddressNotAllowed(AppError):
-    """A webhook may not lead there."""
+    """The URL of a webhook is not allowed."""
 
     def __init__(self, message: str, reason: WebhookFailureReason) -> None:
         self.reason = reason
@@ -34,14 +34,14 @@ class AddressNotAllowed(AppError):
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """Resolve a name with the system's resolver. Raises OSError."""
+    """Return the addresses of a host name from the resolver of the system. Raises OSError."""
     infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookTarget:
-    """An address that was checked: what is asked for, and which of its host's addresses may be connected to."""
+    """Checked URL with the IP addresses of its host, which the sender may connect to."""
 
     url: httpx2.URL
     addresses: Sequence[IpAddress]
@@ -49,20 +49,30 @@ class WebhookTarget:
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """``allowed`` are networks that are not public, and may be reached all the same, over plain HTTP too."""
+    """Policy with ``allowed_networks``: private networks that webhooks may reach, also with plain HTTP."""
 
     allowed_networks: Sequence[IpNetwork] = ()
     resolve: AddressResolver = resolve_host
 
     async def check(self, url: str) -> WebhookTarget:
-        """Raises AddressNotAllowed where any of its addresses may not be reached."""
+        """Resolve and check a URL.
+
+        Args:
+            url: URL of a webhook.
+
+        Returns:
+            The URL and the checked addresses of its host.
+
+        Raises:
+            AddressNotAllowed: The URL is not valid, its host is unknown, or one of its addresses is not allowed.
+        """
         parsed = _parse_url(url)
         host = parsed.raw_host.decode()
         try:
             async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
                 resolved = await self.resolve(host, parsed.port or (443 if parsed.scheme == "https" else 80))
             addresses = [ip_address(address) for address in resolved]
-        except (OSError, UnicodeError, ValueError) as exc:  # a timeout is an OSError
+        except (OSError, UnicodeError, ValueError) as exc:  # TimeoutError is an OSError
             raise AddressNotAllowed("The host of the URL is not known.", WebhookFailureReason.UNRESOLVED) from exc
         if not addresses:
             raise AddressNotAllowed("The host of the URL is not known.", WebhookFailureReason.UNRESOLVED)
@@ -77,8 +87,8 @@ class AddressPolicy:
 
 
 def _parse_url(url: str) -> httpx2.URL:
-    """Raises AddressNotAllowed."""
-    message = "It is an https URL without user and fragment."
+    """Parse a URL strictly. Raises AddressNotAllowed."""
+    message = "Use an https URL without user and fragment."
     if not _VISIBLE_URL.fullmatch(url) or _AMBIGUOUS_CHARACTERS.search(url):
         raise AddressNotAllowed(message, WebhookFailureReason.ADDRESS_REFUSED)
     try:

@@ -1,4 +1,4 @@
-"""The job that sends: one attempt of one delivery, outside of any transaction, and what follows from it."""
+"""Job that sends one attempt of one webhook delivery, outside of any transaction, and stores the outcome."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -28,9 +28,16 @@ class WebhookDeliverer:
     settings: WebhookSettings
 
     async def deliver(self, tenant_id: UUID, delivery_id: UUID, *, is_last: bool) -> None:
-        """Deliver an event; ``is_last`` is set at an attempt after which the queue would give up.
+        """Send one attempt of a delivery, and store the outcome.
 
-        Raises DeliveryFailed to be called again, WebhookPaused where it is too early for that.
+        Args:
+            tenant_id: Tenant of the webhook.
+            delivery_id: ID of the delivery.
+            is_last: Whether the job queue makes no further attempt.
+
+        Raises:
+            DeliveryFailed: The attempt failed, and another attempt follows.
+            WebhookPaused: The webhook is paused after a failure, so the attempt comes too early.
         """
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)

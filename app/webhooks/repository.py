@@ -1,4 +1,4 @@
-"""Queries about webhooks and their deliveries."""
+"""SQL of webhooks and their deliveries."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Position = tuple[datetime, UUID]
 
 
 class WebhookRepository:
-    """Queries in one tenant."""
+    """Repository of the webhooks of one tenant, in one transaction."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
@@ -31,12 +31,12 @@ class WebhookRepository:
         secret: bytes,
         max_webhooks: int,
     ) -> Webhook | None:
-        """Insert a webhook; None where the tenant has ``max_webhooks`` of them."""
+        """Insert a webhook, and return it; None if the tenant has ``max_webhooks`` webhooks already."""
         values = {"url": url, "description": description, "events": list(events), "enabled": enabled}
         return await self._fetch_webhook(_ADD, {"id": generate_id(), "secret": secret, "most": max_webhooks, **values})
 
     async def find(self, webhook_id: UUID, *, lock: bool = False) -> Webhook | None:
-        """Return the webhook; with ``lock`` it cannot be changed until the transaction ends."""
+        """Return a webhook, or None if it does not exist. With ``lock`` no other transaction can change it."""
         return await self._fetch_webhook(_LOCK if lock else _FIND, {"id": webhook_id})
 
     async def list_webhooks(self, *, after: Position | None, limit: int) -> list[Webhook]:
@@ -46,7 +46,7 @@ class WebhookRepository:
         return [Webhook(**row) for row in await self.session.fetch_rows(_PAGE, values)]
 
     async def update(self, webhook_id: UUID, webhook: Webhook) -> Webhook | None:
-        """Store the fields that callers set. A webhook that is enabled starts with no failures."""
+        """Store the fields that callers can set, and reset the failures. Return the webhook, or None if it is deleted."""
         values = {
             "id": webhook_id,
             "url": webhook.url,
@@ -57,22 +57,22 @@ class WebhookRepository:
         return await self._fetch_webhook(_CHANGE, values)
 
     async def rotate(self, webhook_id: UUID, secret: bytes, overlap: timedelta) -> Webhook | None:
-        """Replace the secret; the previous one signs as well until the overlap ends."""
+        """Replace the secret of a webhook. The previous secret signs deliveries too until the overlap ends."""
         return await self._fetch_webhook(_ROTATE, {"id": webhook_id, "secret": secret, "overlap": overlap})
 
     async def remove(self, webhook_id: UUID) -> bool:
-        """Delete a webhook with its deliveries."""
+        """Delete a webhook with its deliveries; return whether it existed."""
         return await self.session.fetch_row(_REMOVE, {"tenant": self.tenant_id, "id": webhook_id}) is not None
 
     async def add_delivery(self, webhook_id: UUID, event: str, data: Mapping[str, Any]) -> Delivery:
-        """Insert one that no trigger makes."""
+        """Insert a delivery. Triggers insert the deliveries of ordinary events."""
         values = {"tenant": self.tenant_id, "id": generate_id(), "webhook": webhook_id, "event": event}
         row = await self.session.fetch_row(_ADD_DELIVERY, {**values, "data": json.dumps(data)})
         assert row is not None
         return _to_delivery(row)
 
     async def find_delivery(self, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
-        """Return a delivery of this webhook."""
+        """Return a delivery of a webhook, or None if it does not exist."""
         values = {"tenant": self.tenant_id, "webhook": webhook_id, "id": delivery_id}
         row = await self.session.fetch_row(_FIND_DELIVERY, values)
         return None if row is None else _to_delivery(row)
@@ -93,13 +93,13 @@ class WebhookRepository:
         return [_to_delivery(row) for row in await self.session.fetch_rows(_DELIVERIES, values)]
 
     async def requeue(self, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
-        """Reset a delivery, so that it is sent again."""
+        """Reset a delivery, so that it is sent again; None if it does not exist."""
         values = {"tenant": self.tenant_id, "webhook": webhook_id, "id": delivery_id}
         row = await self.session.fetch_row(_REQUEUE, values)
         return None if row is None else _to_delivery(row)
 
     async def load_due(self, delivery_id: UUID) -> DueDelivery | None:
-        """Return a due delivery; None if it was sent, was given up, or the tenant is being deleted."""
+        """Return a pending delivery with URL and secrets; None if it is not pending, or its tenant is being deleted."""
         row = await self.session.fetch_row(_DUE, {"tenant": self.tenant_id, "id": delivery_id})
         if row is None:
             return None
@@ -116,7 +116,7 @@ class WebhookRepository:
     async def record_outcome(
         self, delivery_id: UUID, status: DeliveryStatus, outcome: DeliveryOutcome, *, attempt_count: int
     ) -> None:
-        """Store the outcome of an attempt; ``attempt_count`` is 0 if it was not sent."""
+        """Store the outcome of an attempt; ``attempt_count`` is 0 if nothing was sent."""
         values = {
             "tenant": self.tenant_id,
             "id": delivery_id,
@@ -128,18 +128,28 @@ class WebhookRepository:
         await self.session.fetch_rows(_RECORD_OUTCOME, values)
 
     async def record_success(self, webhook_id: UUID) -> None:
-        """Reset the failures of a webhook."""
+        """Reset the failures and the pause of a webhook."""
         await self.session.fetch_rows(_RECORD_SUCCESS, {"tenant": self.tenant_id, "id": webhook_id})
 
     async def record_failure(self, webhook_id: UUID, *, pause_seconds: float) -> int | None:
-        """Pause a webhook after a failure; return the consecutive failures, or None if it is not enabled."""
+        """Pause a webhook after a failed attempt.
+
+        The pause grows with the consecutive failures, from 4 seconds to 10 minutes.
+
+        Args:
+            webhook_id: ID of the webhook.
+            pause_seconds: Minimum pause, which the receiver requests.
+
+        Returns:
+            The number of consecutive failures, or None if the webhook is not enabled.
+        """
         row = await self.session.fetch_row(
             _RECORD_FAILURE, {"tenant": self.tenant_id, "id": webhook_id, "pause": pause_seconds}
         )
         return None if row is None else row["failures"]
 
     async def disable(self, webhook_id: UUID, reason: str) -> None:
-        """Disable a webhook: nothing more is sent to it."""
+        """Disable a webhook, so that nothing more is sent to it."""
         await self.session.fetch_rows(_DISABLE, {"tenant": self.tenant_id, "id": webhook_id, "reason": reason})
 
     async def _fetch_webhook(self, query: Any, values: Mapping[str, Any]) -> Webhook | None:
@@ -174,7 +184,7 @@ insert into webhook (tenant_id, id, url, description, events, enabled, secret)
 select :tenant::uuid, :id::uuid, :url::text, :description::text, :events::text[], :enabled::boolean, :secret::bytea
  where (select count(*) from webhook where tenant_id = :tenant) < :most::int returning {_WEBHOOK_COLUMNS}""")  # noqa: S608
 _FIND = parse_statement(f"select {_WEBHOOK_COLUMNS} from webhook {_WHERE_ID}")  # noqa: S608
-# Not `for update`: a transaction that writes a delivery locks the key, and would block it.
+# Not `for update`, which would wait for transactions that insert a delivery: they lock the webhook's key.
 _LOCK = parse_statement(f"select {_WEBHOOK_COLUMNS} from webhook {_WHERE_ID} for no key update")  # noqa: S608
 _PAGE = parse_statement(f"""
 select {_WEBHOOK_COLUMNS} from webhook

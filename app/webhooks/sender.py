@@ -1,5 +1,6 @@
-"""One attempt: signed as Standard Webhooks has it, to an address that was checked; nothing is followed or read.
+"""One attempt of a webhook delivery, signed by the Standard Webhooks specification and sent to a checked address.
 
+Redirects are not followed, and the response body is not read. Specification:
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
 
@@ -21,25 +22,28 @@ from app.settings.webhook_delivery import WebhookSettings
 from app.webhooks.address_policy import AddressNotAllowed, AddressPolicy, WebhookTarget
 from app.webhooks.types import Delivery, DeliveryOutcome, WebhookFailureReason
 
-# The maximum number of a host's addresses that are tried.
+# Maximum number of IP addresses of a host that are tried.
 MAX_ADDRESSES = 3
 MAX_PAUSE_SECONDS = 600.0
 _SECONDS_PATTERN = re.compile(r"\d{1,6}")
 
 
 class WebhookSender:
-    """One for all webhooks of a process.
+    """Sender of the deliveries of all webhooks of a process.
 
-    No proxy from the environment, which would look names up itself, and no connection is kept: one that was opened for
-    a host must not serve another at the same address.
+    It uses no proxy of the environment, because a proxy resolves host names itself. It keeps no connection open: a
+    connection for one host must not serve another host at the same IP address.
     """
 
     def __init__(
         self, address_policy: AddressPolicy, *, timeout_seconds: float, certificates: ssl.SSLContext | bool = True
     ) -> None:
-        """Create a sender; ``timeout_seconds`` limits a whole attempt.
+        """Create a sender.
 
-        ``certificates`` says whose are believed.
+        Args:
+            address_policy: Check of the addresses.
+            timeout_seconds: Maximum time of a whole attempt.
+            certificates: Trusted certificates; True for those of the system.
         """
         self.address_policy = address_policy
         self._timeout_seconds = timeout_seconds
@@ -52,11 +56,17 @@ class WebhookSender:
         return cls(AddressPolicy(settings.allow_private), timeout_seconds=settings.timeout_seconds)
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close the transport."""
         await self._transport.aclose()
 
     async def send(self, url: str, delivery: Delivery, secrets: Sequence[bytes]) -> DeliveryOutcome:
-        """Send a delivery; any answer of 200 to 299 in time is a success."""
+        """Send a delivery and return the outcome. A response with a status from 200 to 299 in time is a success.
+
+        Args:
+            url: URL of the webhook.
+            delivery: The delivery.
+            secrets: Valid secrets of the webhook; the delivery is signed with each.
+        """
         content = build_body(delivery)
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -80,7 +90,7 @@ class WebhookSender:
     async def _post_to(
         self, address: IpAddress, target: WebhookTarget, content: bytes, headers: dict[str, str]
     ) -> DeliveryOutcome:
-        """Post to an address; the host's name is in the Host header, and the certificate must be for it."""
+        """Post to an IP address; the Host header has the host name, and the certificate must be valid for it."""
         host = target.url.netloc.decode()
         extensions = {"sni_hostname": target.url.raw_host.decode()} if target.url.scheme == "https" else {}
         request = httpx2.Request(
@@ -94,7 +104,7 @@ class WebhookSender:
         try:
             return _to_outcome(reply)
         finally:
-            await reply.aclose()  # unread: what it says is of no use, and could be of any length
+            await reply.aclose()  # the body is not read: it is not needed, and may have any length
 
 
 def _to_outcome(reply: httpx2.Response) -> DeliveryOutcome:
@@ -111,7 +121,7 @@ def _to_outcome(reply: httpx2.Response) -> DeliveryOutcome:
 
 
 def build_body(delivery: Delivery) -> bytes:
-    """Return the body of a delivery: the same bytes at each attempt."""
+    """Return the body of a delivery, which has the same bytes at each attempt."""
     payload = {
         "type": delivery.event,
         "timestamp": delivery.created_at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -124,13 +134,19 @@ _PREFIXES = {"document": "doc", "knowledge_base": "kb", "webhook": "whk"}
 
 
 def to_public_data(delivery: Delivery) -> dict[str, object]:
-    """Return the data with public ids, sorted by name."""
+    """Return the data of a delivery with public IDs, sorted by name."""
     items = sorted(delivery.data.items())
     return {name: encode_id(_PREFIXES[name], UUID(value)) if name in _PREFIXES else value for name, value in items}
 
 
 def build_signature_headers(delivery: Delivery, content: bytes, secrets: Sequence[bytes]) -> dict[str, str]:
-    """Return the headers, with a signature for each valid secret."""
+    """Return the headers of an attempt, with one signature for each secret.
+
+    Args:
+        delivery: The delivery.
+        content: Body of the request.
+        secrets: Valid secrets of the webhook.
+    """
     now, message = datetime.now(UTC), encode_id("dlv", delivery.id)
     signatures = [Signer(secret).sign(message, now, content.decode()) for secret in secrets]
     return {

@@ -1,4 +1,4 @@
-"""Make, change and try webhooks, and read what became of what was sent."""
+"""Use cases of webhooks: create, change, test and delete them, and list and repeat their deliveries."""
 
 import base64
 import secrets
@@ -28,13 +28,13 @@ from app.webhooks.types import (
     WebhookNotFound,
 )
 
-# As Standard Webhooks writes it: 24 to 64 bytes behind the prefix.
+# Standard Webhooks requires 24 to 64 random bytes after this prefix.
 SECRET_PREFIX, SECRET_BYTES = "whsec_", 24
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookService:
-    """The admin's operations on webhooks; a restricted key cannot use them."""
+    """Service for webhooks of a tenant. Callers are admins; a restricted key cannot use it."""
 
     db: TenantDatabase
     principal: Principal
@@ -44,9 +44,21 @@ class WebhookService:
     async def create(
         self, url: str, events: Sequence[str], *, description: str | None, enabled: bool
     ) -> tuple[Webhook, str]:
-        """Create a webhook with a secret, shown only once.
+        """Create a webhook.
 
-        Raises InvalidInputError, TooManyWebhooks, ForbiddenError.
+        Args:
+            url: URL of the receiver.
+            events: Names of the events to send.
+            description: Text for people.
+            enabled: Whether events are sent.
+
+        Returns:
+            The webhook and its secret, which cannot be read later.
+
+        Raises:
+            InvalidInputError: The URL is not allowed.
+            TooManyWebhooks: The quota of webhooks is used up.
+            ForbiddenError: The API key is restricted.
         """
         self._require_unrestricted_key()
         await self._check(url)
@@ -66,7 +78,7 @@ class WebhookService:
         return webhook, _format_secret(secret)
 
     async def get(self, webhook_id: UUID) -> Webhook:
-        """Raises WebhookNotFound, ForbiddenError."""
+        """Return a webhook. Raises WebhookNotFound, ForbiddenError."""
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             return _require_webhook(await self._create_repository(session).find(webhook_id))
@@ -78,9 +90,19 @@ class WebhookService:
             return await self._create_repository(session).list_webhooks(after=after, limit=limit)
 
     async def update(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
-        """Set the given fields; a webhook that is enabled starts with no failures.
+        """Change fields of a webhook. A change resets its consecutive failures.
 
-        Raises WebhookNotFound, InvalidInputError, ForbiddenError.
+        Args:
+            webhook_id: ID of the webhook.
+            changes: New values by field.
+
+        Returns:
+            The changed webhook.
+
+        Raises:
+            WebhookNotFound: The webhook does not exist.
+            InvalidInputError: The URL is not allowed.
+            ForbiddenError: The API key is restricted.
         """
         await self.get(webhook_id)
         if "url" in changes:
@@ -95,9 +117,18 @@ class WebhookService:
             return _require_webhook(await repository.update(webhook_id, after))
 
     async def rotate(self, webhook_id: UUID, *, overlap: timedelta) -> tuple[Webhook, str]:
-        """Replace the secret; the new one is shown only once. Deliveries are signed with both for a while.
+        """Replace the secret of a webhook.
 
-        Raises WebhookNotFound, ForbiddenError.
+        Args:
+            webhook_id: ID of the webhook.
+            overlap: Period in which deliveries are signed with both secrets.
+
+        Returns:
+            The webhook and its new secret, which cannot be read later.
+
+        Raises:
+            WebhookNotFound: The webhook does not exist.
+            ForbiddenError: The API key is restricted.
         """
         self._require_unrestricted_key()
         secret = secrets.token_bytes(SECRET_BYTES)
@@ -125,7 +156,13 @@ class WebhookService:
             return await repository.list_deliveries(webhook_id, status, after=after, limit=limit)
 
     async def send_test(self, webhook_id: UUID) -> Delivery:
-        """Send it something, whatever events it asks for. Raises WebhookNotFound, WebhookDisabled, ForbiddenError."""
+        """Send a test event to a webhook and return the delivery; the subscribed events do not matter.
+
+        Raises:
+            WebhookNotFound: The webhook does not exist.
+            WebhookDisabled: The webhook is disabled.
+            ForbiddenError: The API key is restricted.
+        """
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = await self._require_enabled(session, webhook_id)
@@ -135,9 +172,13 @@ class WebhookService:
         return delivery
 
     async def replay(self, webhook_id: UUID, delivery_id: UUID) -> Delivery:
-        """Send it again, under the same id.
+        """Send a delivery again with the same ID, and return the delivery.
 
-        Raises WebhookNotFound, DeliveryNotFound, WebhookDisabled, ForbiddenError.
+        Raises:
+            WebhookNotFound: The webhook does not exist.
+            DeliveryNotFound: The webhook has no such delivery.
+            WebhookDisabled: The webhook is disabled.
+            ForbiddenError: The API key is restricted.
         """
         self._require_unrestricted_key()
         async with self.db.transaction() as session:
@@ -170,7 +211,7 @@ class WebhookService:
     def _require_unrestricted_key(self) -> None:
         """Refuse restricted keys: the events of webhooks are those of the whole tenant."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
-            raise ForbiddenError("A key that is narrowed cannot manage webhooks.")
+            raise ForbiddenError("A restricted API key cannot manage webhooks; use an unrestricted key of an admin.")
 
     async def _record(self, session: Session, action: AuditAction, webhook_id: UUID) -> None:
         event = AuditEvent(action, [webhook_id])

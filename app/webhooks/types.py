@@ -9,7 +9,7 @@ from uuid import UUID
 
 from app.errors import ConflictError, JobPostponed, NotFoundError, UnavailableError
 
-# What triggers enqueue; their migration has the same word.
+# Kind of the jobs that triggers enqueue; the migration of the triggers has the same word.
 SEND_WEBHOOK_JOB = "send_webhook"
 TEST_EVENT = "webhook.test"
 
@@ -28,7 +28,7 @@ class WebhookEventName(StrEnum):
 
 
 class DeliveryStatus(StrEnum):
-    """Yet to be sent or tried again; taken by the receiver; given up."""
+    """Status of a delivery: pending (another attempt follows), delivered, or dead (no further attempt)."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -36,7 +36,7 @@ class DeliveryStatus(StrEnum):
 
 
 class WebhookFailureReason(StrEnum):
-    """Why an attempt failed, or a delivery or a webhook was given up; never a word of the receiver's."""
+    """Reason why an attempt failed, a delivery is dead, or a webhook is disabled; never text of the receiver."""
 
     STATUS = "status"
     REDIRECT = "redirect"
@@ -74,16 +74,16 @@ class WebhookDisabled(ConflictError):
 
 
 class DeliveryFailed(UnavailableError):
-    """The receiver of a webhook did not take it."""
+    """The receiver of a webhook did not accept a delivery."""
 
 
 class WebhookPaused(JobPostponed):
-    """The receiver of a webhook failed a moment ago, and is left alone until then."""
+    """The webhook is paused after a failure, so the delivery is postponed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address with its events; ``failures`` counts the failed attempts since the last successful one."""
+    """Webhook: a URL with its events. ``failures`` counts the failed attempts since the last success."""
 
     id: UUID
     url: str
@@ -99,7 +99,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event for a webhook, and what became of it; ``reason`` is of the last attempt that failed."""
+    """Delivery of an event to a webhook, with its status; ``reason`` belongs to the last failed attempt."""
 
     id: UUID
     event: str
@@ -114,7 +114,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class DueDelivery:
-    """A delivery with its address and its secrets, the newest secret first."""
+    """Pending delivery with the URL and the secrets of its webhook, newest secret first."""
 
     delivery: Delivery
     webhook_id: UUID
@@ -126,7 +126,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """The outcome of an attempt; without a reason it was successful."""
+    """Outcome of an attempt; it succeeded if there is no reason. ``retry_after`` is in seconds."""
 
     status: int | None = None
     reason: WebhookFailureReason | None = None

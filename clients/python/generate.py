@@ -1,4 +1,4 @@
-"""Makes ``sync_client.py`` of ``async_client.py``; ``--check`` says whether it is as it would be made."""
+"""Make ``sync_client.py`` from ``async_client.py``; with ``--check``, only compare them (status 1 if they differ)."""
 
 import re
 import subprocess
@@ -21,14 +21,14 @@ WORDS = [
     (r"``async with``", "``with``"),
     (r"by several tasks at once", "by several threads at once"),
     (
-        r'^"""The client for asyncio;.*?"""',
-        '"""The client. Made of ``async_client.py`` by ``generate.py``: change that."""',
+        r'^"""The client for asyncio\..*?"""',
+        '"""The client. ``generate.py`` makes this file from ``async_client.py``: edit that file."""',
     ),
 ]
 
 
 def sync(source: str) -> str:
-    """The same without asyncio."""
+    """Return the source of the client without asyncio."""
     for pattern, put in WORDS:
         source = re.sub(pattern, put, source, flags=re.MULTILINE | re.DOTALL)
     formatter = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "clients/sync_client.py", "-"]

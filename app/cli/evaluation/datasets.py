@@ -36,7 +36,7 @@ class _DatasetLine(BaseModel):
 
 def _check_range(value: tuple[int, int] | None) -> tuple[int, int] | None:
     if value is not None and not 0 <= value[0] < value[1]:
-        raise ValueError("start must be 0 or more, and before end")
+        raise ValueError("start must be before end, and not negative")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The client of Carrel: ``Client`` and, for asyncio, ``AsyncClient``."""
+"""Python client of Carrel: ``Client`` and, for asyncio, ``AsyncClient``."""
 
 from carrel_client.async_client import AsyncClient
 from carrel_client.errors import (

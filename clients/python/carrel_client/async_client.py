@@ -1,4 +1,4 @@
-"""The client for asyncio; ``sync_client.py`` is made of this file by ``generate.py``."""
+"""The client for asyncio. ``generate.py`` makes ``sync_client.py`` from this file."""
 
 import asyncio
 import time
@@ -40,11 +40,11 @@ LONGEST_WAIT = 60.0
 
 
 class AsyncClient:
-    """A service and a key; to be closed, or used by ``async with``. May be used by several tasks at once.
+    """Client of a Carrel service with one API key. Close it, or use it with ``async with``.
 
-    Requests that the service could not take for a moment (429, 502, 503, 504, no connection) are sent again, up to
-    ``retries`` times, after the pause that it asks for. Every method raises ApiError (one class for each status),
-    ConnectionFailed or UnexpectedReply.
+    The client may be used by several tasks at once. It sends a request again, up to ``retries`` times, if the service
+    is briefly unavailable (429, 502, 503, 504, no connection). Before each attempt it waits as long as the service
+    requests. Every method raises ApiError (a subclass for each status), ConnectionFailed or UnexpectedReply.
     """
 
     def __init__(
@@ -76,19 +76,19 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close its connections."""
+        """Close the connections of the client."""
         await self._http.aclose()
 
     async def me(self) -> Me:
-        """Who is calling, its limits and what is gone of them."""
+        """Return the caller with its limits and their usage."""
         return cast(Me, await self.get("me"))
 
     async def capabilities(self) -> dict[str, Any]:
-        """Parsers, chunkers, strategies, transformers, models and limits of the service."""
+        """Return the parsers, chunkers, strategies, transformers, models and limits of the service."""
         return cast(dict[str, Any], await self.get("capabilities"))
 
     async def usage(self, *, begin: str | None = None, end: str | None = None, by: str = "day") -> dict[str, Any]:
-        """What was used from one day to another, by ``day`` or by ``key``."""
+        """Return the usage of the tenant between two days (``2026-11-01``), grouped by ``day`` or by ``key``."""
         return cast(dict[str, Any], await self.get("usage", params={"from": begin, "to": end, "by": by}))
 
     async def search(
@@ -99,7 +99,7 @@ class AsyncClient:
         knowledge_bases: Sequence[str] | None = None,
         **options: Unpack[SearchOptions],
     ) -> SearchReply:
-        """The best passages of one knowledge base, of several, or of all that the key may read."""
+        """Search one knowledge base, several, or all that the API key may read, and return the best passages."""
         body = http_requests.build_search_body(query, options)
         if knowledge_base is not None:
             return cast(SearchReply, await self.post("knowledge-bases", knowledge_base, "search", body=body))
@@ -115,38 +115,38 @@ class AsyncClient:
         session_id: str | None = None,
         top_k: int | None = None,
     ) -> list[str]:
-        """The texts that a conversation needs, as an agent platform gets them."""
+        """Return the passages for a conversation as plain texts, in the format for agent platforms."""
         body = {"messages": list(messages), "agent_id": agent_id, "session_id": session_id, "top_k": top_k}
         return cast(list[str], await self.post("agent-search", body=http_requests.to_query_params(body)))
 
     async def receipt(self, deletion: str) -> Receipt:
-        """What a deletion removed and what is left of it."""
+        """Return the receipt of a deletion: what it removed and what is left."""
         return cast(Receipt, await self.get("deletions", deletion))
 
     def audit_events(self, **filters: str | int) -> AsyncIterator[dict[str, Any]]:
-        """Who did what, newest first."""
+        """Return an iterator over the audit events, newest first."""
         return self.pages("audit-events", params=filters)
 
     async def get(self, *parts: str, params: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of a GET below ``/v1``; the parts of its path are quoted."""
+        """Send a GET below ``/v1`` and return the JSON; the parts of the path are quoted."""
         return await self.send(Request("GET", build_path(*parts), http_requests.to_query_params(params or {})))
 
     async def post(self, *parts: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
-        """The JSON of a POST below ``/v1``."""
+        """Send a POST below ``/v1`` and return the JSON."""
         return await self.send(
             Request("POST", build_path(*parts), http_requests.to_query_params(params or {}), body=body)
         )
 
     async def put(self, *parts: str, body: Any) -> Any:
-        """The JSON of a PUT below ``/v1``."""
+        """Send a PUT below ``/v1`` and return the JSON."""
         return await self.send(Request("PUT", build_path(*parts), body=body))
 
     async def patch(self, *parts: str, body: Any) -> Any:
-        """The JSON of a PATCH below ``/v1``."""
+        """Send a PATCH below ``/v1`` and return the JSON."""
         return await self.send(Request("PATCH", build_path(*parts), body=body))
 
     async def pages(self, *parts: str, params: Mapping[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Every item of a list, page after page."""
+        """Yield all items of a list; the client loads page after page."""
         cursor: str | None = None
         while True:
             page = await self.get(*parts, params={**(params or {}), "cursor": cursor})
@@ -157,11 +157,11 @@ class AsyncClient:
                 return
 
     async def send(self, request: Request) -> Any:
-        """The JSON of a request."""
+        """Send a request and return the JSON of the response."""
         return http_requests.read_reply(await self.reply(request))
 
     async def reply(self, request: Request) -> httpx2.Response:
-        """What the service answers, whatever its status, after all attempts. Raises ConnectionFailed."""
+        """Send a request and return the response of the last attempt, with any status. Raises ConnectionFailed."""
         request = http_requests.with_idempotency_key(request)
         for attempt in range(1, self._retries + 2):
             is_last = attempt > self._retries or not request.is_repeatable
@@ -184,7 +184,12 @@ class AsyncClient:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[httpx2.Response]:
-        """An answer that is read piece by piece; not tried again. Raises ApiError before the first piece."""
+        """Open a response that is read piece by piece. The request is not repeated.
+
+        Raises:
+            ApiError: The service refuses the request, before the first piece.
+            ConnectionFailed: The connection broke.
+        """
         try:
             async with self._http.stream(
                 request.method, request.path, **http_requests.to_httpx_arguments(request, None), follow_redirects=False
@@ -198,34 +203,34 @@ class AsyncClient:
 
 
 class AsyncKnowledgeBases:
-    """Knowledge bases; each is named by its name or its id."""
+    """Operations on knowledge bases. A name or an ID identifies a knowledge base."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
     async def create(self, name: str, **settings: Any) -> KnowledgeBase:
-        """Make one; ``settings`` as in ``POST /v1/knowledge-bases``."""
+        """Create a knowledge base; ``settings`` are the fields of ``POST /v1/knowledge-bases``."""
         return cast(KnowledgeBase, await self._client.post("knowledge-bases", body={"name": name, **settings}))
 
     async def list(self) -> AsyncIterator[KnowledgeBase]:
-        """All of them, newest first."""
+        """Yield all knowledge bases, newest first."""
         async for item in self._client.pages("knowledge-bases"):
             yield cast(KnowledgeBase, item)
 
     async def get(self, knowledge_base: str) -> KnowledgeBase:
-        """One of them."""
+        """Return one knowledge base."""
         return cast(KnowledgeBase, await self._client.get("knowledge-bases", knowledge_base))
 
     async def update(self, knowledge_base: str, **changes: Any) -> KnowledgeBase:
-        """Change what is named."""
+        """Change settings of a knowledge base."""
         return cast(KnowledgeBase, await self._client.patch("knowledge-bases", knowledge_base, body=changes))
 
     async def reindex(self, knowledge_base: str, **settings: Any) -> KnowledgeBase:
-        """Build its index anew beside the live one, perhaps with another model or other chunks."""
+        """Rebuild the search index of a knowledge base, optionally with another embedding model or chunking."""
         return cast(KnowledgeBase, await self._client.post("knowledge-bases", knowledge_base, "reindex", body=settings))
 
     async def delete(self, knowledge_base: str) -> str:
-        """Out of reach at once; the id of the deletion, whose receipt tells when nothing is left."""
+        """Delete a knowledge base and return the ID of the deletion, whose receipt shows when nothing is left."""
         reply = await self._client.reply(Request("DELETE", build_path("knowledge-bases", knowledge_base)))
         http_requests.read_reply(reply)
         return reply.headers["Carrel-Deletion-Id"]
@@ -233,7 +238,7 @@ class AsyncKnowledgeBases:
     async def create_sql_view(
         self, knowledge_base: str, *, collection: str | None = None, content_key: str | None = None
     ) -> NewSqlView:
-        """Create a view and a database role for a platform that reads a pgvector table itself."""
+        """Create a SQL view and a database role for a platform that reads a pgvector table itself."""
         body = http_requests.to_query_params({"collection": collection, "content_key": content_key})
         view = await self._client.post("knowledge-bases", knowledge_base, "sql-view", body=body)
         return cast(NewSqlView, view)
@@ -247,20 +252,20 @@ class AsyncKnowledgeBases:
         await self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
     async def export(self, knowledge_base: str, target: Path | str) -> int:
-        """Write all of it to a file, as an archive; returns how many bytes."""
+        """Export a knowledge base to an archive file and return the number of bytes."""
         async with self._client.stream(
             Request("GET", build_path("knowledge-bases", knowledge_base, "export"))
         ) as reply:
             return await _write(reply, target)
 
     async def import_archive(self, knowledge_base: str, archive: bytes) -> ImportCounts:
-        """Take in an archive, or its manifest and some of its documents; what is there already is passed over."""
+        """Import an archive, or a manifest and some documents of it. Stored documents are skipped."""
         path = build_path("knowledge-bases", knowledge_base, "import")
         return cast(ImportCounts, await self._client.send(Request("POST", path, archive=archive)))
 
 
 class AsyncDocuments:
-    """The documents of a knowledge base."""
+    """Operations on the documents of a knowledge base."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -274,9 +279,18 @@ class AsyncDocuments:
         wait: float = 0,
         **options: Unpack[DocumentOptions],
     ) -> Document:
-        """Upload a file: a path, bytes, or an open binary file; the last two need a ``filename``.
+        """Upload a file and return its document.
 
-        Waits up to ``wait`` seconds (60 at most) for it to be ready. Raises OSError where the file cannot be read.
+        Args:
+            knowledge_base: Name or ID of the knowledge base.
+            source: Path, bytes, or an open binary file.
+            filename: Name of the file; required for bytes.
+            wait: Maximum time, in seconds, to wait until the document is ready; at most 60.
+            options: Metadata and other fields of the document.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: Bytes or a stream have no file name.
         """
         path = build_path("knowledge-bases", knowledge_base, "documents")
         return cast(
@@ -286,7 +300,7 @@ class AsyncDocuments:
     async def add_text(
         self, knowledge_base: str, text: str, *, wait: float = 0, **options: Unpack[TextOptions]
     ) -> Document:
-        """Upload a text."""
+        """Upload a text and return its document; ``wait`` is the maximum time, in seconds, until it is ready."""
         reply = await self._client.post(
             "knowledge-bases",
             knowledge_base,
@@ -297,28 +311,39 @@ class AsyncDocuments:
         return cast(Document, reply)
 
     async def list(self, knowledge_base: str, **filters: Unpack[DocumentFilters]) -> AsyncIterator[Document]:
-        """All that match, newest first."""
+        """Yield the documents that match the filters, newest first."""
         async for item in self._client.pages("knowledge-bases", knowledge_base, "documents", params=filters):
             yield cast(Document, item)
 
     async def get(self, knowledge_base: str, document: str) -> Document:
-        """One of them."""
+        """Return one document."""
         return cast(Document, await self._client.get("knowledge-bases", knowledge_base, "documents", document))
 
     async def update(self, knowledge_base: str, document: str, **changes: Any) -> Document:
-        """Change metadata, title, source or scope."""
+        """Change metadata, title, source or scope of a document."""
         reply = await self._client.patch("knowledge-bases", knowledge_base, "documents", document, body=changes)
         return cast(Document, reply)
 
     async def reindex(self, knowledge_base: str, document: str) -> Document:
-        """Ingest it again: brings back one that failed."""
+        """Ingest a document again, for example after a failure."""
         reply = await self._client.post("knowledge-bases", knowledge_base, "documents", document, "reindex")
         return cast(Document, reply)
 
     async def wait(
         self, knowledge_base: str, document: str, *, timeout_seconds: float = 600, poll_interval_seconds: float = 0.5
     ) -> Document:
-        """The document when it is ready. Raises IngestionFailed, WaitTimeout."""
+        """Wait until a document is ready, and return the document.
+
+        Args:
+            knowledge_base: Name or ID of the knowledge base.
+            document: ID of the document.
+            timeout_seconds: Maximum time to wait.
+            poll_interval_seconds: Pause between two requests.
+
+        Raises:
+            IngestionFailed: The ingestion failed.
+            WaitTimeout: The document is not ready in time.
+        """
         deadline = time.monotonic() + timeout_seconds
         while (current := await self.get(knowledge_base, document))["status"] not in FINAL:
             if time.monotonic() >= deadline:
@@ -329,7 +354,7 @@ class AsyncDocuments:
         return current
 
     async def delete(self, knowledge_base: str, document: str) -> str:
-        """Out of every search at once; the id of the deletion."""
+        """Delete a document, which disappears from searches immediately. Return the ID of the deletion."""
         path = build_path("knowledge-bases", knowledge_base, "documents", document)
         reply = await self._client.reply(Request("DELETE", path))
         http_requests.read_reply(reply)
@@ -344,24 +369,35 @@ class AsyncDocuments:
         filter: Mapping[str, Any] | None = None,
         confirm: str | None = None,
     ) -> Deletion:
-        """Delete those of some ids, of an external id, or of a filter; ``{}`` needs the name as ``confirm``."""
+        """Delete the documents of a list of IDs, of an external ID, or of a filter.
+
+        Args:
+            knowledge_base: Name or ID of the knowledge base.
+            ids: IDs of documents.
+            external_id: External ID of a document.
+            filter: Metadata filter; an empty filter selects all documents.
+            confirm: Name of the knowledge base, required with an empty filter.
+        """
         params = {"ids": http_requests.join_ids(ids), "external_id": external_id, "filter": filter, "confirm": confirm}
         path = build_path("knowledge-bases", knowledge_base, "documents")
         return cast(Deletion, await self._client.send(Request("DELETE", path, http_requests.to_query_params(params))))
 
     async def chunks(self, knowledge_base: str, document: str) -> AsyncIterator[Chunk]:
-        """Its passages, in their order."""
+        """Yield the chunks of a document in their order."""
         async for item in self._client.pages("knowledge-bases", knowledge_base, "documents", document, "chunks"):
             yield cast(Chunk, item)
 
     async def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
-        """Write the original to a file; returns how many bytes. An S3 store is read by its presigned link."""
+        """Download the original of a document to a file and return the number of bytes.
+
+        If the service redirects to a presigned link of its S3 store, the client follows the link.
+        """
         request = Request("GET", build_path("knowledge-bases", knowledge_base, "documents", document, "content"))
         async with self._client.stream(request) as reply:
             if not reply.is_redirect:
                 return await _write(reply, target)
             link = reply.headers["Location"]
-        # The link carries its own right: the key is not shown to the store.
+        # The link authorizes itself: the API key is not sent to the store.
         async with (
             httpx2.AsyncClient(timeout=http_requests.DEFAULT_TIMEOUT_SECONDS) as store,
             store.stream("GET", link) as reply,
@@ -380,80 +416,80 @@ async def _write(reply: httpx2.Response, target: Path | str) -> int:
 
 
 class AsyncApiKeys:
-    """The keys of the tenant; for an admin."""
+    """Operations on the API keys of the tenant; they require the role admin."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
     async def create(self, name: str, role: Role, **settings: Any) -> NewApiKey:
-        """Make one; its secret is in ``key`` and nowhere else."""
+        """Create an API key. Only this response has its secret, in ``key``."""
         return cast(NewApiKey, await self._client.post("api-keys", body={"name": name, "role": role, **settings}))
 
     async def list(self) -> AsyncIterator[ApiKey]:
-        """All that are valid, newest first."""
+        """Yield the valid API keys, newest first."""
         async for item in self._client.pages("api-keys"):
             yield cast(ApiKey, item)
 
     async def rotate(self, api_key: str, *, overlap_seconds: int | None = None) -> NewApiKey:
-        """Make another in its place; the old one goes on for the overlap."""
+        """Rotate an API key: create a replacement. The old key expires after ``overlap_seconds``."""
         body = http_requests.to_query_params({"overlap_seconds": overlap_seconds})
         return cast(NewApiKey, await self._client.post("api-keys", api_key, "rotate", body=body))
 
     async def revoke(self, api_key: str) -> None:
-        """It is refused from now on, on every replica."""
+        """Revoke an API key. Every replica refuses it immediately."""
         await self._client.send(Request("DELETE", build_path("api-keys", api_key)))
 
 
 class AsyncTenants:
-    """Tenants; for the operator."""
+    """Operations on tenants; they require the operator key."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
     async def create(self, name: str, *, quotas: Mapping[str, Any] | None = None) -> NewTenant:
-        """Make one, with its first key."""
+        """Create a tenant with its first API key."""
         body = {"name": name, **({} if quotas is None else {"quotas": dict(quotas)})}
         return cast(NewTenant, await self._client.post("tenants", body=body))
 
     async def list(self) -> AsyncIterator[Tenant]:
-        """All of them, newest first."""
+        """Yield all tenants, newest first."""
         async for item in self._client.pages("tenants"):
             yield cast(Tenant, item)
 
     async def get(self, tenant: str) -> Tenant:
-        """One of them."""
+        """Return one tenant."""
         return cast(Tenant, await self._client.get("tenants", tenant))
 
     async def update(self, tenant: str, **changes: Any) -> Tenant:
-        """Another name, or other quotas."""
+        """Change the name or the quotas of a tenant."""
         return cast(Tenant, await self._client.patch("tenants", tenant, body=changes))
 
     async def delete(self, tenant: str) -> str:
-        """Shut its keys out at once and remove what it has; the id of the deletion."""
+        """Delete a tenant and everything it has. Its API keys are refused at once. Return the ID of the deletion."""
         reply = await self._client.reply(Request("DELETE", build_path("tenants", tenant)))
         http_requests.read_reply(reply)
         return reply.headers["Carrel-Deletion-Id"]
 
 
 class AsyncAgents:
-    """What agents are bound to; for an admin."""
+    """Operations on agent bindings; they require the role admin."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
     async def bind(self, agent_id: str, knowledge_bases: Sequence[str], **settings: Any) -> dict[str, Any]:
-        """Bind one, in place of what it was bound to."""
+        """Bind an agent to knowledge bases, in place of an existing binding."""
         body = {"knowledge_bases": [*knowledge_bases], **settings}
         return cast(dict[str, Any], await self._client.put("agents", agent_id, body=body))
 
     def list(self) -> AsyncIterator[dict[str, Any]]:
-        """All bindings, newest first."""
+        """Return an iterator over all bindings, newest first."""
         return self._client.pages("agents")
 
     async def get(self, agent_id: str) -> dict[str, Any]:
-        """One of them."""
+        """Return the binding of one agent."""
         return cast(dict[str, Any], await self._client.get("agents", agent_id))
 
     async def unbind(self, agent_id: str) -> None:
-        """From now on it is an agent without a binding."""
+        """Delete the binding of an agent."""
         await self._client.send(Request("DELETE", build_path("agents", agent_id)))

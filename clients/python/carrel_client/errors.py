@@ -1,23 +1,23 @@
-"""Errors of the client, with the details of the service."""
+"""Errors of the client, with the details that the service returns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 
 class CarrelError(Exception):
-    """The base of every error of this package."""
+    """Base class of all errors of this package."""
 
 
 class ConnectionFailed(CarrelError):
-    """The service does not answer, or broke off."""
+    """The service does not answer, or the connection broke."""
 
 
 class UnexpectedReply(CarrelError):
-    """The reply is not one of Carrel: no JSON, or another content type."""
+    """The response is not JSON, so it does not come from Carrel."""
 
 
 class IngestionFailed(CarrelError):
-    """A document could not be read; ``document`` is its last state, ``code`` a stable word."""
+    """The ingestion of a document failed. ``document`` is its last state, ``code`` the stable error code."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
@@ -27,14 +27,14 @@ class IngestionFailed(CarrelError):
 
 
 class WaitTimeout(CarrelError):
-    """A document was not ready in time; the service goes on with it."""
+    """A document was not ready in time; the service continues its ingestion."""
 
 
 class ApiError(CarrelError):
     """The service refused a request (RFC 9457).
 
-    ``status`` is the HTTP status, ``code`` a stable word, ``request_id`` what the operator finds it by in the log, and
-    ``errors`` the fields that are wrong, as ``{"loc", "msg"}``.
+    ``status`` is the HTTP status, and ``code`` the stable error code. ``request_id`` identifies the request in the log
+    of the service. ``errors`` lists the invalid fields as ``{"loc", "msg"}``.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any], *, retry_after: float | None = None) -> None:
@@ -49,7 +49,7 @@ class ApiError(CarrelError):
         )
 
     def _format_field_error(self, error: Mapping[str, Any]) -> str | None:
-        """Return what the detail does not say of a field error; None if the detail holds location and message."""
+        """Return location and message of a field error, without the parts that the detail repeats; None for nothing."""
         location, message = ".".join(map(str, error.get("loc", ()))), str(error.get("msg"))
         if f"{location}: {message}" in self.detail:
             return None
@@ -57,39 +57,39 @@ class ApiError(CarrelError):
 
 
 class Unauthorized(ApiError):
-    """401: no key, or one that is not valid."""
+    """401: the API key is missing or not valid."""
 
 
 class Forbidden(ApiError):
-    """403: the key may not do that."""
+    """403: the API key has no right to do this."""
 
 
 class NotFound(ApiError):
-    """404: it does not exist, or this key may not see it."""
+    """404: the object does not exist, or the API key may not see it."""
 
 
 class Conflict(ApiError):
-    """409: it is at odds with what is there."""
+    """409: the request conflicts with the stored state."""
 
 
 class TooLarge(ApiError):
-    """413: more than may be sent."""
+    """413: the request is larger than allowed."""
 
 
 class UnsupportedMediaType(ApiError):
-    """415: no parser reads this kind of file."""
+    """415: no parser supports this type of file."""
 
 
 class Invalid(ApiError):
-    """422: ``errors`` says what is wrong with the request."""
+    """422: the request is invalid; ``errors`` lists the fields."""
 
 
 class RateLimited(ApiError):
-    """429: a rate or a quota is used up; ``retry_after`` is in seconds."""
+    """429: a rate limit or a quota is used up; ``retry_after`` is in seconds."""
 
 
 class ServiceUnavailable(ApiError):
-    """503: the service, or something that it needs, is down for now."""
+    """503: the service, or a part that it needs, is temporarily unavailable."""
 
 
 BY_STATUS: Mapping[int, type[ApiError]] = {

@@ -13,11 +13,11 @@ import httpx2
 
 from carrel_client.errors import BY_STATUS, ApiError, UnexpectedReply
 
-# Beyond the 60 seconds that an upload may wait.
+# Longer than the 60 seconds that an upload may wait.
 DEFAULT_TIMEOUT_SECONDS = 90.0
 DEFAULT_RETRIES = 4
 MAX_RETRY_DELAY_SECONDS = 20.0
-# Statuses that another attempt may not meet.
+# Statuses that may be temporary.
 RETRYABLE_STATUSES = frozenset({429, 502, 503, 504})
 IDEMPOTENT_METHODS = frozenset({"GET", "PUT", "DELETE", "HEAD"})
 
@@ -26,9 +26,9 @@ Source = Path | str | bytes | IO[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; ``source`` is a file, sent as ``file`` in a form together with ``form``.
+    """Request to the service. ``source`` is a file, which is sent together with the fields of ``form``.
 
-    ``archive`` is sent unchanged, as the body.
+    ``archive`` is sent unchanged as the body.
     """
 
     method: str
@@ -43,17 +43,17 @@ class Request:
 
     @property
     def is_repeatable(self) -> bool:
-        """True if the request can be sent again; a stream can be read only once."""
+        """Whether the request can be sent again: a stream can be read only once."""
         return self.source is None or isinstance(self.source, (Path, str, bytes))
 
 
 def build_path(*parts: str) -> str:
-    """Return the path below ``/v1`` with these parts, each quoted."""
+    """Return the path below ``/v1`` with quoted parts."""
     return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def to_query_params(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return query parameters: drop those that are None, and encode objects as JSON."""
+    """Return the values that are not None as query parameters, with objects as JSON."""
     return {
         name: json.dumps(value) if isinstance(value, Mapping) else value
         for name, value in values.items()
@@ -65,7 +65,7 @@ def build_upload(path: str, source: Source, filename: str | None, options: Mappi
     """Return the request that uploads a file. Raises ValueError if bytes or a stream have no filename."""
     name = filename or (str(source) if isinstance(source, (Path, str)) else str(getattr(source, "name", "")))
     if not name:
-        raise ValueError("bytes and streams need a filename")
+        raise ValueError("bytes and streams need a filename: pass filename=…")
     form = {key: value if isinstance(value, str) else json.dumps(value) for key, value in options.items()}
     params = {"wait": wait} if wait else {}
     return Request("POST", path, params, source=source, filename=Path(name).name, form=form)
@@ -83,7 +83,7 @@ def to_httpx_arguments(request: Request, opened: IO[bytes] | bytes | None) -> di
 
 
 def with_idempotency_key(request: Request) -> Request:
-    """Add an ``Idempotency-Key`` to a write that is not idempotent; every attempt has the same key."""
+    """Return the request with an ``Idempotency-Key`` if it is not idempotent; every attempt has the same key."""
     is_idempotent = (
         request.method in IDEMPOTENT_METHODS or request.archive is not None
     )  # existing documents are skipped
@@ -92,7 +92,7 @@ def with_idempotency_key(request: Request) -> Request:
 
 @contextmanager
 def open_source(request: Request) -> Iterator[IO[bytes] | bytes | None]:
-    """Open the file of a request at its beginning."""
+    """Open the file of a request, and yield it; None if the request has no file."""
     if isinstance(request.source, (Path, str)):
         with Path(request.source).open("rb") as file:
             yield file
@@ -101,9 +101,14 @@ def open_source(request: Request) -> Iterator[IO[bytes] | bytes | None]:
 
 
 def compute_retry_delay(attempt: int, reply: httpx2.Response | None) -> float | None:
-    """Return the seconds before the next attempt: as the service requests, else growing with ``attempt``, from 1.
+    """Return the delay before the next attempt, in seconds, or None if there should be no attempt.
 
-    None if the service requests more than ``MAX_RETRY_DELAY_SECONDS``, as for a used-up daily quota.
+    The delay is the one that the service requests. Without a request it doubles with each attempt. It is None if the
+    service requests more than ``MAX_RETRY_DELAY_SECONDS``, for example for a used-up daily quota.
+
+    Args:
+        attempt: Number of the last attempt, from 1.
+        reply: Response of the last attempt, or None without a connection.
     """
     requested: str = "" if reply is None else reply.headers.get("retry-after", "")
     if not requested.isdecimal():
@@ -112,7 +117,12 @@ def compute_retry_delay(attempt: int, reply: httpx2.Response | None) -> float | 
 
 
 def read_reply(reply: httpx2.Response) -> Any:
-    """Return the JSON of a reply, None for a reply without a body. Raises ApiError, UnexpectedReply."""
+    """Return the JSON of a response, or None for an empty response.
+
+    Raises:
+        ApiError: The service refuses the request.
+        UnexpectedReply: The response is not JSON.
+    """
     if reply.is_success and not reply.content:
         return None
     try:
@@ -122,19 +132,21 @@ def read_reply(reply: httpx2.Response) -> Any:
     if reply.is_success and content is not None:
         return content
     if reply.is_success or not isinstance(content, dict):
-        raise UnexpectedReply(f"{reply.status_code} without JSON from {reply.url.host}; is it Carrel?")
+        raise UnexpectedReply(
+            f"{reply.status_code} without JSON from {reply.url.host}; check that the URL is a Carrel service"
+        )
     raise to_api_error(reply, content)
 
 
 def to_api_error(reply: httpx2.Response, problem: Mapping[str, Any]) -> ApiError:
-    """Return the error for a reply whose status is not a success."""
+    """Return the error for a response with an error status."""
     retry_after = reply.headers.get("retry-after", "")
     kind = BY_STATUS.get(reply.status_code, ApiError)
     return kind(reply.status_code, problem, retry_after=float(retry_after) if retry_after.isdecimal() else None)
 
 
 def build_search_body(query: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a search; the service has defaults for what is left out."""
+    """Return the body of a search; the service has defaults for missing fields."""
     return {**({} if query is None else {"query": query}), **options}
 
 

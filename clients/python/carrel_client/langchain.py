@@ -1,4 +1,4 @@
-"""A LangChain retriever; needs the extra ``langchain``."""
+"""Retriever for LangChain; it requires the extra ``langchain``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,10 +15,11 @@ from carrel_client.types import Result
 
 
 class CarrelRetriever(BaseRetriever):
-    """The best passages as documents; ``options`` are those of ``Client.search``.
+    """LangChain retriever that returns the best passages as documents.
 
-    ``async_client`` answers ``ainvoke``; without one the other client does, in a thread. ``metadata`` of a document is
-    that of the passage, and what Carrel says of it: ``citation``, ``source``, ``page``, ``score`` …
+    ``options`` are the options of ``Client.search``. ``async_client`` serves ``ainvoke``; without it ``client`` serves
+    ``ainvoke`` in a thread. The metadata of a document are those of the passage with fields of Carrel, such as
+    ``citation``, ``source``, ``page`` and ``score``.
     """
 
     client: Client

@@ -1,4 +1,4 @@
-"""A LlamaIndex retriever; needs the extra ``llama-index``."""
+"""Retriever for LlamaIndex; it requires the extra ``llama-index``."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -13,10 +13,11 @@ from carrel_client.types import Result, SearchOptions
 
 
 class CarrelRetriever(BaseRetriever):
-    """The best passages as nodes with scores; ``options`` are those of ``Client.search``.
+    """LlamaIndex retriever that returns the best passages as nodes with scores.
 
-    ``async_client`` answers ``aretrieve``; without one the other client does. ``metadata`` of a node is that of the
-    passage, and what Carrel says of it: ``citation``, ``source``, ``page`` … A model is shown the citation alone.
+    ``options`` are the options of ``Client.search``. ``async_client`` serves ``aretrieve``; without it ``client`` does.
+    The metadata of a node are those of the passage with fields of Carrel, such as ``citation``, ``source`` and
+    ``page``. A model sees only the citation.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class CarrelRetriever(BaseRetriever):
 def _to_node(result: Result) -> NodeWithScore:
     metadata = build_metadata(result)
     hidden_keys = [name for name in metadata if name != "citation"]
-    # What an HTTP source has reply has no id here: the node makes one.
+    # A result of an HTTP source has no ID, so the node generates one.
     node_id = {} if result["chunk_id"] is None else {"id_": result["chunk_id"]}
     node = TextNode(
         **node_id,

@@ -1,4 +1,4 @@
-"""Metadata of a search result for frameworks."""
+"""Metadata of a search result for LangChain and LlamaIndex."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from carrel_client.types import Result
 
 
 def build_metadata(result: Result) -> dict[str, Any]:
-    """Return the metadata of a result; fields of Carrel win over equal keys of the chunk\'s own metadata."""
+    """Return the metadata of a result; fields of Carrel replace equal keys in the metadata of the document."""
     document = result["document"]
     return {
         **result["metadata"],

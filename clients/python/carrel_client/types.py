@@ -1,4 +1,4 @@
-"""What the service takes and gives, as its JSON has it: a field that is new is simply there, too."""
+"""Types of the JSON objects of the service. A newer service may return more fields."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
@@ -9,14 +9,14 @@ FINAL: frozenset[str] = frozenset({"ready", "failed"})
 
 
 class Message(TypedDict):
-    """One turn of a conversation; ``role`` is customer, user, agent, assistant, tool or system."""
+    """Message of a conversation; ``role`` is customer, user, agent, assistant, tool or system."""
 
     role: str
     content: str
 
 
 class Scope(TypedDict, total=False):
-    """Levels that are seen beside the tenant's own."""
+    """Scope: user, chat and agent whose documents count in addition to the documents of the tenant."""
 
     user_id: str | None
     chat_id: str | None
@@ -24,7 +24,7 @@ class Scope(TypedDict, total=False):
 
 
 class SearchOptions(TypedDict, total=False):
-    """What a search may say beside its question; ``filter`` is in Carrel's filter language."""
+    """Options of a search; ``filter`` is a metadata filter of Carrel."""
 
     queries: Sequence[str | Mapping[str, Any]]
     messages: Sequence[Message]
@@ -42,11 +42,11 @@ class SearchOptions(TypedDict, total=False):
     return_vectors: bool
     explain: bool
     timeout_seconds: float
-    routing: Mapping[str, int] | Literal[False]  # where knowledge bases are to be chosen
+    routing: Mapping[str, int] | Literal[False]  # if the service selects knowledge bases
 
 
 class ResultDocument(TypedDict):
-    """The document of a result; one from an HTTP source has no id."""
+    """Document of a result; a result of an HTTP source has no document ID."""
 
     id: str | None
     source: str
@@ -57,7 +57,7 @@ class ResultDocument(TypedDict):
 
 
 class Result(TypedDict):
-    """A passage; ``score`` orders, ``similarity`` is the cosine with the query. From an HTTP source it has no id."""
+    """Found passage, ordered by ``score``. ``similarity`` is its cosine with the query. HTTP sources return no IDs."""
 
     score: float
     scores: dict[str, float | None]
@@ -84,14 +84,14 @@ class Result(TypedDict):
 
 
 class CarrelWarning(TypedDict):
-    """Something that was left out or done otherwise: a stable code for programs and one sentence for people."""
+    """Warning about a partial result: a stable code for programs and a sentence for people."""
 
     code: str
     message: str
 
 
 class SearchReply(TypedDict):
-    """Results best first, and how they came about; ``warnings`` say what was left out."""
+    """Response of a search: results, best first, and warnings about partial results."""
 
     results: list[Result]
     queries: list[str]
@@ -102,7 +102,7 @@ class SearchReply(TypedDict):
 
 
 class DocumentOptions(TypedDict, total=False):
-    """What is said of a document when it is uploaded; times are RFC 3339."""
+    """Fields of an uploaded file; times are RFC 3339."""
 
     title: str
     metadata: Mapping[str, Any]
@@ -117,7 +117,7 @@ class DocumentOptions(TypedDict, total=False):
 
 
 class TextOptions(TypedDict, total=False):
-    """What is said of a text when it is uploaded."""
+    """Fields of an uploaded text; times are RFC 3339."""
 
     title: str
     media_type: str
@@ -133,7 +133,7 @@ class TextOptions(TypedDict, total=False):
 
 
 class DocumentFilters(TypedDict, total=False):
-    """Which documents are listed."""
+    """Filters of a list of documents."""
 
     status: Status
     external_id: str
@@ -144,7 +144,7 @@ class DocumentFilters(TypedDict, total=False):
 
 
 class Progress(TypedDict):
-    """How far a document is, or what it waits for."""
+    """Progress of an ingestion, or the reason why it waits."""
 
     done: NotRequired[int]
     total: NotRequired[int]
@@ -153,7 +153,7 @@ class Progress(TypedDict):
 
 
 class Document(TypedDict):
-    """A document; ``status`` and ``error`` are the newest version's, ``live_version`` is what searches see."""
+    """Document. ``status`` and ``error`` belong to the newest version; searches use ``live_version``."""
 
     id: str
     knowledge_base: str
@@ -182,7 +182,7 @@ class Document(TypedDict):
 
 
 class Chunk(TypedDict):
-    """A passage of a document as it is stored."""
+    """Stored chunk of a document."""
 
     id: str
     chunk_index: int
@@ -192,14 +192,14 @@ class Chunk(TypedDict):
 
 
 class Deletion(TypedDict):
-    """What a deletion by filter began."""
+    """Deletion of several documents."""
 
     deletion: str
     deleted: int
 
 
 class Receipt(TypedDict):
-    """What a deletion removed, and what was left of it, by table."""
+    """Receipt of a deletion: removed and remaining rows by table."""
 
     id: str
     kind: str
@@ -212,7 +212,7 @@ class Receipt(TypedDict):
 
 
 class ImportCounts(TypedDict):
-    """What an import took in, what was there already, and what is there with another original."""
+    """Counts of an import: imported documents, existing documents, and conflicts (another original is stored)."""
 
     documents: int
     chunks: int
@@ -221,7 +221,7 @@ class ImportCounts(TypedDict):
 
 
 class KnowledgeBase(TypedDict):
-    """A knowledge base with its settings and the state of its index."""
+    """Knowledge base with its settings and the state of its search index."""
 
     id: str
     name: str
@@ -236,7 +236,7 @@ class KnowledgeBase(TypedDict):
 
 
 class SqlView(TypedDict):
-    """The SQL view of a knowledge base; ``connection`` is the block for the platform that reads it."""
+    """SQL view of a knowledge base; ``connection`` has the connection details for the platform that reads it."""
 
     id: str
     state: Literal["preparing", "ready"]
@@ -247,13 +247,13 @@ class SqlView(TypedDict):
 
 
 class NewSqlView(SqlView):
-    """A SQL view that was just created; ``password`` is shown only in this reply."""
+    """New SQL view; only this response has the ``password``."""
 
     password: str
 
 
 class ApiKey(TypedDict):
-    """A key without its secret."""
+    """API key without its secret."""
 
     id: str
     name: str
@@ -267,13 +267,13 @@ class ApiKey(TypedDict):
 
 
 class NewApiKey(ApiKey):
-    """A key that was just made; ``key`` is shown this once."""
+    """New API key; only this response has the secret, in ``key``."""
 
     key: str
 
 
 class Tenant(TypedDict):
-    """A tenant."""
+    """Tenant."""
 
     id: str
     name: str
@@ -281,13 +281,13 @@ class Tenant(TypedDict):
 
 
 class NewTenant(Tenant):
-    """A tenant that was just made, with its first key."""
+    """New tenant with its first API key."""
 
     api_key: dict[str, Any]
 
 
 class Me(TypedDict):
-    """Who is calling."""
+    """Caller: tenant, API key, limits and usage."""
 
     tenant: dict[str, str]
     key: dict[str, Any]
