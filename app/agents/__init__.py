@@ -1,1 +1,1 @@
-"""Agents: what each is bound to, so that a caller that names no knowledge base searches the right ones."""
+"""Agent bindings: the knowledge bases and search settings for callers that name an agent and no knowledge base."""

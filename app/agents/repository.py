@@ -1,4 +1,4 @@
-"""Queries about agents' bindings."""
+"""SQL of agent bindings."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,26 +14,29 @@ from app.ids import generate_id
 
 
 class AgentRepository:
-    """Queries in one tenant."""
+    """Repository of the agent bindings of one tenant, in one transaction."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
         self.tenant_id = tenant_id
 
     async def find(self, agent_id: str, *, lock: bool = False) -> BoundAgent | None:
-        """The binding of an agent; with ``lock`` nobody else changes it until the transaction ends."""
+        """Return the binding of an agent, or None. With ``lock`` no other transaction can change the binding."""
         values = {"tenant": self.tenant_id, "agent": agent_id}
         row = await self.session.fetch_row(_LOCK if lock else _FIND, values)
         return None if row is None else _binding_from_row(row)
 
     async def list_bindings(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[BoundAgent]:
-        """Newest first."""
+        """Return a page of the bindings, newest first."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "after_time": after_time, "after_id": after_id, "limit": limit}
         return [_binding_from_row(row) for row in await self.session.fetch_rows(_PAGE, values)]
 
     async def lock_knowledge_bases(self, knowledge_base_ids: Sequence[UUID]) -> list[UUID]:
-        """Those that are there, in the same order; a deletion of one waits until the transaction ends."""
+        """Lock knowledge bases, and return the existing ones in the same order.
+
+        The deletion of a locked knowledge base waits until the transaction ends.
+        """
         values = {"tenant": self.tenant_id, "ids": list(knowledge_base_ids)}
         existing = {row["id"] for row in await self.session.fetch_rows(_LOCK_KNOWLEDGE_BASES, values)}
         return [
@@ -45,7 +48,7 @@ class AgentRepository:
     async def add(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
     ) -> BoundAgent | None:
-        """Insert a binding; None where the agent has one."""
+        """Insert a binding and return it; None if the agent has a binding already."""
         values = {
             "agent": agent_id,
             "id": generate_id(),
@@ -58,13 +61,13 @@ class AgentRepository:
     async def update(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
     ) -> BoundAgent | None:
-        """Set what it is bound to; None where nothing differs, or it has no binding."""
+        """Change a binding and return it; None if nothing changes, or the agent has no binding."""
         values = {"agent": agent_id, "kbs": list(knowledge_base_ids), "settings": _serialize_settings(settings)}
         row = await self.session.fetch_row(_UPDATE, {"tenant": self.tenant_id, **values})
         return None if row is None else _binding_from_row(row)
 
     async def remove(self, agent_id: str) -> UUID | None:
-        """Delete a binding; its id, None where there was none."""
+        """Delete a binding and return its ID; None if the agent has no binding."""
         row = await self.session.fetch_row(_REMOVE, {"tenant": self.tenant_id, "agent": agent_id})
         return None if row is None else row["id"]
 

@@ -1,4 +1,4 @@
-"""Bind agents to knowledge bases and limits, and look their bindings up for a search."""
+"""Use cases of agents: bind them to knowledge bases and search settings, and find a binding for a search."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ LOOKUP_TIMEOUT_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class AgentService:
-    """What a tenant's admin can do with agents; and for every key, what the agent that it speaks for is bound to."""
+    """Service for agent bindings of a tenant. Admins manage bindings; every API key can use a binding in a search."""
 
     db: TenantDatabase
     principal: Principal
@@ -30,9 +30,14 @@ class AgentService:
     async def resolve_binding(
         self, agent_id: str, *, timeout_seconds: float = LOOKUP_TIMEOUT_SECONDS
     ) -> BoundAgent | None:
-        """What an agent is bound to, for a search in its name by any key; None for one without a binding.
+        """Return the binding of an agent for a search, or None if the agent has no binding.
 
-        Raises DatabaseUnavailable, also where that takes longer: somebody waits for the search.
+        Args:
+            agent_id: ID that the agent's platform gives the agent.
+            timeout_seconds: Maximum time, because a caller waits for the search.
+
+        Raises:
+            DatabaseUnavailable: The database does not answer in time.
         """
         try:
             async with asyncio.timeout(timeout_seconds), self.db.transaction(allow_generic_plans=True) as session:
@@ -41,13 +46,13 @@ class AgentService:
             raise DatabaseUnavailable from exc
 
     async def get(self, agent_id: str) -> BoundAgent:
-        """Raises AgentNotFound, ForbiddenError."""
+        """Return the binding of an agent. Raises AgentNotFound, ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             return _require_binding(await self._create_repository(session).find(agent_id))
 
     async def list_bindings(self, *, after: tuple[datetime, UUID] | None, limit: int) -> Sequence[BoundAgent]:
-        """Newest first. Raises ForbiddenError."""
+        """Return a page of the bindings, newest first. Raises ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             return await self._create_repository(session).list_bindings(after=after, limit=limit)
@@ -55,7 +60,19 @@ class AgentService:
     async def upsert(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
     ) -> tuple[BoundAgent, bool]:
-        """Bind an agent, in place of what it was bound to; and whether it was not bound yet. Raises ForbiddenError."""
+        """Create or replace the binding of an agent.
+
+        Args:
+            agent_id: ID that the agent's platform gives the agent.
+            knowledge_base_ids: Knowledge bases to search; those that do not exist are ignored.
+            settings: Search settings of the agent.
+
+        Returns:
+            The binding, and whether the agent had none before.
+
+        Raises:
+            ForbiddenError: The API key is restricted.
+        """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
@@ -71,14 +88,21 @@ class AgentService:
     async def update(
         self, agent_id: str, knowledge_base_ids: Sequence[UUID] | None, changes: Mapping[str, Any]
     ) -> BoundAgent:
-        """Set what is named and leave the rest; None leaves the knowledge bases.
+        """Change a binding.
 
-        Raises AgentNotFound, ForbiddenError.
+        Args:
+            agent_id: ID that the agent's platform gives the agent.
+            knowledge_base_ids: New knowledge bases; None keeps the present ones.
+            changes: New values of search settings; the others stay.
+
+        Raises:
+            AgentNotFound: The agent has no binding.
+            ForbiddenError: The API key is restricted.
         """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
-            # Knowledge bases are held before the binding is, as whoever deletes one does it.
+            # Lock the knowledge bases before the binding, in the same order as the deletion of a knowledge base.
             locked_ids = (
                 None if knowledge_base_ids is None else await repository.lock_knowledge_bases(knowledge_base_ids)
             )
@@ -89,7 +113,7 @@ class AgentService:
             )
 
     async def delete(self, agent_id: str) -> None:
-        """From now on it is an agent without a binding. Raises AgentNotFound, ForbiddenError."""
+        """Delete the binding of an agent. Raises AgentNotFound, ForbiddenError."""
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             binding_id = await self._create_repository(session).remove(agent_id)
@@ -100,7 +124,18 @@ class AgentService:
     async def list_prompt_versions(
         self, agent_id: str, name: PromptName | None, *, after: tuple[datetime, UUID] | None, limit: int
     ) -> Sequence[PromptVersionInfo]:
-        """The versions of its prompts, newest first. Raises AgentNotFound, ForbiddenError."""
+        """Return a page of the versions of an agent's prompts, newest first.
+
+        Args:
+            agent_id: ID that the agent's platform gives the agent.
+            name: Name of a prompt; None for all prompts.
+            after: Creation time and ID of the last version on the page before.
+            limit: Maximum number of versions.
+
+        Raises:
+            AgentNotFound: The agent has no binding.
+            ForbiddenError: The API key is restricted.
+        """
         self.require_unrestricted_key()
         async with self.db.transaction(snapshot=True) as session:
             binding = _require_binding(await self._create_repository(session).find(agent_id))
@@ -110,7 +145,18 @@ class AgentService:
             )
 
     async def pin_prompt(self, agent_id: str, name: PromptName, number: int) -> PromptVersionInfo:
-        """From now on this version is in use. Raises AgentNotFound, PromptVersionNotFound, ForbiddenError."""
+        """Put a version of an agent's prompt into use, and return the version.
+
+        Args:
+            agent_id: ID that the agent's platform gives the agent.
+            name: Name of the prompt.
+            number: Number of the version.
+
+        Raises:
+            AgentNotFound: The agent has no binding.
+            PromptVersionNotFound: The prompt has no such version.
+            ForbiddenError: The API key is restricted.
+        """
         self.require_unrestricted_key()
         async with self.db.transaction() as session:
             previous = _require_binding(await self._create_repository(session).find(agent_id, lock=True))
@@ -122,14 +168,14 @@ class AgentService:
             return version
 
     def require_unrestricted_key(self) -> None:
-        """Raises ForbiddenError for a narrowed key: a binding is for every key of the tenant."""
+        """Refuse a restricted API key, because a binding applies to all keys of the tenant. Raises ForbiddenError."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
-            raise ForbiddenError("A key that is narrowed cannot manage agents.")
+            raise ForbiddenError("A restricted API key cannot manage agents; use an unrestricted key of an admin.")
 
     async def _update_locked_binding(
         self, session: Session, agent_id: str, knowledge_base_ids: Sequence[UUID], settings: BindingSettings
     ) -> BoundAgent:
-        """Of a binding that is locked."""
+        """Change a locked binding, and record an audit event if something changes."""
         repository = self._create_repository(session)
         versioned_settings = await self._save_prompt_versions(session, agent_id, settings)
         updated = await repository.update(agent_id, knowledge_base_ids, versioned_settings)

@@ -1,4 +1,4 @@
-"""The nouns of agents: a binding, and what it says of a search."""
+"""Types of agents: a binding and its search settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,19 +13,19 @@ CitationStyle = Literal["none", "prefix"]
 
 
 class AgentNotFound(NotFoundError):
-    """No agent of that id is bound."""
+    """The agent has no binding; create one first."""
 
     code = "agent_not_found"
 
 
 @dataclass(frozen=True, slots=True)
 class BindingSettings(PromptSettings):
-    """How an agent searches; None is as for one without a binding.
+    """Search settings of an agent. None means the default of an agent without a binding.
 
-    ``session_scope`` opens the documents of the chat that the caller names. ``top_k`` is for a caller that names none,
-    ``max_top_k`` the most that any gets; of a conversation the newest ``max_messages`` are read. Each of
-    ``transformers`` is ``{"name", "options"}``. All of its knowledge bases are searched, or ``route_top_n`` of each
-    embedding model. Without ``rerank`` it has the reranker, where one is configured.
+    With ``session_scope`` a search includes the documents of the caller's chat. ``top_k`` is the default number of
+    results, and ``max_top_k`` the maximum. A search reads the newest ``max_messages`` of a conversation. Each item of
+    ``transformers`` is ``{"name", "options"}``. With ``route_top_n`` a search selects that number of knowledge bases
+    for each embedding model, otherwise it searches all. A configured reranker is used unless ``rerank`` is false.
     """
 
     session_scope: bool = False
@@ -46,9 +46,9 @@ class BindingSettings(PromptSettings):
 
 @dataclass(frozen=True, slots=True)
 class BoundAgent:
-    """An agent, by the id that its platform gives it, and what it is bound to.
+    """Binding of an agent, which has the ID that its platform gives it.
 
-    Without knowledge bases nothing is searched.
+    If the binding has no knowledge base, searches return nothing.
     """
 
     id: UUID

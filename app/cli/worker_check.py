@@ -36,7 +36,7 @@ def _check_waiting_jobs(queue: QueueDiagnostics) -> tuple[WorkerCheckState, str]
     if queue.oldest_seconds is None:
         return "ok", "no job waits for a worker"
     number = f"{queue.waiting} or more" if queue.waiting >= 1000 else str(queue.waiting)
-    detail = f"{number} wait for a worker, the oldest one for {max(0.0, queue.oldest_seconds) / 60:.1f} minutes"
+    detail = f"{number} wait for a worker, the oldest for {max(0.0, queue.oldest_seconds) / 60:.1f} minutes"
     if queue.oldest_seconds <= MAX_WAITING_MINUTES * 60:
         return "ok", detail
     return (

@@ -1,1 +1,1 @@
-"""HTTP sources: searches of others that a knowledge base stands for, asked inside what the operator allows."""
+"""HTTP sources: external search services behind knowledge bases of kind http, limited by an allowlist."""

@@ -1,4 +1,4 @@
-"""Connections to HTTP sources: a host's name is resolved and checked first, and the connection goes to that address."""
+"""Connections to HTTP sources: a host name is resolved and checked, and the connection goes to the checked address."""
 
 import asyncio
 import socket
@@ -15,25 +15,25 @@ from app.http_sources.allowlist import AllowedRequest
 from app.public_addresses import IpAddress, is_public_address
 
 HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]
-# How long the addresses of a name are used before it is resolved again.
+# Time until a host name is resolved again.
 ADDRESS_CACHE_TTL_SECONDS = 30.0
 MAX_ADDRESSES = 3
 MAX_IDLE_CONNECTIONS = 5
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a name, as the system has them. Raises OSError."""
+    """Return the addresses of a host name from the resolver of the system. Raises OSError."""
     results = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(info[4][0]) for info in results))
 
 
 @dataclass
 class SourceConnections:
-    """The open connections to all hosts of a process.
+    """Open connections of a process to all hosts in the bindings of the operator.
 
-    The hosts are those of the operator's bindings. Each has a transport of its own, which pools connections by IP
-    address: a connection that was opened for one host must not carry the request for another host at that address. The
-    transport knows no cookies, redirects, credentials of a netrc file, or proxies of the environment.
+    Each host has a separate transport with a connection pool. A connection for one host must not carry a request for
+    another host at the same IP address. The transport uses no cookies, no redirects, no netrc file and no proxies of
+    the environment.
     """
 
     certificates: ssl.SSLContext
@@ -42,11 +42,15 @@ class SourceConnections:
     _address_cache: dict[tuple[str, int], tuple[float, Sequence[IpAddress]]] = field(default_factory=dict)
 
     async def send(self, allowed: AllowedRequest, request: httpx2.Request) -> httpx2.Response:
-        """Send the request to the first address of its host that takes a connection.
+        """Send a request to the first IP address of its host that accepts a connection, and return the response.
+
+        Args:
+            allowed: The authorized address, which says whether private addresses are allowed.
+            request: The request.
 
         Raises:
-            InvalidInputError: The name resolves to an address outside the public internet, and its binding forbids it.
-            httpx2.HTTPError: There was no connection, or it broke.
+            InvalidInputError: The host name resolves to a private address, and the binding forbids private addresses.
+            httpx2.HTTPError: No address accepts a connection, or the connection broke.
         """
         addresses = await self._resolve_addresses(allowed)
         transport = self._get_transport(f"{request.url.scheme}://{request.url.netloc.decode()}")
@@ -66,7 +70,7 @@ class SourceConnections:
     async def _resolve_addresses(self, allowed: AllowedRequest) -> Sequence[IpAddress]:
         host = allowed.address.raw_host.decode()
         try:
-            return [ip_address(host)]  # the operator wrote this very address
+            return [ip_address(host)]  # the binding of the operator names this address itself
         except ValueError:
             pass
         port = allowed.address.port or (443 if allowed.address.scheme == "https" else 80)
@@ -91,7 +95,7 @@ class SourceConnections:
 
 
 def _pin_address(request: httpx2.Request, address: IpAddress) -> httpx2.Request:
-    """Return the same request for an address: the name stays in the Host header and in the certificate's check."""
+    """Return the request for an IP address. The Host header and the certificate check keep the host name."""
     extensions = {"sni_hostname": request.url.raw_host.decode()} if request.url.scheme == "https" else {}
     return httpx2.Request(
         request.method,

@@ -1,4 +1,4 @@
-"""The operator's bindings: which tenant may ask which address, by which method, with which headers and secrets."""
+"""Allowlist of HTTP sources: the bindings of the operator, by tenant, address, method, headers and secrets."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from app.http_sources.types import HeaderValue, HttpSource
 from app.ids import encode_id
 from app.settings.http_sources import SourceBinding, format_origin, is_plain_path
 
-# No user, query, fragment, place of a template, or character that programs read differently.
+# URLs without user, query, fragment, template placeholder, and characters that programs interpret in different ways.
 _PLAIN = re.compile(r"https?://[!-~]+", re.IGNORECASE)
 _ODD = re.compile(r"[\\?#@{}<>\"^`|;]")
 EVERY_TENANT = "*"
@@ -21,10 +21,10 @@ URL, HEADERS = ("body", "source", "url"), ("body", "source", "headers")
 
 @dataclass(frozen=True, slots=True)
 class AllowedRequest:
-    """What a binding lets through.
+    """Request that a binding allows.
 
-    ``headers`` have the secrets filled in. ``secrets`` are the values among them, which no reply may repeat.
-    ``allows_private`` says whether the host's name may resolve to an address outside the public internet.
+    ``headers`` include the values of secrets. ``secrets`` are these values; no response may repeat them. With
+    ``allows_private`` the host name may resolve to an address outside the public internet.
     """
 
     address: httpx2.URL
@@ -35,22 +35,22 @@ class AllowedRequest:
 
 @dataclass(frozen=True, slots=True)
 class SourceAllowlist:
-    """Checks a source when it is stored, and again before every request."""
+    """Allowlist that checks a source when it is stored, and again before every request."""
 
     bindings: Sequence[SourceBinding] = ()
 
     def authorize(self, source: HttpSource, tenant_id: UUID) -> AllowedRequest:
-        """Return the request that a tenant's source may make.
+        """Return the allowed request of a tenant's source.
 
-        One binding must allow address, method, parameters, headers and secrets together.
+        A single binding must allow address, method, parameters, headers and secrets.
 
         Args:
-            source: How the tenant wants to ask.
-            tenant_id: The tenant that the knowledge base belongs to.
+            source: Source that the tenant configured.
+            tenant_id: Tenant of the knowledge base.
 
         Raises:
-            InvalidInputError: No binding of this tenant allows the source. The message never names the permissions of
-                other tenants, and never holds a secret's value.
+            InvalidInputError: No binding of this tenant allows the source. The message never contains permissions of
+                other tenants or values of secrets.
         """
         address = self._parse_address(source.url)
         tenant_names = (EVERY_TENANT, encode_id("ten", tenant_id))
@@ -75,7 +75,7 @@ class SourceAllowlist:
         return _select_binding(matching, source.headers, address)
 
     def _parse_address(self, url: str) -> httpx2.URL:
-        """Return the address as it is sent. Raises InvalidInputError."""
+        """Return the URL for the request. Raises InvalidInputError."""
         if not self.bindings:
             raise InvalidInputError("This service allows no HTTP sources: see CARREL_HTTP_SOURCES.", loc=URL)
         if not _PLAIN.fullmatch(url) or _ODD.search(url):
@@ -92,7 +92,7 @@ class SourceAllowlist:
 
 
 def _extract_path(url: str) -> str:
-    """Return the path as the tenant wrote it: the parser resolves dot segments."""
+    """Return the path before parsing, because the parser resolves dot segments."""
     return "/" + url.split("://", 1)[1].partition("/")[2]
 
 
@@ -104,7 +104,7 @@ def _covers(binding: SourceBinding, address: httpx2.URL) -> bool:
 def _select_binding(
     bindings: Sequence[SourceBinding], requested_headers: Mapping[str, HeaderValue], address: httpx2.URL
 ) -> AllowedRequest:
-    """Take the first binding that allows all headers. Raises InvalidInputError with the first binding's reason."""
+    """Return the request of the first binding that allows all headers; else raise the error of the first binding."""
     refusal: InvalidInputError | None = None
     for binding in bindings:
         try:

@@ -1,4 +1,4 @@
-"""Asks HTTP sources: one request for a query, limits in time and size, and nothing followed or kept."""
+"""Client of HTTP sources: one request per query, with limits of time and size, without redirects and cookies."""
 
 import asyncio
 import json
@@ -19,20 +19,20 @@ from app.inference.circuit_breaker import CircuitBreaker, EndpointFailed
 from app.settings.http_sources import HttpSourceSettings
 
 MAX_RESPONSE_BYTES = 2_000_000
-# From so many seconds on giving up counts as a failure of the endpoint.
+# A timeout counts as a failure of the endpoint if the request had at least this many seconds.
 HANG_TIMEOUT_SECONDS = 0.5
 MAX_QUERY_CHARACTERS = 1000
-# Of endpoints that were asked last; one that is forgotten begins anew.
+# Number of circuit breakers of recently used endpoints; an older breaker is dropped and starts closed again.
 MAX_BREAKERS = 1000
 TRANSIENT_STATUSES = frozenset({408, 425, 429})
-# What a connection that was kept may die of when the server has closed it meanwhile.
+# Errors of an idle connection that the server has closed.
 STALE_CONNECTION_ERRORS = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-# Not compressed: a small reply must not become a large one.
+# No compression: a small response must not expand to a large one.
 DEFAULT_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Carrel"}
 
 
 class HttpSourceClient:
-    """One for all searches of a process."""
+    """Client of HTTP sources, shared by all searches of a process."""
 
     def __init__(self, allowlist: SourceAllowlist, detect_flags: FlagDetector, connections: SourceConnections) -> None:
         self.allowlist = allowlist
@@ -42,20 +42,33 @@ class HttpSourceClient:
 
     @classmethod
     def from_settings(cls, settings: HttpSourceSettings, detect_flags: FlagDetector) -> Self:
-        """Open the client; blocking, for it reads certificates. ``detect_flags`` returns the flags of a text."""
+        """Create a client; blocking, because it reads certificates.
+
+        Args:
+            settings: Bindings of the operator.
+            detect_flags: Returns the flags of a text, for example signs of prompt injection.
+        """
         connections = SourceConnections(httpx2.create_ssl_context(trust_env=False))
         return cls(SourceAllowlist(settings.bindings), detect_flags, connections)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         await self._connections.close()
 
     async def query(
         self, source: HttpSource, source_query: SourceQuery, *, tenant_id: UUID, kb_id: UUID, timeout_seconds: float
     ) -> list[SourceResult]:
-        """The first ``top_k`` results, within ``timeout_seconds`` and the source's own limit.
+        """Send a query to a source and return the first ``top_k`` results.
 
-        Raises SourceUnavailable.
+        Args:
+            source: The source.
+            source_query: Query and number of results.
+            tenant_id: Tenant of the knowledge base.
+            kb_id: Knowledge base of the source.
+            timeout_seconds: Maximum time; the source may have a lower limit.
+
+        Raises:
+            SourceUnavailable: The endpoint fails, does not answer in time, or is not allowed.
         """
         timeout_seconds = min(timeout_seconds, source.timeout_seconds)
         try:
@@ -66,7 +79,7 @@ class HttpSourceClient:
                     hang_timeout_seconds=min(HANG_TIMEOUT_SECONDS, source.timeout_seconds)
                 ):
                     content = await self._fetch(allowed, request)
-                    # In a thread: what paths cost is bounded, but not by what other searches can wait for.
+                    # In a thread: the time for paths is limited, but other searches cannot wait for it.
                     return await asyncio.to_thread(
                         parse_response,
                         content,
@@ -76,14 +89,20 @@ class HttpSourceClient:
                         secrets=allowed.secrets,
                     )
         except TimeoutError as exc:
-            raise SourceUnavailable("Its endpoint gave no answer in time.") from exc
+            raise SourceUnavailable("Its endpoint did not answer in time.") from exc
         except EndpointFailed as exc:
             raise SourceUnavailable(f"Its endpoint failed: {exc}.") from exc
         except InvalidInputError as exc:
-            raise SourceUnavailable("The service does not allow this request to its endpoint any more.") from exc
+            raise SourceUnavailable("The service no longer allows this request to its endpoint.") from exc
 
     async def _fetch(self, allowed: AllowedRequest, request: httpx2.Request) -> bytes:
-        """Raises EndpointFailed, SourceUnavailable for a refusal, InvalidInputError for a host that is not public."""
+        """Send a request and return the response body; repeat it once if an idle connection was closed.
+
+        Raises:
+            EndpointFailed: The endpoint fails, or its response is not usable.
+            SourceUnavailable: The endpoint refuses the request.
+            InvalidInputError: The host is not public.
+        """
         try:
             try:
                 return await self._send(allowed, request)
@@ -93,7 +112,7 @@ class HttpSourceClient:
             raise EndpointFailed("no connection", kind="unreachable") from exc
 
     async def _send(self, allowed: AllowedRequest, request: httpx2.Request) -> bytes:
-        """What the endpoint says. Raises as ``_fetch``, and httpx2.HTTPError."""
+        """Return the response body of one attempt. Raises as ``_fetch``, and httpx2.HTTPError."""
         reply = await self._connections.send(allowed, request)
         try:
             _check_head(reply)
@@ -101,19 +120,19 @@ class HttpSourceClient:
             async for part in reply.aiter_raw():
                 content += part
                 if len(content) > MAX_RESPONSE_BYTES:
-                    raise EndpointFailed("its answer is too long")
+                    raise EndpointFailed("its response is too long")
             return bytes(content)
         finally:
             with suppress(httpx2.HTTPError):
                 await reply.aclose()
 
     def _get_breaker(self, kb_id: UUID, url: str) -> CircuitBreaker:
-        """Of a knowledge base's own endpoint: what one tenant asks wrongly is not another's failure."""
+        """Return the circuit breaker of an endpoint, separate for each knowledge base, so that tenants stay independent."""
         return self._breakers.setdefault((kb_id, url), CircuitBreaker("http_source", SourceUnavailable))
 
 
 def _build_request(source: HttpSource, source_query: SourceQuery, allowed: AllowedRequest) -> httpx2.Request:
-    """Fill the source's templates."""
+    """Build the request of a query from the templates of its source."""
     headers = httpx2.Headers(DEFAULT_HEADERS)
     headers.update(allowed.headers)
     query = source_query.query[-MAX_QUERY_CHARACTERS:].encode("utf-8", "replace").decode()
@@ -128,7 +147,12 @@ def _build_request(source: HttpSource, source_query: SourceQuery, allowed: Allow
 
 
 def _check_head(reply: httpx2.Response) -> None:
-    """Raises EndpointFailed for what another try may mend, SourceUnavailable for a refusal; a redirect is one."""
+    """Check status and headers of a response.
+
+    Raises:
+        EndpointFailed: The fault may be temporary.
+        SourceUnavailable: The endpoint refuses the request, also by a redirect.
+    """
     status = reply.status_code
     if status >= 500 or status in TRANSIENT_STATUSES:
         raise EndpointFailed(f"HTTP {status}", kind="failed")
@@ -136,6 +160,6 @@ def _check_head(reply: httpx2.Response) -> None:
         raise SourceUnavailable(f"Its endpoint refuses: HTTP {status}.")
     media_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json" and not media_type.endswith("+json"):
-        raise EndpointFailed("it is no JSON")
+        raise EndpointFailed("its response is not JSON")
     if reply.headers.get("content-encoding", "identity").lower() != "identity":
-        raise EndpointFailed("it is compressed, against what was asked")
+        raise EndpointFailed("its response is compressed, although the request forbids it")

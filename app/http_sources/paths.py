@@ -1,7 +1,7 @@
-"""Paths into a reply: a part of JMESPath that only chooses, so that what it costs is bounded by what it reads.
+"""Paths into a response: a subset of JMESPath whose evaluation time is limited by the size of the response.
 
-Functions and multiselects are left out: ``[@,@] | [@,@] | …`` doubles at each step, and ``to_string`` writes it out.
-What is left visits a value at most once for each of its own steps.
+Functions and multiselects are not allowed: ``[@,@] | [@,@] | …`` doubles the data at each step, and ``to_string``
+copies it. The remaining steps visit each value at most once per step.
 """
 
 from collections.abc import Iterator
@@ -11,28 +11,28 @@ import jmespath
 from jmespath.exceptions import JMESPathError
 
 MAX_PATH_CHARACTERS, MAX_STEPS = 200, 40
-# As the parser names its steps; the names of the rest, and their reason, are told to whoever uses one.
+# Allowed steps by the names of the parser. The error message lists other steps of a path.
 _ALLOWED_STEPS = frozenset(
     """field subexpression index index_expression slice projection value_projection filter_projection flatten pipe
     or_expression and_expression not_expression comparator literal current identity""".split()  # noqa: SIM905
 )
-# A comparison of a number with a word, a slice of step 0, a comparison of values that are nested too deeply.
+# Errors of an evaluation: comparison of a number with a word, slice with step 0, comparison of deeply nested values.
 EVALUATION_ERRORS = (JMESPathError, TypeError, ValueError, RecursionError)
 
 
 class InvalidPath(ValueError):
-    """The path is none, or one that is not allowed."""
+    """The path is not valid, or not allowed."""
 
 
 def compile_path(path: str) -> Any:
-    """Ready for ``search``. Raises InvalidPath."""
+    """Return the compiled path, which has the method ``search``. Raises InvalidPath."""
     if len(path) > MAX_PATH_CHARACTERS:
         raise InvalidPath(f"It has more than {MAX_PATH_CHARACTERS} characters.")
     try:
         expression = jmespath.compile(path)
         steps = list(_iterate_steps(expression.parsed))
     except (JMESPathError, ValueError, RecursionError):
-        raise InvalidPath("It is no JMESPath expression.") from None
+        raise InvalidPath("It is not a JMESPath expression.") from None
     if disallowed := sorted(set(steps) - _ALLOWED_STEPS):
         raise InvalidPath(
             f"Paths only choose, without functions and multiselects; this one has: {', '.join(disallowed)}."
@@ -45,5 +45,5 @@ def compile_path(path: str) -> Any:
 def _iterate_steps(node: Any) -> Iterator[str]:
     yield node["type"]
     for child in node.get("children", ()):
-        if isinstance(child, dict):  # a slice's are numbers
+        if isinstance(child, dict):  # the children of a slice are numbers
             yield from _iterate_steps(child)

@@ -1,4 +1,4 @@
-"""Reading a reply: nothing in it is believed before it has been checked, and no more is read than is wanted."""
+"""Parsing of the responses of HTTP sources. Every value is checked, and only the requested results are read."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from app.http_sources.types import HttpSource, SourceResult
 from app.inference.circuit_breaker import EndpointFailed
 from app.text_normalization import has_long_mark_run
 
-# Of a reply, in decoded values: a path may look at each with each of its 40 steps, which takes a quarter of a second.
+# Maximum number of decoded values of a response. A path of 40 steps visits each value 40 times, which takes 0.25 s.
 MAX_VALUES, MAX_ITEMS = 10_000, 1000
 CompiledPaths = Mapping[str, Any]
 FlagDetector = Callable[[str], Sequence[str]]
@@ -23,24 +23,32 @@ MAX_TEXT_CHARACTERS, MAX_TITLE_CHARACTERS, MAX_URL_CHARACTERS = 20_000, 500, 204
 def parse_response(
     content: bytes, source: HttpSource, *, max_results: int, detect_flags: FlagDetector, secrets: Sequence[str] = ()
 ) -> list[SourceResult]:
-    """The first results with a text; blocking, for as long as paths take.
+    """Return the first results that have a text; blocking for the evaluation of paths.
 
-    ``secrets`` are the request's: a reply that repeats one is not read. Raises EndpointFailed.
+    Args:
+        content: Body of the response.
+        source: The source, with the paths of the results.
+        max_results: Maximum number of results.
+        detect_flags: Returns the flags of a text.
+        secrets: Secrets of the request; a response that repeats one is refused.
+
+    Raises:
+        EndpointFailed: The response has no valid results.
     """
     try:
         reply = json.loads(content)
         _check_size(reply)
         repeats = repeats_secret(content, reply, secrets)
     except (ValueError, RecursionError) as exc:
-        raise EndpointFailed("it is no JSON") from exc
+        raise EndpointFailed("its response is not JSON") from exc
     if repeats:
-        raise EndpointFailed("its answer repeats the secret of its request")
+        raise EndpointFailed("its response repeats the secret of the request")
     paths = {name: compile_path(path) for name, path in asdict(source.response).items() if path is not None}
     items = _select_value(paths, "items", reply)
     if items is None:
-        return []  # many leave the list out where there is nothing to list
+        return []  # many services leave out an empty list
     if not isinstance(items, list):
-        raise EndpointFailed("it holds no list of results")
+        raise EndpointFailed("its response has no list of results")
     results: list[SourceResult] = []
     for item in items[:MAX_ITEMS]:
         result = _parse_item(item, paths, source.url)
@@ -69,23 +77,23 @@ def _select_value(paths: CompiledPaths, name: str, value: Any) -> Any:
     try:
         return paths[name].search(value) if name in paths else None
     except EVALUATION_ERRORS as exc:
-        raise EndpointFailed("its paths do not fit") from exc
+        raise EndpointFailed("its response does not match the configured paths") from exc
 
 
 def _check_size(reply: Any) -> None:
-    """Without recursion: a reply may be as deep as it is long."""
+    """Refuse a response with too many values. Not recursive, because a response may be nested deeply."""
     pending, value_count = [reply], 0
     while pending:
         value = pending.pop()
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         value_count += len(inner)
         if value_count > MAX_VALUES:
-            raise EndpointFailed("it has too many values")
+            raise EndpointFailed("its response has too many values")
         pending += inner
 
 
 def _clean_text(value: Any, max_characters: int) -> str | None:
-    """What can be stored and shown, None where it is none."""
+    """Return a text that can be stored and shown, or None for an empty or other value."""
     if not isinstance(value, str):
         return None
     clean = value[:max_characters].replace("\0", " ").encode("utf-8", "replace").decode().strip()
@@ -93,10 +101,13 @@ def _clean_text(value: Any, max_characters: int) -> str | None:
 
 
 def _parse_address(value: Any, base: str) -> str | None:
-    """A web address and nothing else, since others show it as a link; a relative one is the endpoint's."""
+    """Return a web address, or None. Only http and https are allowed, because pages show it as a link.
+
+    A relative address is relative to the endpoint.
+    """
     if not isinstance(value, str) or not value.strip():
         return None
-    # To take it apart, its host is normalized.
+    # Parsing normalizes the host, which is slow for long runs of combining marks.
     if len(value) > MAX_URL_CHARACTERS or has_long_mark_run(value):
         return None
     try:

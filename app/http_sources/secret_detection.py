@@ -1,4 +1,4 @@
-"""Replies that repeat a secret: found in every form that an endpoint is likely to show a request header in."""
+"""Detection of secrets in responses, in every form in which an endpoint may repeat a request header."""
 
 import base64
 import binascii
@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-# A shorter part of a secret may stand in a reply by chance.
+# A shorter part of a secret may occur in a response by chance.
 MIN_PART_CHARACTERS = 6
 
 
 def repeats_secret(content: bytes, reply: Any, secrets: Sequence[str]) -> bool:
-    """Return whether a reply shows a secret that its request carried.
+    """Return whether a response contains a secret of its request.
 
     Args:
-        content: The reply as it came.
-        reply: The JSON value that it was read as: escapes are resolved there.
+        content: Body of the response.
+        reply: Parsed JSON of the body, in which escapes are resolved.
         secrets: The header values of the request.
 
     Raises:
-        RecursionError: The reply is nested too deeply to be searched.
+        RecursionError: The response is nested too deeply.
     """
     if not secrets:
         return False
@@ -29,14 +29,14 @@ def repeats_secret(content: bytes, reply: Any, secrets: Sequence[str]) -> bool:
 
 
 def _collect_forms(secrets: Sequence[str]) -> set[str]:
-    """Return all spellings to look for, in lower case."""
+    """Return all forms of the secrets, in lower case."""
     parts = set(secrets) | {part for secret in secrets for part in _split_secret(secret)}
     spellings = {form for part in parts for form in _generate_spellings(part)}
     return {text.lower() for form in spellings for text in (form, json.dumps(form)[1:-1])}
 
 
 def _split_secret(secret: str) -> Iterator[str]:
-    """Yield the credentials behind a scheme's name, and the password inside Basic credentials."""
+    """Yield the credentials after the name of the scheme, and the password inside Basic credentials."""
     scheme, _, credentials = secret.partition(" ")
     candidates = [credentials]
     if scheme.lower() == "basic":
@@ -51,7 +51,7 @@ def _split_secret(secret: str) -> Iterator[str]:
 def _generate_spellings(part: str) -> Iterator[str]:
     raw = part.encode()
     yield from (part, part[::-1], quote(part, safe=""), quote(part), quote_plus(part), raw.hex())
-    # Base64 of a longer text holds one of three spellings, whatever stands before and behind the part.
+    # Base64 of a longer text contains the part in one of three forms, which depend on its offset.
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
         first = {0: 0, 1: 2, 2: 3}[before]

@@ -1,4 +1,4 @@
-"""Templates of requests: values are put into strings alone, so a query never changes what a request is made of."""
+"""Templates of requests. Values replace placeholders only in strings, so a query cannot change the structure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,9 +11,14 @@ TOP_K_PLACEHOLDER = "{top_k}"
 
 
 def render_template(template: Any, source_query: SourceQuery) -> Any:
-    """The same JSON with its places filled, once: what a query says is not looked at again.
+    """Return a JSON value with the placeholders replaced.
 
-    A string that is ``{top_k}`` and nothing else becomes the number. Names are left as they are.
+    Placeholders in the query itself are not replaced. A string that is only ``{top_k}`` becomes the number. Names of
+    fields do not change.
+
+    Args:
+        template: JSON value with ``{query}`` and ``{top_k}`` in strings.
+        source_query: The values.
     """
     if isinstance(template, str):
         return source_query.top_k if template == TOP_K_PLACEHOLDER else render_text(template, source_query)
@@ -25,13 +30,13 @@ def render_template(template: Any, source_query: SourceQuery) -> Any:
 
 
 def render_text(template: str, source_query: SourceQuery) -> str:
-    """The same for a string."""
+    """Return a string with the placeholders replaced."""
     values = {"query": source_query.query, "top_k": str(source_query.top_k)}
     return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
 
 
 def iterate_strings(template: Any) -> Iterator[str]:
-    """Every string that places are looked for in."""
+    """Yield every string of a template that may contain placeholders."""
     if isinstance(template, str):
         yield template
     elif isinstance(template, Mapping):

@@ -1,4 +1,4 @@
-"""The nouns of HTTP sources: how an endpoint is asked, what it has found, and that it could not answer."""
+"""Types of HTTP sources: source, query, result and error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,18 +7,18 @@ from typing import Any, Literal, Self
 from app.errors import UnavailableError
 
 HeaderValue = str | Mapping[Literal["secret"], str]
-"""As it is sent, or the name of a secret of the operator's."""
+"""Literal value of a header, or the name of a secret of the operator."""
 
 
 class SourceUnavailable(UnavailableError):
-    """The endpoint gives no results; its message holds no content."""
+    """The endpoint returns no results. The message contains no content of the response."""
 
     code = "http_source_unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class ResponsePaths:
-    """Where a reply has what it has found, as JMESPath: ``items`` from its top, the others from each item."""
+    """JMESPath expressions of a response: ``items`` selects the list of results, the others a field of each result."""
 
     items: str
     text: str
@@ -29,9 +29,10 @@ class ResponsePaths:
 
 @dataclass(frozen=True, slots=True)
 class HttpSource:
-    """How an endpoint is asked; ``{query}`` and ``{top_k}`` stand in values of ``params`` and strings of ``body``.
+    """HTTP source: request template and response paths of an external search service.
 
-    With ``domains`` only results count whose url is on one of them, or below.
+    Values of ``params`` and strings of ``body`` may contain the placeholders ``{query}`` and ``{top_k}``. With
+    ``domains`` only results count whose URL is in one of the domains or their subdomains.
     """
 
     url: str
@@ -45,13 +46,13 @@ class HttpSource:
 
     @classmethod
     def from_stored(cls, source: Mapping[str, Any]) -> Self:
-        """Typed form of what is stored."""
+        """Create a source from its stored JSON."""
         return cls(**{**source, "response": ResponsePaths(**source["response"])})
 
 
 @dataclass(frozen=True, slots=True)
 class SourceQuery:
-    """What is put into a template."""
+    """Values for the placeholders of a template."""
 
     query: str
     top_k: int
@@ -59,9 +60,9 @@ class SourceQuery:
 
 @dataclass(frozen=True, slots=True)
 class SourceResult:
-    """A result; ``score`` is greater for a better one, None where the endpoint gives none.
+    """Result of a source. A better result has a higher ``score``; None if the endpoint returns no score.
 
-    ``flags`` say what in the text speaks to a model and not to a reader.
+    ``flags`` mark text that addresses a model instead of a reader.
     """
 
     text: str

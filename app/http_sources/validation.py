@@ -1,4 +1,4 @@
-"""What a source must be before it is kept: allowed, askable, readable."""
+"""Validation of a source before it is stored: allowlist, request template and response paths."""
 
 import re
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from app.settings.http_sources import RESERVED_HEADERS
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
-# What is in them is a secret, and everybody who may read the knowledge base could see it.
+# Their values are secrets, and every reader of the knowledge base can see literal values.
 _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization"})
 
 
 def check_source(source: HttpSource, allowlist: SourceAllowlist, tenant_id: UUID) -> None:
-    """Raises InvalidInputError that says where it is wrong."""
+    """Check a source of a tenant. Raises InvalidInputError with the location of the fault."""
     _check_headers(source.headers)
     allowlist.authorize(source, tenant_id)
     _check_templates(source)
@@ -30,24 +30,30 @@ def check_source(source: HttpSource, allowlist: SourceAllowlist, tenant_id: UUID
         except InvalidPath as exc:
             raise InvalidInputError(str(exc), loc=("body", "source", "response", name)) from None
     if source.domains and source.response.url is None:
-        message = "Without a path to its url nobody knows where a result is from."
+        message = "`domains` needs a path to the URL of each result: set `response.url` too."
         raise InvalidInputError(message, loc=("body", "source", "domains"))
 
 
 def _check_headers(headers: Mapping[str, HeaderValue]) -> None:
     if len({name.lower() for name in headers}) < len(headers):
-        raise InvalidInputError("A header is named twice.", loc=HEADERS)
+        raise InvalidInputError("A header occurs twice; names are not case-sensitive.", loc=HEADERS)
     for name, value in headers.items():
         if not _NAME.fullmatch(name) or (isinstance(value, str) and not _VALUE.fullmatch(value)):
-            raise InvalidInputError(f"{name!r} is no header that can be sent.", loc=HEADERS)
+            raise InvalidInputError(f"{name!r} is not a valid header.", loc=HEADERS)
         if name.lower() in RESERVED_HEADERS:
-            raise InvalidInputError(f"The header {name!r} is not the caller's to set.", loc=HEADERS)
+            raise InvalidInputError(f"The header {name!r} is set by the service; remove it.", loc=HEADERS)
         if name.lower() in _SECRET_HEADERS and isinstance(value, str):
-            raise InvalidInputError(f'{name!r} is given as a secret: {{"secret": "NAME"}}.', loc=HEADERS)
+            raise InvalidInputError(
+                f'The header {name!r} takes the name of a secret: {{"secret": "NAME"}}.', loc=HEADERS
+            )
 
 
 def _check_templates(source: HttpSource) -> None:
     if source.method == "GET" and source.body is not None:
-        raise InvalidInputError("A GET has no body.", loc=("body", "source", "body"))
+        raise InvalidInputError(
+            "A GET request has no body: use params, or the method POST.", loc=("body", "source", "body")
+        )
     if not any("{query}" in text for part in (source.params, source.body) for text in iterate_strings(part)):
-        raise InvalidInputError("Neither params nor body have a place for {query}.", loc=("body", "source", "params"))
+        raise InvalidInputError(
+            "Neither params nor body contains the placeholder {query}; add it.", loc=("body", "source", "params")
+        )

@@ -46,7 +46,7 @@ class WebhookRepository:
         return [Webhook(**row) for row in await self.session.fetch_rows(_PAGE, values)]
 
     async def update(self, webhook_id: UUID, webhook: Webhook) -> Webhook | None:
-        """Store the fields that callers can set, and reset the failures. Return the webhook, or None if it is deleted."""
+        """Store the fields that callers can set, reset the failures, and return the webhook; None if it is deleted."""
         values = {
             "id": webhook_id,
             "url": webhook.url,

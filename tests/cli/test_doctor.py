@@ -84,7 +84,9 @@ def test_what_is_wrong_is_named(
         }  # fmt: skip
         status, found = look(settings, tmp_path, monkeypatch)
     assert status == 1
-    assert found["tenant isolation"] == ["failed: no forced row-level security on document"]
+    assert found["tenant isolation"] == [
+        "failed: row-level security is not forced on document: stop the service, then force it"
+    ]
     assert found["indexes"][0].startswith("warning: not valid: document_pkey")
     assert found["owner"][0].startswith("warning: CARREL_ADMIN_DATABASE_URL")
     assert {check for check, ones in found.items() if ones[-1].startswith("failed")} == {
@@ -141,7 +143,9 @@ def test_doctor_warns_of_lost_workers_and_of_a_job_that_waits_for_long(
     assert status == 0
     assert found["workers"] == ["ok: 1 with a heartbeat within a minute"]
     assert found["lost workers"][0].startswith("warning: 4 workers ended unexpectedly")
-    assert found["waiting jobs"] == ["warning: 1 wait for a worker, the oldest for 30.0 minutes, which is more than 10"]
+    assert found["waiting jobs"] == [
+        "warning: 1 wait for a worker, the oldest for 30.0 minutes, which is more than 10: start another worker"
+    ]
 
 
 LOCKS = "lock_shared(bigint)", "lock(bigint)", "unlock_all()", "xact_lock(bigint)"
@@ -157,7 +161,7 @@ def test_doctor_names_what_logins_of_sql_views_may_call_if_the_service_has_them(
         assert "logins of SQL views" not in look(settings, tmp_path, monkeypatch)[1]
         settings["CARREL_SQL_VIEWS"] = "true"
         _, found = look(settings, tmp_path, monkeypatch)
-        assert found["logins of SQL views"] == ["ok: they can make no large objects and take no advisory locks"]
+        assert found["logins of SQL views"] == ["ok: they cannot create large objects or take advisory locks"]
         details = []
         for name in LOCKS:
             run_sql(superuser, f"grant execute on function pg_advisory_{name} to public")

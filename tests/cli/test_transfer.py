@@ -86,7 +86,7 @@ def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, 
     [
         (lambda content: content[: content.rindex(b"SHA256SUMS")] + END_MARKER, "ends too early"),
         (lambda content: content[:5000], "damaged"),
-        (lambda content: content.replace(b"dives", b"DIVES", 1), "other hashes"),
+        (lambda content: content.replace(b"dives", b"DIVES", 1), "hashes of the archive do not match"),
         (lambda _: b"no archive", "damaged"),
         (lambda _: build_archive(ArchiveDocument(["A."])), "ends too early"),
     ],
