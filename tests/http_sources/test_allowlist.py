@@ -181,7 +181,7 @@ async def test_ask_binding_taken_away_is_not_called() -> None:
         asked = source(site.url, headers={"X-Api-Key": {"secret": "KEY"}})
         for bindings in ([], [EXACT], [{"url": site.url, "tenants": ["*"]}]):
             sources = HttpSourceClient.from_settings(settings(*bindings), lambda _text: [])
-            with pytest.raises(SourceUnavailable, match="any more"):
+            with pytest.raises(SourceUnavailable, match="no longer allows"):
                 await sources.query(asked, SourceQuery("ferry", 5), tenant_id=ONE, kb_id=ONE, timeout_seconds=30)
             await sources.close()
         assert site.received == []
@@ -228,6 +228,6 @@ async def test_ask_name_of_private_address_needs_the_operators_word(
                 assert "ferry" in found[0].text
                 assert [one.headers["host"] for one in site.received] == [f"site.example:{port}"]
             else:
-                with pytest.raises(SourceUnavailable, match="does not allow"):
+                with pytest.raises(SourceUnavailable, match="no longer allows"):
                     await sources.query(asked, SourceQuery("ferry", 5), tenant_id=ONE, kb_id=ONE, timeout_seconds=30)
                 assert site.received == []

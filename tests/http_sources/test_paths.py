@@ -107,10 +107,10 @@ def test_nothing_found_is_no_failure(reply: Any) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (b"", "no JSON"),
-        (b"\xff\xfe", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"1" * 5000, "no JSON"),
+        (b"", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"1" * 5000, "is not JSON"),
         ({"r": {"t": "a"}}, "no list"),
         ({"r": [{"x": 1}]}, "no text"),
         ({"r": [[0] * 10_001]}, "too many values"),
@@ -124,5 +124,5 @@ def test_garbage_is_a_failure(reply: Any, reason: str) -> None:
 
 @pytest.mark.parametrize("path", ["r[::0]", "r[?t<'x']"])
 def test_a_path_that_does_not_fit_is_a_failure(path: str) -> None:
-    with pytest.raises(EndpointFailed, match="do not fit"):
+    with pytest.raises(EndpointFailed, match="does not match the configured paths"):
         read({"r": [{"t": 1}]}, source(items=path))
