@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 
-# One image for every part of the service: serve, worker, migrate, or all of it in one where nothing is configured.
+# One image for every part of the service: serve, worker and migrate. Without configuration, serve runs all parts.
 
 FROM python:3.13-slim AS weights
 WORKDIR /pull
@@ -28,7 +28,7 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/carrel/bin/pip install --no-deps --no-index dist/*.whl
 
 FROM python:3.13-slim
-# Language data for reading pictures and scans; the program that it belongs to is not needed.
+# Language data for OCR of images and scans. Tesseract's program is not needed.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends tesseract-ocr-eng \
     && rm -rf /var/lib/apt/lists/*
@@ -42,11 +42,11 @@ ENV PATH=/opt/carrel/bin:$PATH \
     CARREL_EMBEDDING_WEIGHTS_DIR=/opt/models/all-MiniLM-L6-v2
 COPY sbom.cdx.json /opt/carrel/sbom.cdx.json
 USER 10001
-# Not the data directory: what is written there must never be a module or a settings file of the next start.
+# Not the data directory: a file there must never become a module or a settings file of the next start.
 WORKDIR /
 VOLUME /data
 EXPOSE 8000
-# Of the API only; a container that runs another command turns it off.
+# Only for the API; a container that runs another command disables it.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-I", "-c", "import os, urllib.request as u; u.urlopen('http://127.0.0.1:' + os.environ.get('CARREL_PORT', '8000') + '/healthz', timeout=4)"]
 ENTRYPOINT ["carrel"]

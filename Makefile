@@ -16,8 +16,8 @@ ONE_BLAS_THREAD := deletion routing scale transfer
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s%s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# Installed anew when the lock or the project file changes; a half-made environment has no stamp. The lock names all that
-# is needed: where pip resolves as well, older ones refuse what they find once something locked has a newer release.
+# The environment is installed again when the lock or the project file changes; an incomplete environment has no stamp.
+# The lock names every package. pip must not resolve, because older versions then fail as soon as a package has a newer release.
 $(STAMP): requirements.lock pyproject.toml carrel/__init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed (set PYTHON=)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)

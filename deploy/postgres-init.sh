@@ -1,11 +1,12 @@
 #!/bin/bash
-# Run once by the Postgres image, as superuser, on an empty data directory: the database, its extension, and two logins.
-# carrel_owner owns the database and makes tables and roles, as on a managed Postgres; carrel_runtime owns nothing.
+# The Postgres image runs this script once as superuser, on an empty data directory. It creates the database, its
+# extension and two roles. carrel_owner owns the database and creates tables and roles, as on a managed Postgres.
+# carrel_runtime owns nothing.
 set -eu
 
 : "${POSTGRES_OWNER_PASSWORD:?}" "${POSTGRES_RUNTIME_PASSWORD:?}"
 
-# The passwords reach psql by its environment and its own quoting: never by the command line or the shell's.
+# psql reads the passwords from its environment and quotes them itself. They are never on a command line.
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "${POSTGRES_USER:-postgres}" --dbname postgres <<'SQL'
 \getenv owner_password POSTGRES_OWNER_PASSWORD
 \getenv runtime_password POSTGRES_RUNTIME_PASSWORD

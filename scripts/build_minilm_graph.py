@@ -1,9 +1,9 @@
-"""Builds the weightless ONNX graphs of all-MiniLM-L6-v2 that the package ships; needs the development dependencies.
+"""Build the ONNX graphs of all-MiniLM-L6-v2 without weights, which the package ships. Needs the development packages.
 
 ``python scripts/build_minilm_graph.py [DIRECTORY]`` writes ``minilm_fp32.onnx`` and ``minilm_int8.onnx``. Every weight
-is declared as external data without a file: the process that runs the graph hands the tensors in from the checkpoint.
-The input is one text, so that there is neither a batch axis nor an attention mask, and it is the text's word embeddings
-instead of its token ids: the runtime would keep a second copy of half the checkpoint only to look rows up in it.
+is declared as external data without a file: the process that runs the graph supplies the tensors from the checkpoint.
+The input is one text, so there is no batch axis and no attention mask. It consists of the text's word embeddings instead
+of its token ids. With token ids the runtime would keep a second copy of half the checkpoint for the lookup.
 """
 
 import sys
@@ -34,7 +34,7 @@ EPSILON = 1e-12
 
 
 class GraphBuilder:
-    """Collects nodes and initialisers; every method returns the name of a tensor."""
+    """Builder of a graph: it collects nodes and initialisers. Every method returns the name of a tensor."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -42,34 +42,34 @@ class GraphBuilder:
         self.shapes = list_tensor_shapes()
 
     def add_weight(self, name: str) -> str:
-        """A float32 tensor of the checkpoint."""
+        """Add a float32 tensor of the checkpoint."""
         return self.add_external(name, self.shapes[name], TensorProto.FLOAT)
 
     def add_external(self, name: str, shape: Sequence[int], kind: int) -> str:
-        """A tensor that is handed in when the graph is loaded."""
+        """Add a tensor that the process supplies when it loads the graph."""
         tensor = onnx.TensorProto(name=name, dims=shape, data_type=kind, data_location=TensorProto.EXTERNAL)
         tensor.external_data.add(key="location", value="model.safetensors")
         self.tensors[name] = tensor
         return name
 
     def add_constant(self, name: str, values: Sequence[float], shape: Sequence[int], kind: int) -> str:
-        """A small tensor that is part of the graph."""
+        """Add a small tensor that is a part of the graph."""
         self.tensors[name] = helper.make_tensor(name, kind, shape, values)
         return name
 
     def add_integers(self, name: str, *values: int) -> str:
-        """A vector of int64."""
+        """Add a vector of int64."""
         return self.add_constant(name, values, [len(values)], TensorProto.INT64)
 
     def add_node(self, operator: str, *inputs: str, domain: str = "", output: str = "", **attributes: Any) -> str:
-        """A node with one output."""
+        """Add a node with one output."""
         name = output or f"{operator}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
         return name
 
 
 def add_linear(graph: GraphBuilder, x: str, layer: Linear, precision: Precision) -> str:
-    """Input times transposed weight plus bias, on the checkpoint's own layout or on int8 weights."""
+    """Add input times transposed weight plus bias, with the layout of the checkpoint or with int8 weights."""
     bias = graph.add_weight(f"{layer.name}.bias")
     if precision == "fp32" or layer.name in FLOAT_LAYERS:
         return graph.add_node("Gemm", x, graph.add_weight(f"{layer.name}.weight"), bias, transB=1)
@@ -79,13 +79,13 @@ def add_linear(graph: GraphBuilder, x: str, layer: Linear, precision: Precision)
 
 
 def add_layer_norm(graph: GraphBuilder, x: str, name: str) -> str:
-    """Layer normalisation."""
+    """Add a layer normalisation."""
     weight, bias = graph.add_weight(f"{name}.weight"), graph.add_weight(f"{name}.bias")
     return graph.add_node("LayerNormalization", x, weight, bias, axis=-1, epsilon=EPSILON)
 
 
 def add_embeddings(graph: GraphBuilder) -> str:
-    """Word, position and segment embeddings; shape (tokens, HIDDEN)."""
+    """Add word, position and segment embeddings; shape (tokens, HIDDEN)."""
     zero = graph.add_integers("zero", 0)
     length = graph.add_node("Shape", "words", start=0, end=1)
     positions = graph.add_node("Slice", graph.add_weight("embeddings.position_embeddings.weight"), zero, length, zero)
@@ -95,7 +95,7 @@ def add_embeddings(graph: GraphBuilder) -> str:
 
 
 def add_attention(graph: GraphBuilder, x: str, projections: Sequence[Linear], precision: Precision) -> str:
-    """Multi-head self-attention before its output projection; shape (tokens, HIDDEN)."""
+    """Add multi-head self-attention without its output projection; shape (tokens, HIDDEN)."""
     heads = graph.add_integers("heads", 0, HEADS, HIDDEN // HEADS)
     scale = graph.add_constant("scale", [(HIDDEN // HEADS) ** -0.5], [], TensorProto.FLOAT)
     query, key, value = (graph.add_node("Reshape", add_linear(graph, x, p, precision), heads) for p in projections)
@@ -109,7 +109,7 @@ def add_attention(graph: GraphBuilder, x: str, projections: Sequence[Linear], pr
 
 
 def build(precision: Precision) -> bytes:
-    """The serialised graph: input ``words`` (tokens, HIDDEN), output ``embedding`` (1, HIDDEN), both float32."""
+    """Build the serialised graph: input ``words`` (tokens, HIDDEN), output ``embedding`` (1, HIDDEN), both float32."""
     graph = GraphBuilder()
     x = add_embeddings(graph)
     for index in range(LAYERS):
@@ -137,7 +137,7 @@ def build(precision: Precision) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write both graphs into the directory named, else into the package."""
+    """Write both graphs to the given directory, by default to the package."""
     directory = Path(arguments[0]) if arguments else PACKAGE
     fp32: Precision = "fp32"
     int8: Precision = "int8"

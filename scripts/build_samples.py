@@ -36,7 +36,7 @@ COLUMNS = {
 
 
 class PdfSheet:
-    """A PDF that is written from top to bottom."""
+    """PDF that is written from top to bottom."""
 
     def __init__(self) -> None:
         self.document = fitz.open()
@@ -51,7 +51,7 @@ class PdfSheet:
     def write_paragraph(
         self, text: str, *, size: float = 10.5, font: str = PLAIN, x: float = MARGIN, width: float = 467
     ) -> None:
-        """Wrap and write a paragraph, over the page's end if need be."""
+        """Wrap and write a paragraph, with a page break if necessary."""
         for line in wrap_lines(text, size=size, font=font, width=width):
             if self.y > HEIGHT - MARGIN - 20:
                 self.start_page()
@@ -80,7 +80,7 @@ class PdfSheet:
 
 
 def wrap_lines(text: str, *, size: float, font: str, width: float) -> Iterator[str]:
-    """Lines of at most ``width`` points."""
+    """Split a text into lines of at most ``width`` points."""
     line = ""
     for word in text.split():
         longer = f"{line} {word}".strip()
@@ -92,7 +92,7 @@ def wrap_lines(text: str, *, size: float, font: str, width: float) -> Iterator[s
 
 
 def build_handbook() -> PdfSheet:
-    """The rental handbook from ``handbook.txt``, with running headers and footers."""
+    """Build the rental handbook from ``handbook.txt``, with headers and footers on each page."""
     sheet = PdfSheet()
     source = (ROOT / "scripts" / "handbook.txt").read_text(encoding="utf-8")
     for part in source.split("===\n"):
@@ -127,7 +127,7 @@ def _parse_blocks(part: str) -> Iterator[str | list[list[str]]]:
 
 
 def build_two_columns() -> PdfSheet:
-    """A title over two columns whose lines stand at equal heights, written line by line across both."""
+    """Build a page with a title over two columns. Their lines have equal heights and are written across both columns."""
     sheet = PdfSheet()
     sheet.start_page()
     sheet.write_paragraph("Harbours and mountains in one document", size=18, font=BOLD)
@@ -140,7 +140,7 @@ def build_two_columns() -> PdfSheet:
 
 
 def build_outline() -> PdfSheet:
-    """Headings as large as the text: only the outline tells them."""
+    """Build a PDF with headings as large as the text, so that only the outline identifies them."""
     sheet = PdfSheet()
     for number, title in enumerate(("First chapter", "A part of it", "Second chapter"), start=1):
         sheet.start_page()
@@ -151,7 +151,7 @@ def build_outline() -> PdfSheet:
 
 
 def build_images(*, with_text: bool) -> PdfSheet:
-    """Two pages of pictures, with or without a page of text before them."""
+    """Build two pages of images, with or without a page of text before them."""
     sheet = PdfSheet()
     if with_text:
         sheet.start_page()
@@ -163,7 +163,7 @@ def build_images(*, with_text: bool) -> PdfSheet:
 
 
 def build_photo() -> bytes:
-    """A small PNG."""
+    """Build a small PNG."""
     image = Image.new("RGB", (48, 32))
     image.putdata([(x * 5, y * 8, 96) for y in range(32) for x in range(48)])
     target = io.BytesIO()
@@ -172,7 +172,7 @@ def build_photo() -> bytes:
 
 
 def build_product_tour() -> bytes:
-    """Six slides: list, table, group, chart, notes."""
+    """Build six slides with a list, a table, a group, a chart and notes."""
     deck: Any = Presentation()
     deck.core_properties.title = "Northwind Rentals product tour"
     title, bullets, bare = deck.slide_layouts[0], deck.slide_layouts[1], deck.slide_layouts[5]

@@ -127,7 +127,7 @@ class HttpSourceClient:
                 await reply.aclose()
 
     def _get_breaker(self, kb_id: UUID, url: str) -> CircuitBreaker:
-        """Return the circuit breaker of an endpoint; each knowledge base has a separate one, so tenants stay independent."""
+        """Return the circuit breaker of an endpoint, separate for each knowledge base to keep tenants independent."""
         return self._breakers.setdefault((kb_id, url), CircuitBreaker("http_source", SourceUnavailable))
 
 
