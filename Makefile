@@ -1,4 +1,4 @@
-# Every target sets up what it needs; only Python 3.11 or newer is required. ARGUMENTS="…" reaches the program that a target runs.
+# Every target installs its requirements; only Python 3.11 or newer is required. ARGUMENTS="…" reaches the program that a target runs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

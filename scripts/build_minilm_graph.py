@@ -2,8 +2,8 @@
 
 ``python scripts/build_minilm_graph.py [DIRECTORY]`` writes ``minilm_fp32.onnx`` and ``minilm_int8.onnx``. Every weight
 is declared as external data without a file: the process that runs the graph supplies the tensors from the checkpoint.
-The input is one text, so there is no batch axis and no attention mask. It consists of the text's word embeddings instead
-of its token ids. With token ids the runtime would keep a second copy of half the checkpoint for the lookup.
+The input is one text, so there is no batch axis and no attention mask. It consists of the word embeddings instead of
+the token ids. With token ids the runtime would keep a second copy of half the checkpoint for the lookup.
 """
 
 import sys

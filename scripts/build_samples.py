@@ -1,7 +1,7 @@
-"""Builds the sample files: ``samples/`` for a first look at the product, ``tests/samples/`` for the parsers' tests.
+"""Build the sample files: ``samples/`` for the demo, and ``tests/samples/`` for the tests of the parsers.
 
-``python scripts/build_samples.py``. The same input gives the same bytes, but for the two encrypted files, whose salt is
-random.
+Run ``python scripts/build_samples.py``. Equal input gives equal bytes, except in the two encrypted files with random
+salt.
 """
 
 import io
@@ -127,7 +127,7 @@ def _parse_blocks(part: str) -> Iterator[str | list[list[str]]]:
 
 
 def build_two_columns() -> PdfSheet:
-    """Build a page with a title over two columns. Their lines have equal heights and are written across both columns."""
+    """Build a page with a title over two columns. Lines of both columns have equal heights and alternate."""
     sheet = PdfSheet()
     sheet.start_page()
     sheet.write_paragraph("Harbours and mountains in one document", size=18, font=BOLD)
