@@ -16,7 +16,15 @@ def create_vision_model(settings: ModelSettings) -> VisionModel | None:
 
 
 def create_chat_model(settings: ModelSettings, model: str | None) -> ChatModel | None:
-    """Create a chat model, or return None without a name. Each use needs a separate one: timeouts differ."""
+    """Create a chat model, which one use owns because timeouts differ between uses.
+
+    Args:
+        settings: Settings of the models.
+        model: Name of the model.
+
+    Returns:
+        The chat model, or None without a name or an endpoint.
+    """
     if model is None or settings.chat_base_url is None:
         return None
     from app.inference.chat.openai_chat import OpenAIChat

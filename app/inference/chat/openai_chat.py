@@ -80,7 +80,7 @@ class ChatCall:
     has_begun: bool = False
 
     def create_parser(self, content_type: str) -> ResponseParser:
-        """Create a parser for the form of the reply, whichever form was requested."""
+        """Create a parser for the format of the reply, which may differ from the requested format."""
         is_event_stream = content_type.startswith("text/event-stream")
         if self.request.is_streamed:
             is_event_stream = not content_type.startswith("application/json")

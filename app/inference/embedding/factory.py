@@ -56,7 +56,7 @@ def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_lim
         name = (embedder.identity.model, embedder.identity.dimensions)
         if name in names:
             raise DuplicateEmbeddingModel(
-                f"CARREL_EMBEDDING_MODELS: {name[0]!r} of {name[1]} dimensions is there twice. Remove one."
+                f"CARREL_EMBEDDING_MODELS: {name[0]!r} of {name[1]} dimensions is configured twice. Remove one."
             )
         names.add(name)
     return Embedders(default, additional)

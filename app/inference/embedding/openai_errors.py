@@ -13,7 +13,13 @@ CODE_PATTERN = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 def create_rejection(
     error: APIStatusError, format_setting_name: Callable[[str], str], **fields: int
 ) -> EmbeddingRejected:
-    """Create the error of a refusal, with the name of the setting to check."""
+    """Create the error of a refusal, with the name of the setting to check.
+
+    Args:
+        error: Response of the endpoint.
+        format_setting_name: Returns the name of the setting of a field.
+        fields: Further fields of the error, such as the index of the refused text.
+    """
     code = f", {error.code}" if error.code and CODE_PATTERN.fullmatch(error.code) else ""
     hint = {
         401: f"check {format_setting_name('api_key')}",

@@ -68,7 +68,7 @@ class RateLimitStore(Protocol):
         tokens: int,
         interactive: bool,
     ) -> int:
-        """Return 0 if the call is counted, else the milliseconds before the next try."""
+        """Return 0 if the call is counted and may start, otherwise the milliseconds before the next try."""
 
     async def pause_provider(self, provider: UUID, *, milliseconds: int) -> None:
         """Pause all calls to a provider."""

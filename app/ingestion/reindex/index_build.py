@@ -67,8 +67,8 @@ class Reindexer:
     async def run_slice(self, db: TenantDatabase, index_id: UUID, job_id: UUID) -> None:
         """Add documents to a generation for one time slice, and swap the generation in when it is complete.
 
-        A next job continues if the slice is too short; after a crash the same job continues. The call does nothing if
-        the generation is no longer being built, or by another job. If a document cannot be added, the error is
+        If the slice ends first, a new job continues the build; after a crash the same job continues it. The call does
+        nothing if the build was cancelled, or belongs to another job. If a document cannot be added, the error is
         recorded in the generation, the build stops, and the live generation stays.
 
         Args:

@@ -98,7 +98,7 @@ def test_an_index_finds_the_model_that_made_it_and_no_other(opened: Embedders) -
     ],
 )
 def test_the_same_model_twice_stops_the_start(server: EmbeddingServer, models: list[dict[str, Any]]) -> None:
-    with pytest.raises(DuplicateEmbeddingModel, match=r"CARREL_EMBEDDING_MODELS: .* is there twice"):
+    with pytest.raises(DuplicateEmbeddingModel, match=r"CARREL_EMBEDDING_MODELS: .* is configured twice"):
         embedders(server, *models)
 
 
