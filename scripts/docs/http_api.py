@@ -11,6 +11,7 @@ from app.main import create_app
 from scripts.docs.markdown import GENERATED, format_table, format_text
 
 JsonObject = Mapping[str, Any]
+_ACRONYMS = {"api": "API", "dify": "Dify", "mcp": "MCP", "openai": "OpenAI", "sql": "SQL"}
 _METHODS = ("get", "post", "put", "patch", "delete")
 _FIELD_HEAD = ("field", "type", "default", "meaning")
 _PROBLEM_TYPE = "application/problem+json"
@@ -43,7 +44,7 @@ def _make_slug(name: str) -> str:
 def _build_tag_page(
     name: str, description: str, operations: list[tuple[str, str, JsonObject]], document: JsonObject
 ) -> str:
-    title = name.replace("-", " ")
+    title = " ".join(_ACRONYMS.get(word, word) for word in name.replace("-", " ").split())
     lines = [GENERATED, "", f"# {title[0].upper()}{title[1:]}", "", format_text(description), ""]
     lines += format_table(
         ("operation", "summary"),
@@ -153,7 +154,7 @@ def _resolve(schema: JsonObject, document: JsonObject) -> JsonObject:
 
 
 def describe_type(schema: JsonObject) -> str:
-    """Return a schema's type with its limits, for example ``array of string, at most 16 items``."""
+    """Return a schema's type with its limits, for example ``array of string (at most 16 items)``."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](schemas.md#{name.lower()})"
@@ -164,7 +165,8 @@ def describe_type(schema: JsonObject) -> str:
         return f"`{json.dumps(schema['const'])}`"
     if "enum" in schema:
         return f"one of {', '.join(f'`{value}`' for value in schema['enum'])}"
-    return ", ".join([_describe_plain_type(schema), *_describe_limits(schema)])
+    limits = ", ".join(_describe_limits(schema))
+    return _describe_plain_type(schema) + (f" ({limits})" if limits else "")
 
 
 def _describe_plain_type(schema: JsonObject) -> str:
@@ -192,7 +194,9 @@ def _describe_limits(schema: JsonObject) -> Iterator[str]:
     }
     for name, label in labels.items():
         if name in schema:
-            yield label.format(f"{schema[name]:,}")
+            limit = schema[name]
+            count = f"{int(limit):,}" if limit == int(limit) else str(limit)
+            yield label.format(count).replace(" 1 characters", " 1 character").replace(" 1 items", " 1 item")
 
 
 def _format_default(schema: JsonObject) -> str:

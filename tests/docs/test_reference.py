@@ -60,7 +60,7 @@ def test_build_pages_has_a_section_for_every_operation_and_schema() -> None:
     assert list(pages) == ["search", "other", "schemas"]
     search = pages["search"]
     assert "Searches of &lt;one> tenant." in search
-    assert "| `query` | string, at most 8,000 characters | required | Words \\| vector. |" in search
+    assert "| `query` | string (at most 8,000 characters) | required | Words \\| vector. |" in search
     assert "| `top_k` | integer | `5` |  |" in search
     assert '```json\n{\n  "query": "fuel"\n}\n```' in search
     assert "| 404 | Not found |" in search
@@ -73,7 +73,7 @@ def test_build_pages_has_a_section_for_every_operation_and_schema() -> None:
     [
         ({"$ref": "#/components/schemas/Query"}, "[Query](schemas.md#query)"),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string or null"),
-        ({"type": "array", "items": {"type": "number"}, "maxItems": 3}, "array of number, at most 3 items"),
+        ({"type": "array", "items": {"type": "number"}, "maxItems": 3}, "array of number (at most 3 items)"),
         ({"enum": ["a", "b"]}, "one of `a`, `b`"),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, "object of integer"),
         ({}, "any value"),
