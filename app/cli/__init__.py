@@ -14,7 +14,6 @@ from carrel import __version__
 app = typer.Typer(
     cls=LazyCommandGroup,
     name="carrel",
-    help="Run Carrel, a multi-tenant service for retrieval-augmented generation, and use it from a terminal.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

@@ -92,7 +92,7 @@ def test_what_is_wrong_is_named(
     assert {check for check, ones in found.items() if ones[-1].startswith("failed")} == {
         "tenant isolation", "object store", "embedding", "chat"
     }  # fmt: skip
-    assert found["rerank"] == ["skipped: no CARREL_RERANK_URL is set"]
+    assert found["rerank"] == ["skipped: neither CARREL_RERANK_URL nor CARREL_RERANK_PROVIDER is set"]
     assert "hidden-secret" not in str(found)
 
 
@@ -169,8 +169,10 @@ def test_doctor_names_what_logins_of_sql_views_may_call_if_the_service_has_them(
             assert status == 0
             details += found["logins of SQL views"]
     assert details[0] == (
-        "warning: every login may call pg_advisory_lock_shared; docs/how-to/read-with-sql.md has the statements that a "
-        "superuser runs"
+        "warning: every role may call pg_advisory_lock_shared; a superuser must run the statements in "
+        "docs/how-to/read-with-sql.md"
     )
-    assert "call pg_advisory_lock, pg_advisory_lock_shared, pg_advisory_unlock_all; docs" in details[2]
-    assert "call pg_advisory_lock, pg_advisory_lock_shared, pg_advisory_unlock_all and 1 more; docs" in details[3]
+    assert "call pg_advisory_lock, pg_advisory_lock_shared, pg_advisory_unlock_all; a superuser" in details[2]
+    assert (
+        "call pg_advisory_lock, pg_advisory_lock_shared, pg_advisory_unlock_all and 1 more; a superuser" in details[3]
+    )
