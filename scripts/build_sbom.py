@@ -11,7 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements-runtime.lock"
-SWAGGER = ROOT / "app/api/api_docs/static/manifest.json"
+API_DOCS = ROOT / "app/api/api_docs/static/manifest.json"
 
 
 def main(target: Path = ROOT / "sbom.cdx.json") -> None:
@@ -21,7 +21,10 @@ def main(target: Path = ROOT / "sbom.cdx.json") -> None:
         "specVersion": "1.6",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "carrel", "bom-ref": "carrel"}},
-        "components": [*_list_locked(LOCK.read_text()), _build_swagger_component(json.loads(SWAGGER.read_text()))],
+        "components": [
+            *_list_locked(LOCK.read_text()),
+            *map(_build_npm_component, json.loads(API_DOCS.read_text()).values()),
+        ],
     }
     target.write_text(json.dumps(listed, indent=1) + "\n")
 
@@ -48,10 +51,10 @@ def _list_locked(text: str) -> list[dict[str, Any]]:
     return result
 
 
-def _build_swagger_component(manifest: dict[str, Any]) -> dict[str, Any]:
-    name, version = manifest["package"], manifest["version"]
+def _build_npm_component(package: dict[str, Any]) -> dict[str, Any]:
+    name, version = package["package"], package["version"]
     purl = f"pkg:npm/{name}@{version}"
-    licence = [{"license": {"id": "Apache-2.0"}}]
+    licence = [{"license": {"id": package["license"]}}]
     return {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "licenses": licence}
 
 
