@@ -64,7 +64,8 @@ class CarrelApplication(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document; it is built once."""
         if self.openapi_schema is None:
-            self.openapi_schema = api_docs.complete_document(super().openapi(), openai_error=openai.ERROR_SCHEMA)
+            schemas = {"OpenAiError": openai.ERROR_SCHEMA, **v1.build_body_schemas()}
+            self.openapi_schema = api_docs.complete_document(super().openapi(), schemas=schemas)
         return self.openapi_schema
 
 

@@ -18,13 +18,13 @@ BINARY_MEDIA_TYPES = {"*/*", "application/octet-stream", "application/x-tar", "i
 Field = tuple[str, dict[str, Any]]
 
 
-def never_opened() -> Any:
+def open_nothing() -> Any:
     raise AssertionError("the document needs no resources")
 
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    app: FastAPI = create_app(never_opened)
+    app: FastAPI = create_app(open_nothing)
     return app.openapi()
 
 

@@ -209,11 +209,12 @@ def test_the_upload_is_told_by_hand(description: dict[str, Any]) -> None:
     shared = {"metadata", "external_id", "title", "source_uri", "source_created_at", "user_id", "chat_id", "agent_id"}
     shared |= {"dynamic", "expires_at"}
     assert fields == {"file", "encoding", *shared}
-    document = content["application/json"]["schema"]
+    document = resolved(description, content["application/json"]["schema"]["$ref"])
     assert set(document["properties"]) == {"text", "chunks", "media_type", *shared}
     (chunks,) = [one for one in document["properties"]["chunks"]["anyOf"] if one.get("type") == "array"]
-    assert set(chunks["items"]["properties"]) == {"text", "metadata", "section_titles", "page", "vector"}
-    assert document["additionalProperties"] is chunks["items"]["additionalProperties"] is False
+    chunk = resolved(description, chunks["items"]["$ref"])
+    assert set(chunk["properties"]) == {"text", "metadata", "section_titles", "page", "vector"}
+    assert document["additionalProperties"] is chunk["additionalProperties"] is False
 
 
 def test_the_batch_is_told_by_hand(description: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Completion of the OpenAPI document: error responses with codes, and examples of every body and parameter."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -18,7 +18,7 @@ OPENAI_ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 409:
 OPENAI_ERROR_TYPES |= {429: "rate_limit_error"}
 
 
-def complete_document(document: dict[str, Any], *, openai_error: dict[str, Any]) -> dict[str, Any]:
+def complete_document(document: dict[str, Any], *, schemas: Mapping[str, Any]) -> dict[str, Any]:
     """Complete the document that FastAPI has made; it is changed in place and returned.
 
     Markup of docstrings becomes Markdown. Each operation gets a response for every status that it may answer with.
@@ -26,10 +26,10 @@ def complete_document(document: dict[str, Any], *, openai_error: dict[str, Any])
 
     Args:
         document: Document of the application.
-        openai_error: Schema of errors of the OpenAI API.
+        schemas: Schemas by name that FastAPI does not know, but that operations refer to.
     """
     components = document["components"]
-    components["schemas"] |= {"OpenAiError": deepcopy(openai_error), "Problem": deepcopy(PROBLEM_SCHEMA)}
+    components["schemas"] = {**deepcopy(dict(schemas)), "Problem": deepcopy(PROBLEM_SCHEMA), **components["schemas"]}
     examples: dict[str, Any] = components.setdefault("examples", {})
     for path, operation in _iterate_operations(document):
         if path in UNCHANGED_PATHS:

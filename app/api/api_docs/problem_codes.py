@@ -73,7 +73,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "get_file_content": OBJECT_CODES,
     "get_image": OBJECT_CODES,
     "get_sql_view": ("sql_view_not_found",),
-    "handle_message": ("origin_not_allowed", "unsupported_media_type"),
+    "send_mcp_message": ("origin_not_allowed", "unsupported_media_type"),
     "import_archive": (
         "archive_damaged", "archive_mismatch", "archive_truncated", "archive_version_unsupported", "index_mismatch",
         "no_document_store", "quota_exceeded", "unsupported_media_type", *TRANSFER_CODES,

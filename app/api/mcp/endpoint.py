@@ -138,7 +138,8 @@ def _describe_error(text: str) -> dict[str, Any]:
 
 @router.post(
     "/mcp",
-    summary="Handle an MCP message",
+    summary="Send an MCP message",
+    operation_id="send_mcp_message",
     response_class=Response,
     openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": MESSAGE_SCHEMA}}}},
     responses={

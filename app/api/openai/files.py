@@ -83,8 +83,9 @@ def _parse_form(fields: Mapping[str, str]) -> FileFields:
     return FileFields(form.purpose, None if form.lifetime is None else timedelta(seconds=form.lifetime))
 
 
+_BINARY = {"type": "string", "format": "binary"}
 _FORM_FIELDS = {
-    "file": {"type": "string", "format": "binary", "description": "The file."},
+    "file": {**_BINARY, "description": "The file."},
     "purpose": {
         "type": "string",
         "enum": ["assistants", "user_data", "vision", "evals"],
@@ -167,7 +168,7 @@ async def get_file(file: FilePath, tenant: CurrentReader) -> FileOut:
     "/{file}/content",
     summary="Download a file",
     response_class=StreamingResponse,
-    responses={200: {"description": "The bytes as they came", "content": {"application/octet-stream": {}}}},
+    responses={200: {"description": "The file", "content": {"application/octet-stream": {"schema": _BINARY}}}},
 )
 async def get_file_content(file: FilePath, tenant: CurrentReader, resources: CurrentResources) -> StreamingResponse:
     """Return the contents of a file."""

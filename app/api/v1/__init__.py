@@ -3,11 +3,14 @@
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
 
 from app.api.v1.admin import api_keys, audit_events, capabilities, status, tenants, usage, webhooks
 from app.api.v1.agents import agents
 from app.api.v1.answers import answers
 from app.api.v1.documents import chunks, deletions, document_events, documents, images, nodes, preview, uploads
+from app.api.v1.documents.preview import TextPreviewRequest
+from app.api.v1.documents.upload_schemas import TextDocumentCreate
 from app.api.v1.knowledge_bases import knowledge_bases, prompts, reindex, sql_view, transfers
 from app.api.v1.search import agent_search, search
 
@@ -41,6 +44,16 @@ _ROUTE_MODULES = (
     audit_events,
     webhooks,
 )
+
+
+def build_body_schemas() -> dict[str, Any]:
+    """Return the schemas, by name, of JSON bodies that the routes parse themselves: FastAPI does not know these."""
+    _, definitions = models_json_schema(
+        [(TextDocumentCreate, "validation"), (TextPreviewRequest, "validation")],
+        ref_template="#/components/schemas/{model}",
+    )
+    schemas: dict[str, Any] = definitions["$defs"]
+    return schemas
 
 
 def include_routers(app: FastAPI) -> None:

@@ -37,6 +37,7 @@ from app.warnings import parse_stored_warnings
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
 MAX_RANGE_DIGITS = 18
+_BINARY = {"type": "string", "format": "binary"}
 # Shown in a browser without a risk to the page's origin; anything else is a download.
 INLINE_MEDIA_TYPES = frozenset({"application/pdf", "text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
 
@@ -333,9 +334,9 @@ async def reindex_document(kb: KnowledgeBasePath, document: DocumentPath, tenant
     summary="Download the original of a document",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "All of it", "content": {"*/*": {}}},
-        206: {"description": "The bytes of `Range`", "content": {"*/*": {}}},
-        302: {"description": "A link for a few minutes"},
+        200: {"description": "The file", "content": {"*/*": {"schema": _BINARY}}},
+        206: {"description": "The requested range", "content": {"*/*": {"schema": _BINARY}}},
+        302: {"description": "A link that is valid for a few minutes"},
         416: {"description": "The range begins behind the end", **PROBLEM_RESPONSE},
     },
 )

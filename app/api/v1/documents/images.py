@@ -16,6 +16,7 @@ from app.object_store.content_disposition import format_content_disposition
 router = APIRouter(
     prefix="/knowledge-bases/{kb}/documents/{document}", tags=["documents"], route_class=AuthenticatedRoute
 )
+_BINARY = {"type": "string", "format": "binary"}
 
 
 class ImageOut(BaseModel):
@@ -48,8 +49,11 @@ def to_image_out(kb: str, document: UUID, ordinal: int | None, media_type: str |
     summary="Get an image of a document",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "The picture", "content": {"image/png": {}, "image/jpeg": {}}},
-        302: {"description": "A link for a few minutes"},
+        200: {
+            "description": "The image",
+            "content": {"image/png": {"schema": _BINARY}, "image/jpeg": {"schema": _BINARY}},
+        },
+        302: {"description": "A link that is valid for a few minutes"},
     },
 )
 async def get_image(

@@ -276,9 +276,7 @@ _REQUEST_BODY = {
                 },
                 "example": {"file": "handbook.md", "chunking": '{"strategy": "headered", "max_tokens": 200}'},
             },
-            "application/json": {
-                "schema": TextPreviewRequest.model_json_schema(ref_template="#/components/schemas/{model}")
-            },
+            "application/json": {"schema": {"$ref": "#/components/schemas/TextPreviewRequest"}},
         },
     }
 }

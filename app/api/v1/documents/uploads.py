@@ -69,14 +69,6 @@ def _to_form_value(examples: list[Any] | None) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _build_text_schema() -> dict[str, Any]:
-    """Return the schema of a text upload without references: its parts are no components of the OpenAPI document."""
-    schema = TextDocumentCreate.model_json_schema()
-    chunk = schema.pop("$defs")["ProvidedChunkRequest"]
-    schema["properties"]["chunks"]["anyOf"][0]["items"] = chunk
-    return schema
-
-
 _BINARY = {"type": "string", "format": "binary"}
 _FILE = {**_BINARY, "description": "The file. Its name is taken from the form."}
 _FILES = {"type": "array", "items": _BINARY, "description": "The files, each as a part with this name."}
@@ -91,7 +83,7 @@ _UPLOAD_BODY = {
         "required": True,
         "content": {
             MULTIPART_FORM: {"schema": _build_form_schema(_FILE), "example": _FORM_EXAMPLE},
-            "application/json": {"schema": _build_text_schema()},
+            "application/json": {"schema": {"$ref": "#/components/schemas/TextDocumentCreate"}},
         },
     }
 }
