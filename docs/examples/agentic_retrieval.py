@@ -1,4 +1,4 @@
-"""Retrieval as a tool: the model says what it wants to know, and the reader is shown where the answer is from."""
+"""Retrieval as a tool: the model writes the query, and the reader sees the sources of the answer."""
 
 import json
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ TOOL: ChatCompletionFunctionToolParam = {
 
 @dataclass(frozen=True)
 class Source:
-    """What a frontend shows under the answer, each page of a document once."""
+    """Source of an answer, for display below the answer: one page of a document."""
 
     citation: str
     document_id: str
@@ -38,14 +38,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """A client of the service: at most ``top_k`` passages, none less similar than ``score_threshold``."""
+    """Search of at most ``top_k`` passages with a similarity of at least ``score_threshold``."""
 
     carrel: httpx2.Client
     top_k: int = 5
     score_threshold: float = 0.2
 
     def search(self, query: str, top_k: int | None) -> list[dict[str, Any]]:
-        """Results with their documents and pages; none where the search fails, so that the turn goes on."""
+        """Return results with their documents and pages, or no results if the search fails."""
         most = min(top_k or self.top_k, self.top_k)
         body = {"query": query, "top_k": most, "score_threshold": self.score_threshold}
         try:
@@ -59,7 +59,7 @@ class Knowledge:
 def turn(
     client: OpenAI, model: str, history: list[ChatCompletionMessageParam], question: str, knowledge: Knowledge
 ) -> tuple[str, list[Source]]:
-    """The answer and its sources; question and answer are added to the history, what the tool said is not."""
+    """Return the answer and its sources, and add question and answer, without tool results, to the history."""
     asked: ChatCompletionMessageParam = {"role": "user", "content": question}
     messages = [*history, asked]
     sources: dict[Source, None] = {}
@@ -82,7 +82,7 @@ def turn(
 
 
 def _results(knowledge: Knowledge, wanted: ChatCompletionMessageToolCallUnion) -> list[dict[str, Any]]:
-    """What the model asked for; nothing where it asked for something else, or in another shape."""
+    """Return the results of a tool call, or no results if the call names another tool or has wrong arguments."""
     if wanted.type != "function" or wanted.function.name != "search_knowledge":
         return []
     try:

@@ -1,7 +1,7 @@
-"""Retrieval before every turn: the passages are in what the model reads, and never in the history.
+"""Retrieval before each turn of an agent.
 
-``search`` calls the external-search contract with nothing but Python: a bearer key, five seconds, and a bare array of
-texts or a failure.
+The model reads the passages in a system message, and the history never contains them. ``search`` calls the
+external-search contract with the standard library of Python.
 """
 
 import json
@@ -16,7 +16,7 @@ TOLD = "Answer from these passages where they help, and say so where they do not
 
 
 class SearchFailed(Exception):
-    """There is no telling what would have been found; an empty array tells that nothing was."""
+    """The search failed, so its result is unknown. An empty array means that nothing matched."""
 
 
 def search(
@@ -28,24 +28,28 @@ def search(
     session_id: str | None = None,
     top_k: int = 5,
 ) -> list[str]:
-    """The passages for the conversation, best first. Raises SearchFailed."""
+    """Return the passages for a conversation, best first.
+
+    Raises:
+        SearchFailed: The service did not return an array of texts within five seconds.
+    """
     body = {"messages": list(messages), "agent_id": agent_id, "session_id": session_id, "top_k": top_k}
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310  (the operator's own)
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as reply:  # noqa: S310
             found = json.load(reply)
-    except (OSError, ValueError) as exc:  # not there, too late, an error's status, no JSON
+    except (OSError, ValueError) as exc:  # no connection, timeout, error status or invalid JSON
         raise SearchFailed(str(exc)) from exc
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise SearchFailed("that is no array of texts")
+        raise SearchFailed("The response is not an array of texts.")
     return found
 
 
 def with_passages(
     history: Sequence[ChatCompletionMessageParam], passages: Sequence[str]
 ) -> list[ChatCompletionMessageParam]:
-    """A copy of the conversation with the passages before its last message; without passages as it is."""
+    """Return a copy of the conversation with the passages before its last message."""
     if not passages:
         return list(history)
     told: ChatCompletionMessageParam = {"role": "system", "content": TOLD + "\n---\n".join(passages)}
@@ -64,7 +68,10 @@ def turn(
     session_id: str,
     top_k: int = 5,
 ) -> str:
-    """Ask, and add question and answer to the history; without the search the model answers alone."""
+    """Return the answer of the model and add question and answer to the history.
+
+    If the search fails, the model answers without passages.
+    """
     history.append({"role": "user", "content": question})
     said = [{"role": str(one["role"]), "content": str(one.get("content"))} for one in history]
     try:

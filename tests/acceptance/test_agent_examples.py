@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/agents.md, run against a service, a chat endpoint, and doors that break the contract."""
+"""The examples of the tutorial agent.md with a service, a chat endpoint, and servers that break the contract."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from harness.protocol_servers.http_server import ProtocolServer
 from harness.running_service import Service, Tenant
 
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "agents.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "agent.md"
 QUESTION = "Until when can one-way rentals be cancelled?"
 PASSAGE = "72 hours before pickup"
 
