@@ -1,1 +1,1 @@
-"""Measurements of speed and quality; nothing here is part of the service."""
+"""Benchmarks of speed and quality. The service does not import this package."""

@@ -1,8 +1,9 @@
-"""``make bench NAME=checkouts``: compare the speed of this checkout and another one, in turns, in one run.
+"""``make bench NAME=checkouts``: compare the speed of this checkout and another one in alternating rounds.
 
-Both services run at the same time, each with its own Postgres and with a cheap embedding endpoint. One of them works at
-a time: a round of searches here, a round there, then the other order; small documents likewise. The other one, given
-by ``--other``, needs an environment in its ``.venv``. The medians of the rounds are printed with their ratio.
+Both services run at the same time, each with its own Postgres and a fast embedding endpoint. Only one of them is used
+at a time: each round measures both, and the order changes with every round. Searches come first, then small documents.
+``--other`` names the other checkout, which needs a virtual environment in ``.venv``. The benchmark prints the medians
+of the rounds and their ratio.
 """
 
 import argparse
@@ -21,7 +22,7 @@ ROUNDS, SEARCHES, WARM_UP, TEXTS, WORDS = 8, 150, 60, 30, 1400
 
 
 class MeasuredCheckout:
-    """One checkout's service, and what was measured of it."""
+    """Service of one checkout and its measured values by name."""
 
     def __init__(self, name: str, service: RunningService, client: httpx2.Client) -> None:
         self.name = name
@@ -30,11 +31,11 @@ class MeasuredCheckout:
         self.figures: dict[str, list[float]] = {}
 
     def search(self, query: str) -> None:
-        """Search once; an error ends the run."""
+        """Send one search. An error ends the benchmark."""
         self.client.post("/v1/knowledge-bases/bench/search", json={"query": query}).raise_for_status()
 
     def measure_searches(self, queries: Sequence[str]) -> None:
-        """Record the median time of the queries, and the CPU time that the service's processes took."""
+        """Record the median time of the queries and the CPU time of the service's processes."""
         before = self.service.measure_cpu()
         times = measure_times(self.search, queries)
         spent = self.service.measure_cpu() - before
@@ -43,7 +44,7 @@ class MeasuredCheckout:
         self._add("search, ms of Postgres' CPU", spent.postgres / len(queries) * 1000)
 
     def measure_ingestion(self, texts: Sequence[str]) -> None:
-        """Record how long the texts take from the first upload until all are ready."""
+        """Record the time from the first upload until all texts are ingested, and the CPU time."""
         before, started = self.service.measure_cpu(), time.perf_counter()
         for text in texts:
             self.client.post("/v1/knowledge-bases/texts/documents", json={"text": text}).raise_for_status()
@@ -58,14 +59,14 @@ class MeasuredCheckout:
 
 
 def measure_in_turns(sides: Sequence[MeasuredCheckout], measure: Callable[[MeasuredCheckout], None]) -> None:
-    """Measure each side in every round; each begins every second round."""
+    """Measure both sides in every round. The side that begins alternates."""
     for number in range(ROUNDS):
         for side in sides if number % 2 else sides[::-1]:
             measure(side)
 
 
 def show(sides: Sequence[MeasuredCheckout]) -> None:
-    """Print a line for each figure."""
+    """Print a table with a row for each measured value."""
     print(
         f"\n| medians of {ROUNDS} rounds | {' | '.join(side.name for side in sides)} | ratio |"
         "\n| --- | --- | --- | --- |"
@@ -76,11 +77,11 @@ def show(sides: Sequence[MeasuredCheckout]) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Fill both services with the same made-up texts, and measure them in turns."""
+    """Fill both services with the same generated texts and measure them in alternating rounds."""
     parser = argparse.ArgumentParser(prog="make bench NAME=checkouts", description=__doc__)
     parser.add_argument("--other", required=True, type=Path, help="folder of the other checkout, with its .venv")
     parser.add_argument(
-        "--other-settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the other one"
+        "--other-settings", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the other checkout's service"
     )
     options = parser.parse_args(arguments)
     settings = dict(item.split("=", 1) for item in options.other_settings)

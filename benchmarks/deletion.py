@@ -1,7 +1,7 @@
 """``make bench NAME=deletion``: measure the searches of one tenant while a tenant of 500,000 chunks is deleted.
 
-The tables are filled by COPY, in a database of the benchmark's own. The searches go over HTTP to an API that is a
-process of its own; the deletion runs here, as in a worker.
+COPY fills the tables of a new database. Searches go over HTTP to an API in a separate process. The deletion runs in
+the process of the benchmark, with the code that a worker runs.
 """
 
 import argparse
@@ -37,7 +37,7 @@ QUESTIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class SearchLatency:
-    """Milliseconds of searches."""
+    """Number of searches and percentiles of their times in milliseconds."""
 
     count: int
     p50: float
@@ -49,18 +49,18 @@ class SearchLatency:
 
 
 def search(client: httpx2.Client, question: Question) -> float:
-    """Milliseconds of one search, which must find something."""
+    """Send one search and return its milliseconds. A search without results is an error."""
     body = {"query": question.text}
     started = time.perf_counter()
     reply = client.post("/v1/knowledge-bases/default/search", json=body)
     took = (time.perf_counter() - started) * 1000
     if not reply.raise_for_status().json()["results"]:
-        raise RuntimeError("the other tenant's search found nothing")
+        raise RuntimeError("the search of the other tenant returned no results")
     return took
 
 
 async def search_until(client: httpx2.Client, questions: Sequence[Question], until: asyncio.Event) -> list[float]:
-    """One after the other, until the end is told."""
+    """Send searches one after the other until the event is set, and return their milliseconds."""
     times = []
     for question in cycle(questions):
         times.append(await asyncio.to_thread(search, client, question))
@@ -71,7 +71,7 @@ async def search_until(client: httpx2.Client, questions: Sequence[Question], unt
 
 
 async def delete(database: ScaleDatabase, going: ScaleTenant) -> float:
-    """What the operator's DELETE and the job after it do; seconds. Raises RuntimeError where something is left."""
+    """Delete a tenant as the operator's DELETE and its job do, check the receipt, and return the seconds."""
     resources, tenant_id = database.resources, going.index.tenant_id
     find_expired = partial(resources.control_plane.find_expired_indexes, rollback_period=timedelta(days=1), limit=1)
     owner = OwnerDatabase(database.urls.owner)
@@ -86,15 +86,15 @@ async def delete(database: ScaleDatabase, going: ScaleTenant) -> float:
     async with resources.database.transaction(SYSTEM_TENANT) as session:
         receipt = await ReceiptRepository(session, SYSTEM_TENANT).get(deletion)
     if receipt is None or receipt.remaining is None or any(receipt.remaining.values()):
-        raise RuntimeError("something is left of the tenant")
+        raise RuntimeError("the deletion receipt is missing or lists remaining rows")
     return took
 
 
 async def run(
     database: ScaleDatabase, client: httpx2.Client, going: ScaleTenant, questions: Sequence[Question]
 ) -> None:
-    """Idle, then beside the deletion."""
-    for question in questions:  # whatever is slow once
+    """Measure another tenant's searches without other load and during the deletion, and print both."""
+    for question in questions:  # warms up caches and connections
         await asyncio.to_thread(search, client, question)
     end = asyncio.Event()
     asyncio.get_running_loop().call_later(IDLE_SECONDS, end.set)
@@ -104,8 +104,8 @@ async def run(
     took = await delete(database, going)
     end.set()
     busy = SearchLatency.from_times(await parallel)
-    print("\n| another tenant's searches | how many | p50, ms | p99, ms |\n| --- | --- | --- | --- |")
-    for name, result in (("idle", idle), ("beside the deletion", busy)):
+    print("\n| searches of another tenant | count | p50, ms | p99, ms |\n| --- | --- | --- | --- |")
+    for name, result in (("idle", idle), ("during the deletion", busy)):
         print(f"| {name} | {result.count} | {result.p50:.1f} | {result.p99:.1f} |")
     print(f"\ndeleted in {took:.0f} s; p50 {busy.p50 / idle.p50:.2f}x, p99 {busy.p99 / idle.p99:.2f}x of idle")
 
@@ -113,9 +113,13 @@ async def run(
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench NAME=deletion", description=__doc__)
     parser.add_argument(
-        "--chunks", type=int, default=DELETED_CHUNKS, metavar="N", help=f"of the tenant (default: {DELETED_CHUNKS})"
+        "--chunks",
+        type=int,
+        default=DELETED_CHUNKS,
+        metavar="N",
+        help=f"chunks of the deleted tenant (default: {DELETED_CHUNKS})",
     )
-    parser.add_argument("--promoted", action="store_true", help="with a vector index of its own")
+    parser.add_argument("--promoted", action="store_true", help="build a vector index for the deleted tenant")
     provided = parser.parse_args(arguments)
     created = SyntheticCorpus(1)
 

@@ -1,6 +1,6 @@
-"""uvicorn alone, on the service's event loop: an endpoint that does nothing, as the unit of what a machine takes.
+"""Empty endpoint: uvicorn alone on the event loop of the service, as the baseline of the cost of a request.
 
-Run as a module it prints its port and serves until its standard input ends.
+Started as a program, the module prints its port and serves until its standard input ends.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ HEADERS = [(b"content-type", b"application/json"), (b"content-length", b"2")]
 
 
 async def answer_empty(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """Nothing."""
+    """Reply with an empty JSON object."""
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": REPLY_BODY})
 
 
 async def serve(app: ASGIApp, *, lifespan: bool = False) -> None:
-    """Print the port, and serve until the input ends."""
+    """Print the port and serve an application until the standard input ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on" if lifespan else "off")
         server = uvicorn.Server(config)

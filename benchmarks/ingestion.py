@@ -1,4 +1,4 @@
-"""Ingestion: PDF pages a second from upload to searchable, beside PyMuPDF's bare text extraction."""
+"""Measurement of ingestion: PDF pages a second from upload to searchable, compared with PyMuPDF alone."""
 
 import statistics
 import subprocess
@@ -14,7 +14,7 @@ from harness.processes import RunningService
 
 ROUNDS = 3
 UPLOAD_TIMEOUT_SECONDS = 110
-# A process of its own, as the parsers are; it prints pages and the best of three times.
+# Runs in a separate process, as the parsers do. It prints the pages and the shortest of three times.
 BARE_EXTRACTION_SCRIPT = """
 import sys, time, pymupdf
 best = float("inf")
@@ -31,7 +31,7 @@ print(pages, best)
 
 @dataclass(frozen=True, slots=True)
 class IngestionFigures:
-    """Pages a second of elapsed time, and of CPU time of Carrel's and of Postgres' processes."""
+    """Pages a second of elapsed time, of CPU time of Carrel's processes and of CPU time of Postgres."""
 
     pages: int
     uploads: int
@@ -41,7 +41,7 @@ class IngestionFigures:
 
 
 def measure_bare_extraction(pdf: Path) -> tuple[int, float]:
-    """Pages of the file, and how many PyMuPDF reads a second in one process."""
+    """Return the pages of a PDF, and the pages a second that PyMuPDF reads in one process."""
     done = subprocess.run(
         [sys.executable, "-c", BARE_EXTRACTION_SCRIPT, str(pdf)],
         capture_output=True,
@@ -54,7 +54,7 @@ def measure_bare_extraction(pdf: Path) -> tuple[int, float]:
 
 
 def measure_ingestion(service: RunningService, pdf: Path, *, pages: int, uploads: int) -> IngestionFigures:
-    """The median of rounds of ``uploads`` copies at once, each a document of its own."""
+    """Return the medians of several rounds. A round uploads ``uploads`` copies at once, each as a separate document."""
     with service.create_client() as client:
         rounds = [_measure_round(service, client, pdf, pages * uploads, uploads, number) for number in range(ROUNDS)]
     elapsed, carrel, postgres = (statistics.median(column) for column in zip(*rounds, strict=True))
@@ -75,7 +75,7 @@ def _measure_round(
 
 
 def _upload(client: httpx2.Client, pdf: Path, name: str) -> str:
-    """Upload one copy, wait until it is searchable; its id."""
+    """Upload one copy, wait until it is searchable, and return its id."""
     url = "/v1/knowledge-bases/default/documents"
     with pdf.open("rb") as file:
         files = {"file": (pdf.name, file, "application/pdf")}

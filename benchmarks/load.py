@@ -1,6 +1,7 @@
 """``make bench NAME=load``: measure small texts, large uploads, books, and searches during ingestion.
 
-The PDFs are made from real text by a seeded script: pages of the evaluation set chroma-dev (``CARREL_EVAL_DATA``).
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. The PDFs hold real text: a seeded random generator cuts
+their pages from the evaluation set chroma-dev.
 """
 
 import json
@@ -31,16 +32,16 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
 def read_real_text(data: Path) -> str:
-    """The documents of chroma-dev, one after the other."""
+    """Return the text of all documents of chroma-dev, joined by line breaks."""
     lines = (data / "chroma-dev" / "corpus.jsonl").read_text("utf-8").split("\n")
     return "\n".join(json.loads(line)["text"] for line in lines if line)
 
 
 def write_pdf(path: Path, text: str, *, pages: int, seed: int) -> None:
-    """A PDF of so many pages of running text, about 2,500 characters each, from a place that the seed chooses."""
+    """Write a PDF whose pages each hold 2,500 characters of the text, from random positions."""
     rng = random.Random(seed)
     plain = text.encode("latin-1", "replace").decode("latin-1")
-    document: Any = pymupdf.open()  # type: ignore[no-untyped-call]  # it ships no types
+    document: Any = pymupdf.open()  # type: ignore[no-untyped-call]  # PyMuPDF ships no types
     for number in range(pages):
         start = rng.randrange(len(plain) - 2500)
         page = document.new_page()
@@ -51,7 +52,7 @@ def write_pdf(path: Path, text: str, *, pages: int, seed: int) -> None:
 
 
 def wait_until_ready(client: httpx2.Client, document: dict[str, object], *, seconds: float) -> dict[str, object]:
-    """The document once it is ready. Raises RuntimeError where it fails or takes too long."""
+    """Wait until a document is ready and return its last state. A failure or a timeout is an error."""
     end = time.monotonic() + seconds
     while document["status"] not in ("ready", "failed") and time.monotonic() < end:
         time.sleep(0.1)
@@ -62,12 +63,12 @@ def wait_until_ready(client: httpx2.Client, document: dict[str, object], *, seco
 
 
 def show_texts(service: RunningService, text: str) -> None:
-    """Rate, CPU, and time to searchable of small text files."""
+    """Measure small text files and print the rate, the CPU time and the time until a text is searchable."""
     rng = random.Random(2)
     print(f"\n{TEXTS} text files of {TEXT_BYTES // 1024} KB:\n")
-    print("| uploads at once | files/s | server CPU ms a file | upload to searchable p50 / p95 ms |")
+    print("| uploads at once | files/s | server CPU ms a file | upload until searchable p50 / p95 ms |")
     print("| --- | --- | --- | --- |")
-    for number, uploads in enumerate((4, 1, 4, 16)):  # the first round warms everything up
+    for number, uploads in enumerate((4, 1, 4, 16)):  # the first round is a warm-up
         starts = [rng.randrange(len(text) - TEXT_BYTES) for _ in range(TEXTS)]
         bodies = [text[start : start + TEXT_BYTES].encode()[:TEXT_BYTES] for start in starts]
         with service.create_client() as client, ThreadPoolExecutor(uploads) as pool:
@@ -86,12 +87,12 @@ def _upload_text(client: httpx2.Client, body: bytes) -> float:
     reply = client.post(DOCUMENTS, params={"wait": 60}, files={"file": ("a.txt", body)})
     reply.raise_for_status()
     if reply.status_code == 202:
-        raise RuntimeError("a text was not ready within a minute")
+        raise RuntimeError("a text is not ready one minute after its upload")
     return time.perf_counter() - begun
 
 
 def show_big_upload(service: RunningService) -> None:
-    """The API's memory while 500 MB come in: a file that no parser reads is refused after all of it was received."""
+    """Upload 500 MB and print the API's peak memory. The file is refused at its end: no parser reads random bytes."""
     before = service.measure_peaks_mb()["API"]
 
     def stream_body() -> Iterator[bytes]:
@@ -107,14 +108,12 @@ def show_big_upload(service: RunningService) -> None:
         reply = client.post(DOCUMENTS, content=stream_body(), headers=headers)
     elapsed, after = time.perf_counter() - begun, service.measure_peaks_mb()["API"]
     if reply.status_code != 415:
-        raise RuntimeError(f"random bytes were answered {reply.status_code}")
-    print(
-        f"\na 500 MB upload: {BIG_BYTES / PIECE_BYTES / elapsed:.0f} MB/s; the API's peak {before:.0f} → {after:.0f} MB"
-    )
+        raise RuntimeError(f"the upload of random bytes returned status {reply.status_code} instead of 415")
+    print(f"\na 500 MB upload: {BIG_BYTES / PIECE_BYTES / elapsed:.0f} MB/s; API peak {before:.0f} → {after:.0f} MB")
 
 
 def show_book(service: RunningService, text: str, folder: Path) -> None:
-    """Memory of a PDF of 2,000 pages."""
+    """Ingest a PDF of 2,000 pages and print the time and the peak memory."""
     path = folder / "book.pdf"
     write_pdf(path, text, pages=BOOK_PAGES, seed=3)
     begun = time.perf_counter()
@@ -124,14 +123,14 @@ def show_book(service: RunningService, text: str, folder: Path) -> None:
         created = wait_until_ready(client, reply.json(), seconds=900)
     elapsed, peaks = time.perf_counter() - begun, service.measure_peaks_mb()
     print(
-        f"\na PDF of {BOOK_PAGES} pages: {created['chunk_count']} chunks in {elapsed:.0f} s; peak of the worker "
-        f"{peaks['worker']:.0f} MB (reach: 500), of its parser {peaks['parser']:.0f} MB"
+        f"\na PDF of {BOOK_PAGES} pages: {created['chunk_count']} chunks in {elapsed:.0f} s; peak memory: worker "
+        f"{peaks['worker']:.0f} MB (target: 500), parser {peaks['parser']:.0f} MB"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LoadLatency:
-    """Milliseconds, sorted: searches and health checks."""
+    """Sorted milliseconds of searches and of health checks."""
 
     search_ms: Sequence[float]
     health_ms: Sequence[float]
@@ -145,7 +144,7 @@ class LoadLatency:
 def measure_latency(
     service: RunningService, vocabulary: Vocabulary, until: threading.Event, *, min_searches: int
 ) -> LoadLatency:
-    """Search and ask for health, one after the other, until the event is set, and at least ``min_searches`` times."""
+    """Send searches and health checks in turn until the event is set, and at least ``min_searches`` times."""
     searches: list[float] = []
     health: list[float] = []
     with service.create_client() as client:
@@ -162,7 +161,7 @@ def measure_latency(
 
 
 def show_load(service: RunningService, text: str, folder: Path, vocabulary: Vocabulary) -> None:
-    """Search and health, idle and while four large PDFs go in."""
+    """Measure searches and health checks without load and during the ingestion of large PDFs, and print both."""
     fill_knowledge_base(service, vocabulary)
     done = threading.Event()
     done.set()
@@ -180,18 +179,18 @@ def show_load(service: RunningService, text: str, folder: Path, vocabulary: Voca
             wait_until_ingested(client, "default")
         done.set()
         felt = busy.result()
-    print(f"\nwhile {LOAD_FILES} PDFs of {LOAD_PAGES} pages go in, p50 / p99 ms:\n")
+    print(f"\nduring the ingestion of {LOAD_FILES} PDFs of {LOAD_PAGES} pages, p50 / p99 ms:\n")
     print("| | search | health | searches |\n| --- | --- | --- | --- |")
     print(idle.format_row("idle"))
     print(felt.format_row("busy"))
     ratio = felt.search_ms[int(0.99 * len(felt.search_ms))] / idle.search_ms[int(0.99 * len(idle.search_ms))]
-    print(f"\nsearch p99 over idle: {ratio:.1f}x (reach: 3x); health p99 reach: 50 ms")
+    print(f"\nsearch p99 over idle: {ratio:.1f}x (target: 3x); target of health p99: 50 ms")
 
 
 def main() -> int:
     data = Path(os.environ.get("CARREL_EVAL_DATA") or "missing")
     if not (data / "chroma-dev" / "corpus.jsonl").is_file():
-        sys.stderr.write("CARREL_EVAL_DATA does not name a directory with chroma-dev/corpus.jsonl\n")
+        sys.stderr.write("Set CARREL_EVAL_DATA to a directory with chroma-dev/corpus.jsonl.\n")
         return 2
     text, vocabulary = read_real_text(data), Vocabulary(seed=1)
     with (

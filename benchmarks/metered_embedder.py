@@ -1,6 +1,7 @@
-"""The client of an embedding endpoint, as a plugin that counts what it costs the process that searches.
+"""Embedder plugin that wraps the client of an embedding endpoint and counts the CPU time of that client.
 
-Model time is the time inside the embedder: here CPU of the event loop's thread, for an endpoint is only waited for.
+The plugin runs in the API process and adds the CPU time of the event loop's thread to a file. Waiting for the endpoint
+takes no CPU time and is not counted.
 """
 
 import mmap
@@ -25,18 +26,18 @@ _SECONDS = struct.Struct("d")
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Seconds, in a file that another process adds to."""
+    """Reader of a file in which another process sums CPU seconds."""
 
     path: Path
 
     @property
     def seconds(self) -> float:
-        """Spent up to now, in queries."""
+        """CPU seconds spent in the embedding of queries until now."""
         return float(_SECONDS.unpack(self.path.read_bytes())[0])
 
 
 class MeteredEmbedder:
-    """Everything but the count is the inner one's."""
+    """Embedder that delegates to another embedder and counts the CPU time of query embeddings."""
 
     def __init__(self, inner: Embedder, place: mmap.mmap) -> None:
         self._inner, self._buffer = inner, place
@@ -54,17 +55,17 @@ class MeteredEmbedder:
 
 
 def create_metered_embedder(settings: EmbeddingSettings) -> MeteredEmbedder:
-    """The plugin's factory."""
+    """Create the metered embedder. This function is the plugin's entry point."""
     with Path(os.environ[METER_VARIABLE]).open("r+b") as file:
         place = mmap.mmap(file.fileno(), _SECONDS.size)
-    no_ledger = cast(RateLimitStore, None)  # no limits are set
+    no_ledger = cast(RateLimitStore, None)  # not used: the settings have no rate limits
     inner = create_embedder(settings.model_copy(update={"provider": None}), 1, no_ledger)
     return MeteredEmbedder(inner, place)
 
 
 @contextmanager
 def metered_settings() -> Iterator[tuple[Mapping[str, str], Meter]]:
-    """Settings of a service whose embedder is metered, and its meter."""
+    """Install the plugin in a temporary directory; yield the settings of a service that uses it, and its meter."""
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
         about, meter = Path(folder) / f"{PLUGIN_NAME}-1.0.dist-info", Path(folder) / "meter"
         about.mkdir()

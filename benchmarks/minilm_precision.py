@@ -1,7 +1,7 @@
 """``make bench NAME=minilm-precision``: compare CPU, memory and quality of fp32 and int8 in the embedded model.
 
-``CARREL_EVAL_DATA`` names the directory of evaluation sets. Speed is the median of rounds in which the two take turns,
-so that whatever else the machine does falls on both; memory is that of a process of its own.
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. Speed is the median of several rounds. Each round measures
+both precisions, so that other load of the machine affects both. Memory is measured in a separate process for each.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def read_judgements(path: Path) -> dict[str, set[str]]:
 
 
 def build_chunks(documents: Sequence[dict[str, Any]], embedder: MiniLMEmbedder) -> list[str]:
-    """The beginnings of the first abstracts that are long enough."""
+    """Cut the first 200 tokens of each of the first 300 abstracts that are long enough."""
     chunks = []
     for document in documents:
         (tokens,) = embedder.count_tokens([document["text"]])
@@ -59,14 +59,14 @@ def build_chunks(documents: Sequence[dict[str, Any]], embedder: MiniLMEmbedder) 
 
 
 async def measure_time(embedder: MiniLMEmbedder, chunks: Sequence[str]) -> tuple[float, float]:
-    """CPU and wall time, milliseconds a chunk."""
+    """Embed the chunks and return the CPU time and the elapsed time, both in milliseconds a chunk."""
     cpu, boundary = time.process_time(), time.perf_counter()
     await embedder.embed_documents(chunks)
     return tuple(1000 * spent / len(chunks) for spent in (time.process_time() - cpu, time.perf_counter() - boundary))  # type: ignore[return-value]
 
 
 def compute_ndcg(ranking: Sequence[str], relevant: set[str]) -> float:
-    """nDCG at 10 with gains of 0 and 1."""
+    """Compute the nDCG at 10 of a ranking with gains of 0 and 1."""
     gained = sum(1 / np.log2(rank + 2) for rank, document in enumerate(ranking[:10]) if document in relevant)
     ideal = sum(1 / np.log2(rank + 2) for rank in range(min(10, len(relevant))))
     return float(gained / ideal)
@@ -94,7 +94,10 @@ async def rank_corpus(
 
 
 def read_resident_mb() -> dict[str, float]:
-    """Megabytes of this process: all of it, and what is its own (the rest is files, shared and given back at need)."""
+    """Return the resident megabytes of this process: ``rss`` is all memory, ``own`` is anonymous memory.
+
+    The difference is mapped files, which processes share and the kernel can release.
+    """
     status = Path("/proc/self/status").read_text().splitlines()
     sizes = {
         line.split(":")[0]: int(line.split()[1]) / 1024 for line in status if line.startswith(("VmRSS", "RssAnon"))
@@ -103,7 +106,7 @@ def read_resident_mb() -> dict[str, float]:
 
 
 async def measure_memory(precision: Precision) -> None:
-    """Print, as JSON, what loading and embedding added to a process that had only imported everything."""
+    """Print as JSON the memory that loading the model and embedding add to a process with all imports done."""
     before = read_resident_mb()
     embedder = load_embedder(precision)
     await embedder.embed_documents(["one two three four five six seven eight nine ten " * 20] * 8)
@@ -138,7 +141,9 @@ async def run(data: Path) -> None:
         await embedder.close()
     print(f"{len(chunks)} chunks of {CHUNK_TOKENS} tokens, {ROUNDS} rounds, {THREADS} threads;", end=" ")
     print(f"nDCG@10 over {len(subset)} documents, {len(queries)} queries\n")
-    print("| precision | CPU ms/chunk | wall ms/chunk | memory MB (own) | nDCG@10 |\n| --- | --- | --- | --- | --- |")
+    print(
+        "| precision | CPU ms/chunk | elapsed ms/chunk | memory MB (own) | nDCG@10 |\n| --- | --- | --- | --- | --- |"
+    )
     for precision in PRECISIONS:
         cpu, boundary = (statistics.median(column) for column in zip(*times[precision], strict=True))
         sizes = measure_memory_in_process(precision)
@@ -147,7 +152,7 @@ async def run(data: Path) -> None:
     cosines = (vectors["fp32"] * vectors["int8"]).sum(axis=1)
     differences = np.array(scores["int8"]) - np.array(scores["fp32"])
     error = differences.std(ddof=1) / np.sqrt(len(differences))
-    print(f"\ncosine of int8 with fp32: mean {cosines.mean():.4f}, least {cosines.min():.4f};", end=" ")
+    print(f"\ncosine of int8 with fp32: mean {cosines.mean():.4f}, minimum {cosines.min():.4f};", end=" ")
     print(f"nDCG@10 int8 - fp32: {differences.mean():+.4f} (standard error {error:.4f})")
 
 
@@ -158,7 +163,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     data = os.environ.get("CARREL_EVAL_DATA")
     if not data:
-        sys.stderr.write("CARREL_EVAL_DATA does not name the directory of evaluation sets\n")
+        sys.stderr.write("Set CARREL_EVAL_DATA to the directory of evaluation sets.\n")
         return 2
     asyncio.run(run(Path(data)))
     return 0

@@ -1,12 +1,13 @@
-"""``make bench NAME=parser-libraries``: mammoth for DOCX and trafilatura for HTML beside the project's parsers.
+"""``make bench NAME=parser-libraries``: compare the DOCX and HTML parsers with mammoth and trafilatura.
 
-Compares their texts on the torture set and the cases of ``CARREL_EVAL_DATA``, on the samples, and on every file of
-these formats below each ``--folder``. The libraries are no dependency of the project. Install them in a folder of their
-own and name it: ``pip install --target FOLDER mammoth trafilatura lxml_html_clean``, then ``--libraries FOLDER``.
+The files are the torture set and the cases of ``CARREL_EVAL_DATA``, the samples, and all DOCX and HTML files below each
+``--folder``. The libraries are not dependencies of the project. Install them in a separate folder with
+``pip install --target FOLDER mammoth trafilatura lxml_html_clean``, then name that folder with ``--libraries FOLDER``.
 
-Prints a table for each format and folder: how many files hold what their manifest wants (``manifest.json``, or the
-``evaldata.json`` of trafilatura's own evaluation), the share of the file's words that comes out, by kind of content,
-and CPU time. Added words are those that the text holds more often than the file. ``--list`` names each failure.
+The benchmark prints one table for each format and folder. A table shows the number of files that meet the expectations
+of their manifest. The table also shows the share of a file's words in the text, by kind of content, and the CPU time. A
+manifest is a ``manifest.json`` or the ``evaldata.json`` of trafilatura's evaluation. An added word occurs in the text
+more often than in the file. ``--list`` prints each failure.
 """
 
 import argparse
@@ -43,7 +44,7 @@ Read = Callable[[Path], str]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What one file's text must hold and must not hold; ``fails`` if the file must be refused."""
+    """Texts that the parsed text of one file must contain and must not contain; ``fails`` if it must be refused."""
 
     path: Path
     has: Sequence[str] = ()
@@ -52,7 +53,7 @@ class Expectation:
     fails: bool = False
 
     def find_faults(self, text: str | None) -> list[str]:
-        """Return what is wrong with a text; None stands for a file that was refused."""
+        """Return the faults of a parsed text. None means that the parser refused the file."""
         if text is None or self.fails:
             return [] if (text is None) == self.fails else ["refused" if text is None else "not refused"]
         folded = normalize_words(text)
@@ -64,7 +65,7 @@ class Expectation:
 
 @dataclass(slots=True)
 class Score:
-    """The figures of one parser over many files."""
+    """Totals of one parser over many files."""
 
     right: int = 0
     lacks: int = 0
@@ -77,7 +78,7 @@ class Score:
 
 
 def normalize_words(text: str) -> str:
-    """Fold what counts for no difference: white space, soft hyphens and the rulers of Markdown tables."""
+    """Normalize differences that do not count: white space, soft hyphens and the bars of Markdown tables."""
     text = re.sub(r"\s*\|[ |]*", " | ", unicodedata.normalize("NFC", text).replace("\u00ad", ""))
     return " ".join(text.split())
 
@@ -87,7 +88,7 @@ def read_with_own(parse: Callable[..., Any], path: Path) -> str:
 
 
 def read_with_mammoth(mammoth: Any, path: Path) -> str:
-    """Convert a DOCX to HTML with mammoth, comments included, and read that with the project's HTML parser."""
+    """Convert a DOCX to HTML with mammoth, comments included, and parse the HTML with the project's parser."""
     with path.open("rb") as file:
         images = mammoth.images.img_element(lambda image: {"alt": image.alt_text or ""})
         markup = mammoth.convert_to_html(file, convert_image=images, style_map="comment-reference => sup").value
@@ -98,7 +99,7 @@ def read_with_mammoth(mammoth: Any, path: Path) -> str:
 
 
 def read_with_trafilatura(trafilatura: Any, path: Path, *, favor_recall: bool) -> str:
-    """Extract the text of a page. Raises ValueError if trafilatura finds none."""
+    """Extract the text of a page with trafilatura. A page without text raises ValueError."""
     options = {"include_comments": True, "include_tables": True, "include_images": True, "favor_recall": favor_recall}
     text: str | None = trafilatura.extract(path.read_bytes(), **options)
     if text is None:
@@ -107,7 +108,7 @@ def read_with_trafilatura(trafilatura: Any, path: Path, *, favor_recall: bool) -
 
 
 def load_libraries(folder: str | None) -> dict[str, dict[str, Read]] | None:
-    """Return the parsers by format and name, None if a library is missing; prints what the imports cost."""
+    """Return the parsers by format and name, or None if a library is missing. Print the time of each import."""
     if folder:
         sys.path.append(folder)
     modules = {}
@@ -116,7 +117,9 @@ def load_libraries(folder: str | None) -> dict[str, dict[str, Read]] | None:
         try:
             modules[name] = importlib.import_module(name)
         except ImportError as exc:
-            sys.stderr.write(f"{name} cannot be imported ({exc}).\n{INSTALL}\nthen --libraries FOLDER\n")
+            sys.stderr.write(
+                f"{name} cannot be imported ({exc}). Install it with\n{INSTALL}\nand add --libraries FOLDER\n"
+            )
             return None
         version = importlib.import_module("importlib.metadata").version(name)
         print(f"{name} {version}: import {(time.perf_counter() - started) * 1000:.0f} ms")
@@ -135,7 +138,7 @@ def load_libraries(folder: str | None) -> dict[str, dict[str, Read]] | None:
 
 
 def list_expectations(folder: Path) -> list[Expectation]:
-    """Return what the manifests below a folder say; a file without one only has a path."""
+    """Return the expectations of the manifests below a folder. A file without a manifest has only its path."""
     listed: dict[Path, Expectation] = {}
     for manifest in sorted(folder.rglob("manifest.json")):
         for entry in json.loads(manifest.read_text("utf-8")):
@@ -161,7 +164,7 @@ def measure(read: Read, path: Path) -> tuple[str | None, float]:
         started = time.process_time()
         try:
             text = read(path)
-        except Exception:  # a library raises what it likes
+        except Exception:  # a library can raise any exception
             text = None
         best = min(best, time.process_time() - started)
         if best > SLOW_SECONDS:
@@ -170,7 +173,7 @@ def measure(read: Read, path: Path) -> tuple[str | None, float]:
 
 
 def add_file(score: Score, expected: Expectation, reference: Mapping[str, Words], read: Read) -> None:
-    """Read one file with one parser and add it to the figures."""
+    """Parse one file with one parser and add the result to its totals."""
     text, seconds = measure(read, expected.path)
     score.seconds += seconds
     score.refused += text is None
@@ -194,7 +197,7 @@ def compare(name: str, readers: Mapping[str, Read], expectations: Sequence[Expec
     for expected in expectations:
         try:
             reference = REFERENCES[name](expected.path)
-        except Exception as exc:  # damaged, encrypted or no such file: refusing it is all that can be compared
+        except Exception as exc:  # a damaged or encrypted file: only its refusal can be compared
             reference = {}
             print(f"  {expected.path.name}: words cannot be counted ({type(exc).__name__})")
         totals.update({kind: words.total() for kind, words in reference.items()})
@@ -221,7 +224,7 @@ def _build_rows(
         wanted = sum(len(item.has) + bool(item.has_any) for item in judged)
         yield f"expected texts that are missing, of {wanted}", [str(item.lacks) for item in scores]
         unwanted = sum(len(item.has_not) for item in judged)
-        yield f"unwanted texts that are there, of {unwanted}", [str(item.unwanted) for item in scores]
+        yield f"unwanted texts that are present, of {unwanted}", [str(item.unwanted) for item in scores]
     yield "files refused", [str(item.refused) for item in scores]
     for kind, count in totals.most_common():
         if count:
@@ -233,13 +236,15 @@ def _build_rows(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--libraries", help="the folder where the libraries are installed")
-    parser.add_argument("--folder", action="append", default=[], help="more files to compare, with or without manifest")
+    parser.add_argument("--libraries", help="folder in which the libraries are installed")
+    parser.add_argument(
+        "--folder", action="append", default=[], help="folder of additional files, with or without a manifest"
+    )
     parser.add_argument("--list", action="store_true", help="name each text that is missing or unwanted")
     arguments = parser.parse_args()
     data = os.environ.get("CARREL_EVAL_DATA")
     if not data:
-        sys.stderr.write("CARREL_EVAL_DATA does not name the directory of evaluation sets\n")
+        sys.stderr.write("Set CARREL_EVAL_DATA to the directory of evaluation sets.\n")
         return 2
     readers = load_libraries(arguments.libraries)
     if readers is None:

@@ -1,4 +1,4 @@
-"""All words that a DOCX or HTML file holds, by the kind of content, read without any parser of documents."""
+"""Reference word counts of DOCX and HTML files by kind of content, read without the project's parsers."""
 
 import re
 import unicodedata
@@ -50,7 +50,7 @@ def count_words(text: str) -> Words:
 
 
 def read_docx_words(path: Path) -> Mapping[str, Words]:
-    """Return the words of all parts of a DOCX by kind of content, deleted text excluded."""
+    """Count the words of all parts of a DOCX by kind of content, without deleted text."""
     words: defaultdict[str, Words] = defaultdict(Counter)
     with zipfile.ZipFile(path) as archive:
         members = {name.lower().replace("\\", "/"): name for name in archive.namelist()}
@@ -70,7 +70,7 @@ def read_docx_words(path: Path) -> Mapping[str, Words]:
 
 
 def _iter_docx_texts(root: Any, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the text of each paragraph with its kind; ``kind`` is that of text outside of special containers."""
+    """Yield each paragraph's kind and text. ``kind`` applies to text outside of tables, text boxes and equations."""
     pieces: list[str] = []
     stack = [(root, kind, False)]
     while stack:
@@ -97,7 +97,7 @@ def _iter_docx_texts(root: Any, kind: str) -> Iterator[tuple[str, str]]:
 
 
 def read_html_words(path: Path) -> Mapping[str, Words]:
-    """Return the words of the body of an HTML page by kind of content; page frames and hidden parts are kinds."""
+    """Count the words of the body of an HTML page by kind of content. Page frames and hidden parts are kinds."""
     words: defaultdict[str, Words] = defaultdict(Counter)
     data = path.read_bytes()
     charset = re.search(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", data[:4096], re.IGNORECASE)
@@ -110,7 +110,7 @@ def read_html_words(path: Path) -> Mapping[str, Words]:
 
 
 def _iter_html_texts(root: LexborNode) -> Iterator[tuple[str, str]]:
-    """Yield runs of text with their kind: text within inline elements belongs together."""
+    """Yield the kind and text of each run. Inline elements do not end a run."""
     pieces: list[str] = []
     stack: list[tuple[LexborNode | None, str, bool]] = [(root, "paragraphs", False)]
     while stack:

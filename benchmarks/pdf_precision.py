@@ -1,8 +1,8 @@
 """``make bench NAME=pdf-precision``: compare fp32 and int8 on a 100-page PDF: time, CPU and search results.
 
-``CARREL_EVAL_DATA`` names the directory of evaluation sets. Both services run one after the other, twice, in turn;
-figures are medians. Quality: every section title of the document is a query; "own section" is the share whose top five
-hold a passage of that section, "same top five" the overlap of the two services' results.
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. A service with each precision runs twice, in alternation;
+the times are medians. Every section title of the document is a query. "Own section" is the share of queries whose five
+results include a chunk of that section. "Same top five" is the overlap of the results of the two services.
 """
 
 import os
@@ -26,7 +26,7 @@ TOP_K = 5
 def main() -> int:
     provided = os.environ.get("CARREL_EVAL_DATA")
     if not provided:
-        print("CARREL_EVAL_DATA must name the evaluation data")
+        print("Set CARREL_EVAL_DATA to the directory of evaluation sets.")
         return 2
     pdf = Path(provided) / "torture" / "GeoTopo-komprimiert.pdf"
     runs: dict[str, list[dict[str, Any]]] = {"fp32": [], "int8": []}
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def run(pdf: Path, precision: str) -> dict[str, Any]:
-    """Start a service on an empty data directory, ingest, search, stop."""
+    """Start a service on an empty data directory, ingest the PDF, search, and stop the service."""
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
         data = Path(folder)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
@@ -74,7 +74,7 @@ def wait_for_client(data: Path) -> httpx2.Client:
             except httpx2.TransportError:
                 pass
         time.sleep(0.1)
-    raise TimeoutError("the service did not start")
+    raise TimeoutError("the service is not ready 60 s after its start")
 
 
 def measure(client: httpx2.Client, pid: int, pdf: Path) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def list_section_titles(client: httpx2.Client, url: str) -> list[str]:
 
 
 def measure_children_cpu(pid: int) -> float:
-    """User and system seconds of everything below a process but Postgres, itself left out."""
+    """Return the CPU seconds of all descendants of a process except Postgres. The process itself does not count."""
     processes: dict[int, tuple[int, str, float]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

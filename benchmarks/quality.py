@@ -1,9 +1,9 @@
 """``make bench NAME=quality``: measure retrieval quality over the HTTP API, with the embedded model.
 
-``CARREL_EVAL_DATA`` names the directory of evaluation sets; each is judged by the ``evaluate.py`` in it. Sets may be
-named: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``. ``--table`` ends
-with the rows of docs/adr/0008-retrieval-defaults.md. Exit code 1 where any setting that is asked for misses an aim, 2
-where a set is not there.
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. The ``evaluate.py`` in it computes the figures. The
+arguments select sets: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``.
+``--table`` prints the rows of docs/adr/0008-retrieval-defaults.md at the end. The exit code is 1 if a setting misses a
+target, and 2 if a set is missing.
 """
 
 import argparse
@@ -47,14 +47,14 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSetting:
-    """One setting: its row of the table, and the aims that it misses."""
+    """Table row of one setting, and the targets that it misses."""
 
     row: str
     missed_targets: Sequence[str]
 
 
 def upload(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine], chunking: JsonObject) -> dict[str, str]:
-    """Store every document as a text and wait until all are searchable; our ids to those of the set."""
+    """Upload all documents, wait until they are searchable, and map their Carrel ids to the ids of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
     with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
         stored = corpus_upload.upload_corpus(carrel, kb, corpus, concurrency=UPLOAD_CONCURRENCY)
@@ -66,7 +66,7 @@ def upload(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine], chunkin
 def run_queries(
     client: httpx2.Client, kb: str, queries: Sequence[EvaluationQuery], ids: dict[str, str], body: JsonObject
 ) -> Iterator[JsonObject]:
-    """What was found for each query, in the form that evaluate.py reads."""
+    """Yield the results of each query in the format that evaluate.py reads."""
 
     def search(query: EvaluationQuery) -> JsonObject:
         requested = {**query.search_body, "timeout_seconds": 60, **body}
@@ -83,7 +83,7 @@ def run_queries(
 
 
 def compute_figures(data: Path, name: str, run: Sequence[JsonObject]) -> dict[str, float]:
-    """The figures of the data's own program."""
+    """Run evaluate.py of the evaluation sets and return its figures."""
     with tempfile.TemporaryDirectory(prefix="carrel-quality-") as folder:
         lines, figures = Path(folder) / "run.jsonl", Path(folder) / "figures.json"
         lines.write_text("".join(json.dumps(line) + "\n" for line in run), "utf-8")
@@ -96,7 +96,7 @@ def compute_figures(data: Path, name: str, run: Sequence[JsonObject]) -> dict[st
 def compute_half_intervals(
     name: str, run: Sequence[JsonObject], queries: Sequence[EvaluationQuery], corpus: Sequence[CorpusLine]
 ) -> dict[str, float]:
-    """Half of the 95 % interval of each measure that has an aim, over the queries."""
+    """Return half the width of the bootstrap 95 % interval of each measure that has a target."""
     answers = {
         line["query"]: QueryResult(
             documents=tuple(dict.fromkeys(result["document"] for result in line["results"])),
@@ -115,7 +115,7 @@ def compute_half_intervals(
 def measure(
     service: RunningService, data: Path, name: str, chunkings: Sequence[JsonObject], variants: Sequence[JsonObject]
 ) -> Iterator[MeasuredSetting]:
-    """Load one set with each way to chunk, and print its figures, a line for each variant of the search."""
+    """Upload one set with each chunking, search with each variant, and print and yield the figures."""
     corpus, queries = corpus_upload.read_corpus(data / name / "corpus.jsonl"), read_dataset(data / name).queries
     for number, chunking in enumerate(chunkings):
         with service.create_client() as client:
@@ -139,14 +139,14 @@ def measure(
 
 
 def list_missed_targets(name: str, figures: dict[str, float]) -> list[str]:
-    """The aims of a set that are not reached."""
+    """Return the measures of a set that are below their targets."""
     return [item for item, aim in TARGETS[name].items() if not figures[item] >= aim]
 
 
 def format_table_row(
     name: str, kb: JsonObject, options: JsonObject, figures: dict[str, float], spread: dict[str, float]
 ) -> str:
-    """One setting, in Markdown."""
+    """Format one setting as a row of a Markdown table."""
     chunking = "{strategy} {max_tokens}/{overlap_tokens}".format(**kb["chunking"])
     searched = json.dumps(options["strategy_options"]) if options else "defaults"
     shown = [
@@ -158,7 +158,7 @@ def format_table_row(
 
 
 def format_figures(name: str, figures: dict[str, float]) -> str:
-    """Those with an aim, and whether it is reached, before the others."""
+    """Format the figures: first those with a target and whether they reach it, then the others."""
     aims = TARGETS[name]
     aimed = [
         f"{item} {figures[item]:.4f} ({'MISSED' if item in list_missed_targets(name, figures) else 'reached'}: {aim})"
@@ -170,13 +170,13 @@ def format_figures(name: str, figures: dict[str, float]) -> str:
 
 
 def compute_exit_code(result: Sequence[MeasuredSetting]) -> int:
-    """As the module's text has it."""
+    """Return 1 if a setting misses a target, else 0."""
     return int(any(item.missed_targets for item in result))
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Retrieval quality on the evaluation sets")
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; all without")
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"one of {', '.join(SETS)} (default: all)")
     parser.add_argument("--strategy-options", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--chunking", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--table", action="store_true", help="end with a table of all settings")

@@ -1,8 +1,9 @@
 """``make bench NAME=query-rewrites``: measure query rewriting on conversations, with and without a chat model.
 
-``CARREL_EVAL_DATA`` names the directory of evaluation sets. The model is a protocol server that answers each of these
-turns with the question of ``rewrites/mtrag-un.json``, which was written from the conversation alone; the service, its
-embedded model and the data are real. Whether a turn depends on its history was decided before anything was measured.
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. The chat model is a protocol server that replies to each
+conversation with its query from ``rewrites/mtrag-un.json``. These queries were written from the conversations alone.
+The service, its embedded model and the data are real. The file lists the conversations whose last message depends on
+the earlier ones; it was made before the first measurement.
 """
 
 import json
@@ -28,15 +29,15 @@ REWRITES = Path(__file__).parent / "rewrites" / f"{SET_NAME}.json"
 VARIANTS: Mapping[str, dict[str, Any]] = {
     "without a model": {"transformers": []},
     "rewritten": {"transformers": ["reformulate"]},
-    "rewritten, beside the last turn's words": {"transformers": ["reformulate", "multi_query"]},
+    "rewritten, with the last message as a second query": {"transformers": ["reformulate", "multi_query"]},
 }
 
 
 def create_rewriter(queries: Sequence[EvaluationQuery], rewrites: Mapping[str, str]) -> ChatServer:
-    """A chat model that knows these conversations by what they ask last."""
+    """Create a chat server that selects the rewrite by the last message of a conversation."""
     requested = {query.search_body["messages"][-1]["content"].strip(): rewrites[query.id] for query in queries}
     if len(requested) < len(queries):
-        raise ValueError("two turns ask the same in the same words")
+        raise ValueError("two conversations have the same last message; remove one from the rewrites")
 
     def reply_as_rewriter(talk: ReceivedTextRequest) -> str:
         reported = json.loads(talk.last_message)
@@ -54,7 +55,7 @@ def create_rewriter(queries: Sequence[EvaluationQuery], rewrites: Mapping[str, s
 def main() -> int:
     data = Path(os.environ.get("CARREL_EVAL_DATA", "")) / SET_NAME
     if not data.is_dir():
-        sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {SET_NAME}\n")
+        sys.stderr.write(f"Set CARREL_EVAL_DATA to a directory with {SET_NAME}.\n")
         return 2
     rewrites: dict[str, str] = json.loads(REWRITES.read_text())
     queries = [query for query in read_dataset(data).queries if query.id in rewrites and query.is_judged]
@@ -63,7 +64,7 @@ def main() -> int:
         models = {"CARREL_CHAT_BASE_URL": server.base_url, "CARREL_CHAT_MODEL": "rewriter"}
         with running_service(None, settings=models) as service, service.create_client() as client:
             ids = upload(client, SET_NAME, corpus, {})
-            print(f"{SET_NAME}: {len(queries)} turns that depend on their history, {len(corpus)} documents")
+            print(f"{SET_NAME}: {len(queries)} conversations with a dependent last message, {len(corpus)} documents")
             first: Mapping[str, float] = {}
             for way, body in VARIANTS.items():
                 server.reset()
@@ -74,13 +75,13 @@ def main() -> int:
                 gains = [result[query.id] - first[query.id] for query in queries]
                 print(
                     f"{way}: {MEASURE.label} {mean(result.values()):.4f}, {format_gain(gains)}; "
-                    f"{len(server.text_requests)} answers"
+                    f"{len(server.text_requests)} calls of the chat model"
                 )
     return 0
 
 
 def compute_scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, Any]]) -> Mapping[str, float]:
-    """Of each turn."""
+    """Compute the score of each conversation."""
     answers = {
         line["query"]: QueryResult(documents=tuple(dict.fromkeys(result["document"] for result in line["results"])))
         for line in run
@@ -89,7 +90,7 @@ def compute_scores(queries: Sequence[EvaluationQuery], run: Sequence[dict[str, A
 
 
 def format_gain(gains: Sequence[float]) -> str:
-    """By turn, with its 95 % interval."""
+    """Format the mean gain with its 95 % interval and the numbers of better and worse conversations."""
     interval = Bootstrap().compute_interval(list(gains))
     better, worse = sum(item > 0 for item in gains), sum(item < 0 for item in gains)
     shown = f"{mean(gains):+.4f} ({interval.low:+.4f} to {interval.high:+.4f})"

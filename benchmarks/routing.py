@@ -1,6 +1,6 @@
-"""``make bench NAME=routing``: measure the choice among 1,000 knowledge bases, and a search over all of them.
+"""``make bench NAME=routing``: measure routing among 1,000 knowledge bases and a search over all of them.
 
-Each has one made-up chunk and a full set of centroids, put there by COPY in a database of the benchmark's own.
+COPY fills a new database. Each knowledge base has a full set of centroids for routing.
 """
 
 import argparse
@@ -32,13 +32,13 @@ from harness.processes import embedding_endpoint, exit_on_sigterm, list_process_
 
 KNOWLEDGE_BASES, CENTROIDS = 1000, 16
 WARM_UP, ROUTES, SEARCHES = 20, 200, 20
-# Topics are as far apart as those of real knowledge bases: far.
+# Keeps the topics as far apart as the topics of real knowledge bases.
 NOISE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingCost:
-    """Milliseconds: the median that passed, and CPU of this process and of Postgres on average."""
+    """Median elapsed time, and mean CPU time of this process and of Postgres, in milliseconds."""
 
     elapsed_ms: float
     cpu_ms: float
@@ -46,7 +46,7 @@ class RoutingCost:
 
 
 class TopicVectors:
-    """Unit vectors: a topic for each knowledge base, and what is near it."""
+    """Generator of random unit vectors: topics, and vectors near a topic."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ class TopicVectors:
 async def load_topics(
     database: ScaleDatabase, shelf: ScaleTenant, count: int, directions: TopicVectors
 ) -> list[np.ndarray]:
-    """The topics of ``count`` new knowledge bases that look as if maintenance had just been there."""
+    """Create ``count`` knowledge bases in their state after maintenance, and return their topic vectors."""
     embedder = database.resources.embedders.default
     identity = json.dumps({**asdict(embedder.identity), "analyzer": "english-1", "k1": 1.2, "b": 0.75})
     tenant, model = shelf.index.tenant_id, compute_model_key(embedder.identity)
@@ -127,7 +127,7 @@ def _measure_cpu(pid: int) -> float:
 
 @dataclass
 class RoutingTenant:
-    """One tenant with its knowledge bases, and a question near the topic of each."""
+    """Tenant with many knowledge bases, and one query near the topic of each."""
 
     shelf: ScaleTenant
     router: Router
@@ -149,7 +149,7 @@ class RoutingTenant:
 
 
 async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int]) -> None:
-    print("| knowledge bases | | median, ms | CPU, ms | of that Postgres, ms |\n| --- | --- | --- | --- | --- |")
+    print("| knowledge bases | operation | median, ms | CPU, ms | Postgres CPU, ms |\n| --- | --- | --- | --- | --- |")
     for count in counts:
         shelf, directions = await database.create_tenant(f"{count} knowledge bases"), TopicVectors(count)
         topics = await load_topics(database, shelf, count, directions)
@@ -166,10 +166,10 @@ async def run(database: ScaleDatabase, postgres_pid: int, counts: Sequence[int])
             print(
                 f"| {count} | {name} | {cost.elapsed_ms:.1f} | {total:.1f} | {cost.postgres_cpu_ms:.1f} |", flush=True
             )
-        # Without the transactions in which any search, routed or not, reads its knowledge bases.
+        # The step `route` excludes the transactions in which every search reads its knowledge bases.
         print(f"| {count} | its step `route` | {statistics.median(tried.route_ms):.1f} | | |", flush=True)
         if tried.right_count < ROUTES:
-            raise RuntimeError("the right knowledge base was not among the chosen")
+            raise RuntimeError("routing did not choose the knowledge base whose topic is nearest to the query")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,10 +1,9 @@
 """``make bench NAME=scale``: measure search in knowledge bases of 1,000 to 1,000,000 chunks.
 
-The tables are filled by COPY; figures and drawing go into ``docs/explanation/``.
-Questions bring their vectors, so that no model is
-asked. Recall is measured with real passages and the embedded model's vectors where ``CARREL_EVAL_DATA`` names the
-directory of evaluation sets. Exit code 1 where recall@10 is below 0.98, or a search returned neither ``top_k`` results
-nor all there are; times are told and judge nothing, for they depend on the machine.
+COPY fills the tables. The figures and the chart go into ``docs/explanation/``. Every query has its vector, so that no
+search calls a model. If ``CARREL_EVAL_DATA`` names the directory of evaluation sets, the benchmark also measures recall
+with real passages and the vectors of the embedded model. The exit code is 1 if recall@10 is below 0.98, or if a search
+returns fewer than ``top_k`` results although more chunks match. Times depend on the machine and do not change the code.
 """
 
 import argparse
@@ -62,7 +61,7 @@ from harness.processes import ROOT, embedding_endpoint, exit_on_sigterm
 SMALL, TEN_THOUSAND, HUNDRED_THOUSAND, MILLION = 1000, 10_000, 100_000, 1_000_000
 NEIGHBOUR_COUNT = 50
 INDEX_THRESHOLD = 20_000
-# The last is no lane: a table of nothing but vectors, as the least that Postgres can do.
+# Ratios to the baseline. The last row is a table with only vectors, which is the minimum that Postgres needs.
 RETRIEVER_TARGETS = ("4x", "10x", "")
 MIN_RECALL = 0.98
 FIGURES_MARKER = "<!-- What follows is written by make bench NAME=scale. -->"
@@ -70,7 +69,7 @@ FIGURES_MARKER = "<!-- What follows is written by make bench NAME=scale. -->"
 
 @dataclass(frozen=True, slots=True)
 class ScaleOptions:
-    """What the command line says; ``real`` is None where there are no evaluation sets."""
+    """Options of the command line; ``real_corpus`` is None without evaluation sets."""
 
     seed: int
     query_count: int
@@ -80,7 +79,7 @@ class ScaleOptions:
 
 
 class ScaleRun:
-    """One run: what is measured is told at once; points of the cost curve and what was missed are kept for its end."""
+    """One run of the benchmark: it reports figures at once and collects the cost curve and the missed targets."""
 
     def __init__(self, options: ScaleOptions, postgres: EmbeddedPostgres, settings: Settings) -> None:
         self.options, self.postgres, self.settings = options, postgres, settings
@@ -92,7 +91,7 @@ class ScaleRun:
 
     @property
     def exit_code(self) -> int:
-        """As the module's text has it."""
+        """Exit code of the program: 1 if the run missed a target, else 0."""
         return int(bool(self.missed))
 
     def report(self, text: str) -> None:
@@ -100,13 +99,13 @@ class ScaleRun:
         self.report_lines.append(text)
 
     def log(self, text: str) -> None:
-        """How far it has come, on the side."""
+        """Print progress with the elapsed seconds to standard error."""
         print(f"[{time.monotonic() - self._started:4.0f} s] {text}", file=sys.stderr, flush=True)
 
     async def run_all(self) -> None:
         load, options = os.getloadavg()[0], self.options
         self.report(
-            f"seed {options.seed}, {options.query_count} questions of a kind, {os.cpu_count()} cores, load {load:.1f}"
+            f"seed {options.seed}, {options.query_count} questions a kind, {os.cpu_count()} cores, load {load:.1f}"
         )
         await self.measure_hundred_thousand()
         await self.measure_ten_thousand()
@@ -116,7 +115,7 @@ class ScaleRun:
         self.show_curve()
 
     async def load_tenants(self, database: ScaleDatabase, sizes: Sequence[tuple[str, int, int]]) -> list[ScaleTenant]:
-        """Shelves by name, number of chunks and seed."""
+        """Create and fill one tenant for each name, number of chunks and seed."""
         shelves = [await database.create_tenant(name) for name, _, _ in sizes]
         async with Loader.open(database.superuser_url) as loader, loader.without_secondary_indexes():
             for shelf, (_, chunks, seed) in zip(shelves, sizes, strict=True):
@@ -126,7 +125,7 @@ class ScaleRun:
         return shelves
 
     async def measure_hundred_thousand(self) -> None:
-        """100,000 chunks: the lanes without a vector index, then with it under every filter."""
+        """Measure 100,000 chunks: the retrievers without a vector index, then searches with it and each filter."""
         options = self.options
         async with ScaleDatabase.open(self.postgres, "hundred", self.settings) as database:
             (shelf,) = await self.load_tenants(database, [("hundred", HUNDRED_THOUSAND, options.seed)])
@@ -135,7 +134,7 @@ class ScaleRun:
                 await self.show_retrievers(database, shelf, bare, batches)
                 started = time.monotonic()
                 state = await database.maintain(shelf.index, threshold=INDEX_THRESHOLD)
-                self.report(f"\nmaintenance made of it: {state}, in {time.monotonic() - started:.0f} s")
+                self.report(f"\nvector index after maintenance: {state}, built in {time.monotonic() - started:.0f} s")
                 await self.show_filters(shelf, bare)
                 matrix = to_unit_vectors(np.concatenate([batch.vectors for batch in batches]))
                 await self.show_recall(
@@ -154,7 +153,7 @@ class ScaleRun:
                 await self.add_point(database, shelf, bare, TEN_THOUSAND)
 
     async def measure_small_among_many(self) -> None:
-        """The same 1,000 chunks in a database of their own and in one with very many of others."""
+        """Compare the same 1,000 chunks in a separate database and in one with many chunks of other tenants."""
         crowd, seed = self.options.crowd_chunks, self.options.seed
         others = [(f"neighbour {number}", SMALL, seed + 100 + number) for number in range(NEIGHBOUR_COUNT)]
         async with AsyncExitStack() as stack:
@@ -176,14 +175,17 @@ class ScaleRun:
                 self.report(
                     f"\n{SMALL} chunks alone {by_itself:.2f} ms, among {crowd + NEIGHBOUR_COUNT * SMALL} of "
                     f"{NEIGHBOUR_COUNT + 1}"
-                    f" other tenants ({state}) {parallel:.2f} ms: {parallel / by_itself:.2f}x (reach: 1.5x)"
+                    f" other tenants ({state}) {parallel:.2f} ms: {parallel / by_itself:.2f}x (target: 1.5x)"
                 )
             if crowd > HUNDRED_THOUSAND:
                 bare = await stack.enter_async_context(BareSql.open(among.urls.app))
                 await self.add_point(among, large, bare, crowd)
 
     async def measure_real_corpus(self, real: RealCorpus) -> None:
-        """Recall with the embedded model's vectors, below the threshold too so that the index is what is asked."""
+        """Measure recall with the vectors of the embedded model.
+
+        The threshold of maintenance is at most the number of chunks, so that searches use the vector index.
+        """
         async with ScaleDatabase.open(self.postgres, "real", self.settings) as database:
             shelf = await database.create_tenant("real")
             table, batches = real.build_batches()
@@ -200,7 +202,7 @@ class ScaleRun:
             worst = await self.show_recall(
                 shelf, to_unit_vectors(real.vectors), real.questions, [*FILTER_CASES[:5], *sets]
             )
-            self.report(f"\nrecall@10 on real embeddings: {worst:.3f} in the worst case (reach: {MIN_RECALL})")
+            self.report(f"\nrecall@10 on real embeddings: {worst:.3f} in the worst case (target: {MIN_RECALL})")
 
     async def show_retrievers(
         self, database: ScaleDatabase, shelf: ScaleTenant, bare: BareSql, batches: Sequence[LoadBatch]
@@ -211,9 +213,9 @@ class ScaleRun:
                 shelf, bare, questions, batches, self.corpus.terms, postgres=pid, alone=alone
             )
         chunks = sum(len(batch.texts) for batch in batches)
-        self.report(f"\nbare SQL of a lane, {chunks} chunks, the best 100, ms:")
+        self.report(f"\nbare SQL of one retriever, {chunks} chunks, the best 100, ms:")
         self.report(
-            "\n| lane, beside | SQL p50 | the other's p50 | ratio | SQL CPU | the other's CPU | ratio | reach |"
+            "\n| retriever, baseline | SQL p50 | baseline p50 | ratio | SQL CPU | baseline CPU | ratio | target |"
         )
         self.report("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for item, reach in zip(result, RETRIEVER_TARGETS, strict=True):
@@ -226,7 +228,7 @@ class ScaleRun:
         questions = self.corpus.generate_questions(5 * self.options.query_count // 2)
         result = await measure_by_filter(shelf, bare, questions, postgres=self.postgres.pid)
         self.report(f"\nhybrid search, {HUNDRED_THOUSAND} chunks, ms a search:\n")
-        self.report("| filter | p50 | p95 | bare SQL p50 | p50 over it | Postgres CPU | plan (dense, lexical) |")
+        self.report("| filter | p50 | p95 | bare SQL p50 | p50 / bare SQL | Postgres CPU | plan (dense, lexical) |")
         self.report("| --- | --- | --- | --- | --- | --- | --- |")
         for item in result:
             self.report(
@@ -235,19 +237,19 @@ class ScaleRun:
                 f" | {item.postgres_cpu_ms:.1f} | {item.plan} |"
             )
         worst = max(result, key=lambda item: item.p50)
-        self.report(f"\nslowest: {worst.p50:.1f} ms with {worst.case.name} (reach: 20)")
+        self.report(f"\nslowest: {worst.p50:.1f} ms with {worst.case.name} (target: 20)")
         await self.show_complete(shelf, questions[:3], HUNDRED_THOUSAND)
 
     async def show_complete(self, shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> None:
         right, requested = await count_complete(shelf, questions, chunks)
-        self.report(f"`top_k` results, or all there are: {right} of {requested} searches (reach: all)")
+        self.report(f"`top_k` results, or all matching chunks: {right} of {requested} searches (target: all)")
         if right < requested:
             self.missed.append(f"top_k results: {right} of {requested} searches")
 
     async def show_recall(
         self, shelf: ScaleTenant, matrix: Floats, questions: Sequence[Question], cases: Sequence[FilterCase]
     ) -> float:
-        """Returns the worst."""
+        """Measure and report recall@10 of each case, and return the lowest."""
         self.report("\n| filter | plan (dense, lexical) | recall@10 |\n| --- | --- | --- |")
         worst = 1.0
         for case in cases:
@@ -263,10 +265,12 @@ class ScaleRun:
         with running_api(database.urls, self.settings, shelf.key) as client:
             plain = await asyncio.to_thread(measure_over_http, client, questions, None)
             filtered = await asyncio.to_thread(measure_over_http, client, questions, {"number": {"lt": 1000}})
-        self.report(f"\nthe same over HTTP, p50 ms: {plain:.1f} without a filter, {filtered:.1f} with a range of 10 %")
+        self.report(
+            f"\nhybrid search over HTTP, p50 ms: {plain:.1f} without a filter, {filtered:.1f} with a range of 10 %"
+        )
 
     async def add_point(self, database: ScaleDatabase, shelf: ScaleTenant, bare: BareSql, chunks: int) -> None:
-        """Of a knowledge base that is by far the largest of its database."""
+        """Add a point to the cost curve. The knowledge base must be by far the largest of its database."""
         questions, place = self.corpus.generate_questions(self.options.query_count), shelf.index
 
         async def measure_p50(ask: Callable[[Question], Awaitable[object]]) -> float:
@@ -293,24 +297,24 @@ class ScaleRun:
             page = docs / "benchmarks.md"
             head = page.read_text("utf-8").partition(FIGURES_MARKER)[0]
             page.write_text(head + FIGURES_MARKER + "\n" + "\n".join(self.report_lines) + "\n", "utf-8")
-            self.log(f"wrote {page} and its drawing")
+            self.log(f"wrote {page} and its chart")
 
 
 def _is_from_set(sets: npt.NDArray[np.str_], name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which of the documents come from the set of this name."""
+    """Return for each document whether it comes from the named set."""
     result: npt.NDArray[np.bool_] = sets[documents] == name
     return result
 
 
 def read_options(arguments: Sequence[str]) -> ScaleOptions:
     parser = argparse.ArgumentParser(prog="make bench NAME=scale", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="100,000 chunks at most; nothing is written")
-    parser.add_argument("--queries", type=int, default=40, metavar="N", help="of each kind (default: 40)")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="what is made up is made from it")
+    parser.add_argument("--quick", action="store_true", help="at most 100,000 chunks; write no files")
+    parser.add_argument("--queries", type=int, default=40, metavar="N", help="questions of each kind (default: 40)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the generated data (default: 1)")
     provided = parser.parse_args(arguments)
     data = os.environ.get("CARREL_EVAL_DATA")
     if not data:
-        print("CARREL_EVAL_DATA is not set: recall on real embeddings is left out", file=sys.stderr)
+        print("CARREL_EVAL_DATA is not set: recall with real embeddings is not measured", file=sys.stderr)
     return ScaleOptions(
         seed=provided.seed,
         query_count=provided.queries,
@@ -324,7 +328,7 @@ def main(arguments: Sequence[str]) -> int:
     options = read_options(arguments)
     with embedding_endpoint() as endpoint, running_postgres(endpoint) as (postgres, settings):
         run = ScaleRun(options, postgres, settings)
-        uvloop.run(run.run_all())  # as the service does
+        uvloop.run(run.run_all())  # the event loop of the service
     for item in run.missed:
         run.log(f"missed: {item}")
     return run.exit_code

@@ -1,4 +1,4 @@
-"""What the scale benchmark searches: made-up passages of any number, and real ones with the model's vectors."""
+"""Data of the scale benchmark: generated passages in any number, and real passages with the model's vectors."""
 
 import asyncio
 import hashlib
@@ -31,14 +31,14 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query with its vector, so that no model is asked."""
+    """Query with its vector, so that a search calls no model."""
 
     text: str
     vector: Floats
 
 
 def build_share_metadata(number: int) -> dict[str, Any]:
-    """Metadata by which filters of every selectivity can ask; ``number`` counts documents."""
+    """Build metadata for filters of different selectivity. ``number`` is the ordinal of the document."""
     return {
         "all": True,
         "third": number % 3,
@@ -50,7 +50,7 @@ def build_share_metadata(number: int) -> dict[str, Any]:
 
 
 class SyntheticCorpus:
-    """Passages of Zipf's words around random centres, the same ones for the same seed."""
+    """Generator of passages with Zipf-distributed words and clustered vectors, reproducible by its seed."""
 
     def __init__(self, seed: int) -> None:
         self.vocabulary = Vocabulary(seed)
@@ -70,7 +70,10 @@ class SyntheticCorpus:
         self._basis = self._rng.standard_normal((LATENT_DIMENSIONS, DIMENSIONS), np.float32)
 
     def generate_vectors(self, count: int, rng: np.random.Generator) -> Floats:
-        """Of unit length: a cluster's centre and what sets a passage apart, most of it in few dimensions, as texts."""
+        """Generate unit vectors around random cluster centres.
+
+        As in vectors of real texts, most of the variation is in few dimensions (48 here).
+        """
         place = self._centres[rng.integers(CLUSTERS, size=count)] + 0.7 * rng.standard_normal(
             (count, LATENT_DIMENSIONS), np.float32
         )
@@ -99,7 +102,7 @@ class SyntheticCorpus:
 
 @dataclass(frozen=True, slots=True)
 class RealCorpus:
-    """Passages of the evaluation sets, ten a document, and their sets' questions."""
+    """Passages of the evaluation sets, ten to a document, and the questions of the sets."""
 
     texts: Sequence[str]
     set_names: Sequence[str]
@@ -126,7 +129,10 @@ class RealCorpus:
 
 
 def read_real_corpus(data: Path) -> RealCorpus:
-    """Embedded on the first run, which takes minutes; kept in the user's cache directory."""
+    """Read the passages and questions with their vectors.
+
+    The first run embeds them, which takes minutes, and stores the vectors in the user's cache directory.
+    """
     texts, sets, requested = [], [], []
     for name in SETS:
         cut = list(_iter_chunks(data / name / "corpus.jsonl"))
@@ -160,7 +166,7 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _iter_chunks(path: Path) -> Iterator[str]:
-    """Consecutive cuts of so many words; a short rest is left out."""
+    """Yield passages of 60 words. A last passage of less than 30 words is dropped unless it is the only one."""
     for line in _read_lines(path):
         words = line["text"].split()
         for start in range(0, len(words), CHUNK_WORDS):

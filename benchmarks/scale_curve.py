@@ -1,4 +1,4 @@
-"""The cost curve, latency and bytes over the number of chunks, as a table and as an SVG with logarithmic axes."""
+"""Cost curve of the scale benchmark: latency and bytes by number of chunks, as a table and as an SVG chart."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ NAME_HEIGHT = 16
 GRID_STYLE = 'stroke="#9ca3af" stroke-opacity="0.4"'
 BYTES_PER_MB = 2**20
 COLOURS = ("#2f7ed8", "#d9822b", "#2e9e6b", "#a15ac4")
-# Grey reads on white and on black; a viewer that tells its scheme gets more contrast.
+# Grey is readable on white and on black. The colour scheme of the viewer, if known, gives more contrast.
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #6b7280 } .title { font-size: 15px; font-weight: 600 }
 @media (prefers-color-scheme: dark) { text { fill: #d1d5db } }
@@ -19,7 +19,7 @@ text { font: 13px system-ui, sans-serif; fill: #6b7280 } .title { font-size: 15p
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One curve: what it is called at its end, and its points (chunks, value), all above 0."""
+    """Curve with the label at its end and its points (chunks, value). All values are above 0."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -27,7 +27,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class CurvePanel:
-    """One pair of axes."""
+    """Chart panel with one pair of logarithmic axes."""
 
     title: str
     curves: Sequence[Curve]
@@ -35,7 +35,7 @@ class CurvePanel:
 
 @dataclass(frozen=True, slots=True)
 class CostPoint:
-    """One size on the cost curve: medians in milliseconds, bytes by part, and memory of all of Postgres in MB."""
+    """Measured point of the cost curve: medians in milliseconds, bytes by part, and total Postgres memory in MB."""
 
     chunks: int
     vector_index: str
@@ -52,14 +52,14 @@ class CostPoint:
 
     @property
     def vectors_mb(self) -> float:
-        """MB of the dense lane, with its HNSW."""
+        """MB of the vectors and their HNSW index."""
         return (self.sizes["vectors"] + self.sizes.get("hnsw", 0)) / BYTES_PER_MB
 
 
 def format_curve_table(points: Sequence[CostPoint]) -> str:
-    """One line a size."""
+    """Format the points as a Markdown table with one row for each number of chunks."""
     lines = [
-        "| chunks | vectors | hybrid p50 ms | dense lane | BM25 lane | disk MB | of it HNSW | Postgres' memory MB |",
+        "| chunks | vectors | hybrid p50 ms | dense ms | BM25 ms | disk MB | HNSW part MB | Postgres' memory MB |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for item in points:
@@ -72,11 +72,11 @@ def format_curve_table(points: Sequence[CostPoint]) -> str:
 
 
 def build_panels(points: Sequence[CostPoint]) -> list[CurvePanel]:
-    """What is drawn."""
+    """Build the panels of latency and of memory."""
     latency = [
         Curve("hybrid search", [(item.chunks, item.hybrid_ms) for item in points]),
-        Curve("dense lane", [(item.chunks, item.dense_ms) for item in points]),
-        Curve("BM25 lane", [(item.chunks, item.lexical_ms) for item in points]),
+        Curve("dense retriever", [(item.chunks, item.dense_ms) for item in points]),
+        Curve("BM25 retriever", [(item.chunks, item.lexical_ms) for item in points]),
     ]
     memory = [
         Curve("disk", [(item.chunks, item.disk_mb) for item in points]),
@@ -87,7 +87,7 @@ def build_panels(points: Sequence[CostPoint]) -> list[CurvePanel]:
 
 
 def render_svg(panels: Sequence[CurvePanel]) -> str:
-    """One panel below the other, over the same chunks."""
+    """Render the panels as an SVG, one below the other, over the same numbers of chunks."""
     height = PANEL_HEIGHT * len(panels)
     body = "\n".join(
         f'<g transform="translate(0 {PANEL_HEIGHT * number})">\n{_render_panel(panel)}\n</g>'
@@ -137,7 +137,7 @@ def _render_curve(line: Curve, colour: str, places: Sequence[tuple[float, float]
 
 
 def _find_decades(values: Sequence[float]) -> tuple[int, int]:
-    """Powers of ten around the values."""
+    """Return the exponents of the powers of ten that enclose the values."""
     first, last = math.floor(math.log10(min(values)) + 1e-9), math.ceil(math.log10(max(values)) - 1e-9)
     return first, max(last, first + 1)
 
@@ -147,13 +147,13 @@ def _get_powers(decades: tuple[int, int]) -> tuple[int, int]:
 
 
 def _create_scale(decades: tuple[int, int], start: float, end: float) -> Callable[[float], float]:
-    """From a value to its place on a logarithmic axis."""
+    """Create a function that maps a value to its position on a logarithmic axis."""
     first, last = decades
     return lambda value: start + (end - start) * (math.log10(value) - first) / (last - first)
 
 
 def _adjust_labels(places: Sequence[float]) -> list[float]:
-    """The places of names, far enough from each other to be read."""
+    """Adjust the positions of labels so that no labels overlap."""
     moved = list(places)
     order = sorted(range(len(moved)), key=moved.__getitem__)
     for above, below in pairwise(order):
@@ -162,7 +162,7 @@ def _adjust_labels(places: Sequence[float]) -> list[float]:
 
 
 def _format_short(value: float) -> str:
-    """1000 as 1k; small values as they are."""
+    """Format 1000 as 1k and 1,000,000 as 1M."""
     for size, sign in ((1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:g}{sign}"

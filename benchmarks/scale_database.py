@@ -1,4 +1,4 @@
-"""Databases of the scale benchmark: a Postgres of its own, the real services on it, and the bare statements."""
+"""Databases of the scale benchmark: a temporary Postgres, the real services on it, and bare SQL statements."""
 
 import subprocess
 import sys
@@ -45,13 +45,13 @@ RETRIEVER_CANDIDATES = 100
 HYBRID_SQL = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, $8, $9, 100, 100, $10)"
 DENSE_SQL = "select chunk_id, score from hybrid_search($1, $2, $3, $4, '{}', '{}', $5, $6, $7, $8, 0, $9)"
 LEXICAL_SQL = "select chunk_id, score from hybrid_search($1, $2, null, null, $3, $4, $5, $6, $7, 0, $8, $9)"
-# Vacuum and statistics are made when a load is done: nothing is to run beside a measurement.
+# The loader runs vacuum and analyze after a load, so autovacuum is off and cannot disturb a measurement.
 QUIET_SETTINGS = {"autovacuum": "off"}
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleTenant:
-    """A tenant's knowledge base ``default``, and the services as its key sees them."""
+    """Tenant with the knowledge base ``default``, its API key and its retrieval service."""
 
     principal: Principal
     key: str
@@ -59,7 +59,7 @@ class ScaleTenant:
     retrieval: RetrievalService
 
     async def search(self, question: Question, *, filter: Filter = None, **fields: Any) -> SearchResult:
-        """Through the service, as a request with a vector would."""
+        """Search with the service, as a request with a query vector does."""
         requested = SearchRequest(
             queries=[Query(question.text, question.vector)], knowledge_bases=["default"], filter=filter, **fields
         )
@@ -68,7 +68,7 @@ class ScaleTenant:
 
 @dataclass(frozen=True, slots=True)
 class BareSql:
-    """One connection as the plain role, which keeps its statements: what the lanes cost without a service."""
+    """Connection of the application role that runs the search statements without the service."""
 
     connection: asyncpg.Connection
 
@@ -85,7 +85,7 @@ class BareSql:
     async def run(
         self, place: IndexReference, question: Question, *, retriever: str = "both", filter: Filter = None
     ) -> float:
-        """Milliseconds of one transaction with one statement, begun as the service begins it."""
+        """Run one search statement in a transaction like the service's, and return the milliseconds."""
         values = _build_values(place, question, retriever, filter)
         statement = {"both": HYBRID_SQL, "dense": DENSE_SQL, "lexical": LEXICAL_SQL}[retriever]
         begin = build_begin_sql(place.tenant_id, snapshot=True, allow_generic_plans=True, read_only=True)
@@ -109,7 +109,7 @@ def _build_values(place: IndexReference, question: Question, retriever: str, fil
 
 @dataclass(frozen=True, slots=True)
 class ScaleDatabase:
-    """A migrated database with the service's resources."""
+    """Migrated database with the resources of the service."""
 
     name: str
     urls: DatabaseUrls
@@ -140,7 +140,7 @@ class ScaleDatabase:
         return ScaleTenant(principal, issued.secret, place, services.retrieval)
 
     async def maintain(self, place: IndexReference, *, threshold: int) -> str:
-        """What the worker's job does for a knowledge base; how its vectors are searched now."""
+        """Run the maintenance job for a search index and return its ``vector_index`` state."""
         resources = self.resources
         maintenance = IndexMaintenance(
             resources.database,
@@ -159,7 +159,7 @@ class ScaleDatabase:
 
     @asynccontextmanager
     async def vectors_alone(self, reader: asyncpg.Connection) -> AsyncIterator[Callable[[Question], Awaitable[object]]]:
-        """How ``reader`` asks for the nearest in a table that has ids and vectors and nothing else."""
+        """Create a table with only ids and vectors; yield a function that reads the nearest vectors with ``reader``."""
         await self.owner.execute(
             f"create table vectors_alone (id uuid, embedding halfvec({DIMENSIONS}));"
             "alter table vectors_alone alter embedding set storage plain;"
@@ -178,7 +178,7 @@ class ScaleDatabase:
         await self.owner.execute("drop table vectors_alone")
 
     async def build_vector_index(self, place: IndexReference, chunks: int) -> None:
-        """As maintenance does, but by three processes and in 4 GB, for a million vectors."""
+        """Build the vector index as maintenance does, but with three processes and 4 GB, for a million vectors."""
         index = VectorIndexSpec(place.tenant_id, place.index_id, DIMENSIONS)
         await self.owner.execute("set maintenance_work_mem = '4GB'; set max_parallel_maintenance_workers = 2")
         for name, definition in index.build_definitions(f"chunk_embedding_{DIMENSIONS}").items():
@@ -188,7 +188,7 @@ class ScaleDatabase:
             await repository.set_built(chunks=chunks)
 
     async def measure_sizes(self) -> dict[str, int]:
-        """Bytes of the tables of a search and of their indexes."""
+        """Return the bytes of the tables and indexes, by part."""
         return {row[0]: row[1] for row in await self.owner.fetch(_SIZES_SQL)}
 
 
@@ -209,9 +209,9 @@ select s.part, sum(s.bytes)::bigint from (
 
 @contextmanager
 def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Settings]]:
-    """A server in a temporary directory, set up as ``carrel serve`` does, and settings for services on it."""
+    """Start Postgres in a temporary directory as ``carrel serve`` does; yield it and settings for its services."""
     with tempfile.TemporaryDirectory(prefix="carrel-scale-") as folder:
-        Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        Path(folder).chmod(0o711)  # under root, Postgres runs as another user, who must be able to enter this directory
         embedding = {
             "CARREL_EMBEDDING_BASE_URL": embedding_url,
             "CARREL_EMBEDDING_MODEL": "directions",
@@ -224,7 +224,7 @@ def running_postgres(embedding_url: str) -> Iterator[tuple[EmbeddedPostgres, Set
 
 @contextmanager
 def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[httpx2.Client]:
-    """``carrel serve --api-only`` on a database, as a process of its own; a client with the key."""
+    """Start ``carrel serve --api-only`` on a database in a separate process; yield a client with the API key."""
     (port,) = islice(find_free_ports(), 1)
     environment = build_environment(str(settings.embedding.base_url)) | {
         **FAST_CLIENT_SETTINGS,
@@ -239,14 +239,14 @@ def running_api(urls: DatabaseUrls, settings: Settings, key: str) -> Iterator[ht
                 base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {key}"}, timeout=60
             ) as client:
                 if not wait_for_answer(process, lambda: client.get("/readyz").is_success or None):
-                    raise RuntimeError("the API did not start")
+                    raise RuntimeError("the API did not start; its standard error has the reason")
                 yield client
         finally:
             process.terminate()
 
 
 def measure_proportional_mb(pid: int) -> float:
-    """Memory of a process and all below it, what they share counted once (PSS); 0 where it may not be read."""
+    """Return the proportional memory (PSS) of a process tree in MB. An unreadable process counts as 0."""
     total = 0
     for process in list_process_tree(pid):
         try:

@@ -1,4 +1,4 @@
-"""What the scale benchmark measures: service, bare SQL and baselines take turns, so that load falls on all."""
+"""Measurements of the scale benchmark. Service, bare SQL and baselines alternate, so that load affects all."""
 
 import statistics
 import time
@@ -28,14 +28,14 @@ QuestionFunction = Callable[[Question], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class FilterCase:
-    """A filter over ``shares``, and which documents pass it."""
+    """Filter over the metadata of ``build_share_metadata``, and the same condition on document numbers."""
 
     name: str
     filter: Filter
     select_documents: Callable[[npt.NDArray[np.int64]], Flags]
 
     def select_rows(self, count: int) -> Flags:
-        """Which of so many passages pass."""
+        """Return for each of ``count`` passages whether it passes the filter."""
         return self.select_documents(np.arange(count) // CHUNKS_PER_DOCUMENT)
 
 
@@ -55,7 +55,7 @@ FILTER_CASES = (
 
 @dataclass(frozen=True, slots=True)
 class FilterFigures:
-    """Milliseconds: p50 and p95 of searches, CPU of Postgres a search, p50 of the bare SQL; and the plans."""
+    """Figures of one filter in milliseconds: p50 and p95 of searches, Postgres CPU a search, p50 of bare SQL."""
 
     case: FilterCase
     p50: float
@@ -66,7 +66,7 @@ class FilterFigures:
 
 
 async def measure_times(ask: QuestionFunction, questions: Sequence[Question]) -> list[float]:
-    """Milliseconds of each."""
+    """Return the milliseconds of each question."""
     return [await _measure_time(ask, question) for question in questions]
 
 
@@ -77,7 +77,7 @@ async def _measure_time(ask: QuestionFunction, question: Question) -> float:
 
 
 def measure_postgres_cpu(pid: int) -> float:
-    """Milliseconds up to now, of the server and all its processes."""
+    """Return the CPU milliseconds of the Postgres server and all its processes since their start."""
     return 1000 * sum(process.cpu_seconds for process in list_process_tree(pid))
 
 
@@ -89,9 +89,9 @@ async def measure_by_filter(
     postgres: int,
     cases: Sequence[FilterCase] = FILTER_CASES,
 ) -> list[FilterFigures]:
-    """Every filter in every round, the service first in one and the bare SQL first in the next."""
+    """Measure every filter in every round. Service and bare SQL alternate as the first of a round."""
     result: dict[str, list[tuple[list[float], list[float], float]]] = {case.name: [] for case in cases}
-    parts = [questions[number :: ROUNDS + 1] for number in range(ROUNDS + 1)]  # the first warms everything up
+    parts = [questions[number :: ROUNDS + 1] for number in range(ROUNDS + 1)]  # the first part is a warm-up
     for number, part in enumerate(parts):
         for case in cases:
 
@@ -130,7 +130,7 @@ def _compute_p95(times: Sequence[float]) -> float:
 
 
 async def explain_plan(shelf: ScaleTenant, question: Question, filter: Filter) -> str:
-    """How both lanes are searched, as a search explains it."""
+    """Return the plans of the dense and the lexical retriever from the explanation of a search."""
     result = await shelf.search(question, filter=filter, explain=True)
     assert result.explanation is not None
     used = result.explanation.indexes[0].plan
@@ -138,7 +138,7 @@ async def explain_plan(shelf: ScaleTenant, question: Question, filter: Filter) -
 
 
 async def count_complete(shelf: ScaleTenant, questions: Sequence[Question], chunks: int) -> tuple[int, int]:
-    """How many searches of every kind returned ``top_k`` results, or all there are; and how many were asked."""
+    """Count the searches that return ``top_k`` results or all matching chunks; return that and the total."""
     right = requested = 0
     for case in FILTER_CASES:
         there = int(case.select_rows(chunks).sum())
@@ -155,7 +155,10 @@ async def count_complete(shelf: ScaleTenant, questions: Sequence[Question], chun
 async def measure_recall(
     shelf: ScaleTenant, matrix: Floats, questions: Sequence[Question], filter: Filter, passing: Flags
 ) -> float:
-    """Of the ten nearest that pass, by brute force, the share that a dense search returns; equals are as good."""
+    """Return the recall@10 of dense searches with a filter against brute force over the passing rows.
+
+    A hit with the same cosine as the tenth nearest row counts as correct.
+    """
     rows = np.flatnonzero(passing)
     own, shares = matrix[rows], []
     for question in questions:
@@ -171,14 +174,14 @@ async def measure_recall(
 
 
 def to_unit_vectors(vectors: npt.NDArray[Any]) -> Floats:
-    """As the database keeps them, of unit length."""
+    """Round vectors to the half precision of the database and normalize them to unit length."""
     stored = vectors.astype(np.float16).astype(np.float32)
     created: Floats = stored / np.linalg.norm(stored, axis=1, keepdims=True)
     return created
 
 
 def _find_rows(result: SearchResult) -> list[int]:
-    """Which passages they are."""
+    """Return the row numbers of the hits."""
     return [
         int(hit.document.source.removeprefix("document-").removesuffix(".txt")) * CHUNKS_PER_DOCUMENT
         + hit.chunk.ordinal
@@ -188,7 +191,7 @@ def _find_rows(result: SearchResult) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class RetrieverFigures:
-    """Milliseconds, the median elapsed and the mean of CPU: a lane's bare SQL, and what does the same in memory."""
+    """Median elapsed time and mean CPU time in milliseconds: bare SQL of a retriever, and an in-memory baseline."""
 
     name: str
     sql: float
@@ -207,11 +210,10 @@ async def measure_retrievers(
     postgres: int,
     alone: QuestionFunction,
 ) -> list[RetrieverFigures]:
-    """The lanes of a knowledge base without a vector index, one question after the other on each of the ways.
+    """Measure the retrievers of a knowledge base without a vector index, and their baselines, question by question.
 
-    ``alone`` asks for the nearest in a table of nothing but their vectors.
-
-    The CPU of SQL is that of all of Postgres' processes, for a scan may have helpers; of the others, this process's.
+    ``alone`` reads the nearest vectors from a table with only vectors. The CPU time of SQL includes all Postgres
+    processes, because a scan can use parallel workers. The CPU time of a baseline is that of this process.
     """
     matrix = np.concatenate([batch.vectors for batch in batches]).astype(np.float32)
     model = build_bm25s_index(batches, table)
@@ -242,7 +244,7 @@ async def measure_retrievers(
         for (way, cpu), (times, spent) in zip(ways, result, strict=True):
             before = cpu()
             took = await way(question)
-            if number >= len(questions) // 5:  # the first ones warm everything up
+            if number >= len(questions) // 5:  # the first fifth is a warm-up
                 times.append(took)
                 spent.append(cpu() - before)
     figures = [(statistics.median(times), statistics.mean(spent)) for times, spent in result]
@@ -254,7 +256,7 @@ async def measure_retrievers(
 
 
 def build_bm25s_index(batches: Sequence[LoadBatch], table: TermTable) -> bm25s.BM25:
-    """The same passages in bm25s."""
+    """Build an index of the passages with the library bm25s."""
     ids = []
     for batch in batches:
         ends = np.cumsum(batch.lengths)
@@ -267,7 +269,7 @@ def build_bm25s_index(batches: Sequence[LoadBatch], table: TermTable) -> bm25s.B
 async def compare_in_turns(
     first: ScaleTenant, second: ScaleTenant, questions: Sequence[Question]
 ) -> tuple[float, float]:
-    """Medians of the same questions, asked of both in turn."""
+    """Return the median milliseconds of two tenants for the same questions, in alternating order."""
     times: tuple[list[float], list[float]] = ([], [])
     for number, question in enumerate(questions):
         order = ((first, times[0]), (second, times[1]))
@@ -278,7 +280,7 @@ async def compare_in_turns(
 
 
 def measure_over_http(client: httpx2.Client, questions: Sequence[Question], filter: Filter) -> float:
-    """The median of searches through a running API, milliseconds."""
+    """Return the median milliseconds of searches through a running API."""
     times = []
     for question in questions:
         query = {"text": question.text, "vector": question.vector.tolist()}

@@ -1,4 +1,4 @@
-"""Search: server CPU a request, and its time beside that of the bare SQL of its lanes and of an empty endpoint."""
+"""Measurement of search: server CPU and time, compared with bare SQL of the retrievers and an empty endpoint."""
 
 import random
 import statistics
@@ -25,21 +25,21 @@ from harness.embedding_endpoint import DIMENSIONS, compute_direction
 from harness.processes import RunningService, listening_process, wait_until_ingested
 
 CHUNKS, DOCUMENTS, WORDS, WARM_UP, QUERIES, ROUNDS = 1000, 100, 80, 60, 400, 3
-# They take so little that the clock, which ticks a hundred times a second, needs many of them.
+# An empty request is shorter than a tick of the CPU clock (10 ms), so one query is measured with five of them.
 EMPTY_REPETITIONS = 5
 SET_TENANT_SQL = "select set_config('app.tenant_id', $1, true)"
 HYBRID_SEARCH_SQL = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, null, null, 100, 100)"
-# As a search asks that is to find five: of the lexical lane's rows no more have their cosine made.
+# The statement of a search for five results: it computes cosines for at most five lexical rows.
 HYBRID_SEARCH_FIVE_SQL = HYBRID_SEARCH_SQL.replace("100)", "100, null, 5)")
 
 
 @dataclass(frozen=True, slots=True)
 class SearchFigures:
-    """Milliseconds: CPU a search, and medians of elapsed time.
+    """CPU milliseconds a search, and medians of elapsed milliseconds (``p50``).
 
-    ``embedder_cpu`` is what is spent inside the embedder. ``known`` is the same search again, when the vector of its
-    query is known and no model is asked; ``known_inside`` what the service says of it, without HTTP. ``empty`` is a
-    request to uvicorn alone.
+    ``embedder_cpu`` is the part of the server CPU in the embedder. The ``cached`` fields measure the same queries
+    again, when their vectors are cached. ``cached_inside`` is the time that the service reports, without HTTP. The
+    ``sql`` fields measure bare SQL. The ``empty`` fields measure a request to uvicorn alone.
     """
 
     server_cpu: float
@@ -56,12 +56,12 @@ class SearchFigures:
 
     @property
     def cpu_without_model(self) -> float:
-        """Server CPU, the model apart."""
+        """Server CPU without the embedder, in milliseconds."""
         return self.server_cpu - self.embedder_cpu
 
 
 class Vocabulary:
-    """Made-up text whose words are as uneven as real ones (Zipf)."""
+    """Generator of texts from random words, whose frequencies follow Zipf's law."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -73,12 +73,15 @@ class Vocabulary:
         return " ".join(self._random.choices(self.words, self.weights, k=words))
 
     def generate_query(self) -> str:
-        """Six words, evenly drawn from the commoner ones."""
+        """Return six words, drawn uniformly from the ranks 20 to 3,000."""
         return " ".join(self._random.choices(self.words[20:3000], k=6))
 
 
 def fill_knowledge_base(service: RunningService, vocabulary: Vocabulary) -> int:
-    """Documents of ten paragraphs, each about as long as a chunk; returns how many chunks came of them."""
+    """Fill the knowledge base ``bench`` and return its number of chunks.
+
+    A document has ten paragraphs, and a paragraph is about as long as a chunk.
+    """
     with service.create_client() as client:
         kb = {"name": "bench", "chunking": {"strategy": "recursive", "max_tokens": 200, "overlap_tokens": 0}}
         client.post("/v1/knowledge-bases", json=kb).raise_for_status()
@@ -92,7 +95,7 @@ def fill_knowledge_base(service: RunningService, vocabulary: Vocabulary) -> int:
 
 
 def measure_times(ask: Callable[[str], object], queries: Sequence[str]) -> list[float]:
-    """Milliseconds of each call."""
+    """Return the milliseconds of each call."""
     times = []
     for query in queries:
         started = time.perf_counter()
@@ -103,14 +106,14 @@ def measure_times(ask: Callable[[str], object], queries: Sequence[str]) -> list[
 
 @dataclass(frozen=True, slots=True)
 class MeteredSearches:
-    """The searches of a service whose embedder is metered."""
+    """Client of a service whose embedder is metered."""
 
     service: RunningService
     client: httpx2.Client
     meter: Meter
 
     def measure_times(self, queries: Sequence[str]) -> tuple[list[float], list[float]]:
-        """Milliseconds of each as its caller has it, and as the service says."""
+        """Return the milliseconds of each search: as the client measures them, and as the service reports them."""
         inside: list[float] = []
 
         def search(query: str) -> None:
@@ -123,7 +126,7 @@ class MeteredSearches:
 def measure_search(
     service: RunningService, meter: Meter, vocabulary: Vocabulary, *, queries: int = QUERIES
 ) -> SearchFigures:
-    """Rounds in which search, bare SQL and the empty endpoint take turns; medians of the rounds."""
+    """Measure search, bare SQL and the empty endpoint in every round, and return the medians of the rounds."""
     with (
         service.create_client() as client,
         listening_process("benchmarks.empty_endpoint") as server,
@@ -154,7 +157,7 @@ def measure_search(
 
 
 def _measure_round(searching: MeteredSearches, requested: Sequence[str]) -> tuple[float, ...]:
-    """The figures up to ``known_inside``."""
+    """Return the figures of one round, from ``server_cpu`` to ``cached_inside``."""
     service, each = searching.service, 1000 / len(requested)
     before, begun = service.measure_cpu(), searching.meter.seconds
     times, _ = searching.measure_times(requested)
@@ -174,7 +177,7 @@ def _measure_round(searching: MeteredSearches, requested: Sequence[str]) -> tupl
 
 
 async def find_index(service: RunningService, client: httpx2.Client) -> tuple[UUID, UUID]:
-    """The tenant, and the live search index of what was filled."""
+    """Return the ids of the tenant and of the live search index of knowledge base ``bench``."""
     me, kb = client.get("/v1/me").json(), client.get("/v1/knowledge-bases/bench").json()
     tenant, base = decode_id("ten", me["tenant"]["id"]), decode_id("kb", kb["id"])
     assert tenant is not None
@@ -191,7 +194,7 @@ async def find_index(service: RunningService, client: httpx2.Client) -> tuple[UU
 async def measure_sql_times(
     service: RunningService, client: httpx2.Client, queries: Sequence[str], *, statement: str = HYBRID_SEARCH_SQL
 ) -> list[float]:
-    """The statement of both lanes in a transaction begun as the service begins it; milliseconds."""
+    """Run the hybrid statement for each query in a transaction like the service's; return the milliseconds."""
     tenant, index = await find_index(service, client)
     connection = await asyncpg.connect(service.database_url, server_settings=SERVER_SETTINGS)
     try:

@@ -1,10 +1,11 @@
 """``make bench NAME=search-floor``: measure the fastest possible search over HTTP and the bare SQL of its retrievers.
 
-The least is the framework, one connection, the statement of both lanes, the fusion, the statement that reads the best
-five texts, and JSON, in one transaction whose end is not waited for; no key, no plan, no limits, no log. Beside it the
-service, whose queries' vectors are known. Both are asked by the standard library's client, and the service through
-httpx2 too, which ``make bench`` asks with: what that takes longer is the caller's own. Run with arguments the module is
-that least server: it prints its port and serves until its input ends.
+The minimal server has FastAPI, one connection, the statement of both retrievers, the fusion, the statement that reads
+the best five texts, and JSON. It uses one transaction and does not wait for its commit. It has no API key, no plan, no
+limits and no log. The benchmark compares it with the service, whose query vectors are cached. The HTTP client of the
+standard library calls both. The benchmark also calls the service with httpx2, the client of ``make bench``, because the
+difference is the cost of that client. With arguments, the module is the minimal server: it prints its port and serves
+until its standard input ends.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ PATH = "/v1/knowledge-bases/bench/search"
 BEGIN_SQL = """
 begin isolation level repeatable read;
 select set_config('app.tenant_id', '{}', true), set_config('plan_cache_mode', 'auto', true)"""
-# As the service has it: look-ups by key, whatever the statistics say.
+# The statement of the service. Its form forces look-ups by key, independent of the table statistics.
 TEXTS_SQL = """
 select c.id, c.content, d.source from unnest($3::uuid[]) k(id)
  cross join lateral (select c.id, c.content, c.document_id from chunk c
@@ -58,7 +59,7 @@ select c.id, c.content, d.source from unnest($3::uuid[]) k(id)
 
 
 def create_floor_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
-    """One route that searches one search index."""
+    """Create the minimal application: one route that searches one search index."""
     locked: dict[str, Any] = {}
 
     @asynccontextmanager
@@ -95,7 +96,7 @@ def create_floor_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
 
 
 def measure_connection(address: str, path: str, key: str, requested: Sequence[str]) -> list[float]:
-    """Milliseconds of each query on one connection that is kept."""
+    """Send the queries over one keep-alive connection and return the milliseconds of each."""
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
     with closing(http.client.HTTPConnection(urlsplit(address).netloc)) as connection:
 
@@ -110,7 +111,7 @@ def measure_connection(address: str, path: str, key: str, requested: Sequence[st
 
 
 def measure(service: RunningService, client: httpx2.Client, address: str, vocabulary: Vocabulary) -> dict[str, float]:
-    """Medians of milliseconds, all in turns; the first round warms everything up."""
+    """Measure all servers and clients in alternation and return the median milliseconds. Round one is a warm-up."""
     rounds: list[dict[str, float]] = []
 
     def send_to_service(query: str) -> None:
@@ -118,7 +119,7 @@ def measure(service: RunningService, client: httpx2.Client, address: str, vocabu
 
     for _ in range(ROUNDS + 1):
         requested = [vocabulary.generate_query() for _ in range(QUERIES)]
-        measure_times(send_to_service, requested)  # their vectors are known from here on
+        measure_times(send_to_service, requested)  # from here on, the vectors of the queries are cached
         times = {
             "bare": uvloop.run(measure_sql_times(service, client, requested)),
             "least": measure_connection(address, "/search", service.key, requested),
@@ -130,7 +131,7 @@ def measure(service: RunningService, client: httpx2.Client, address: str, vocabu
 
 
 def main() -> int:
-    """Print the three."""
+    """Run the benchmark and print the medians."""
     vocabulary = Vocabulary(seed=1)
     with (
         embedding_endpoint() as embedding_url,
@@ -141,11 +142,11 @@ def main() -> int:
         tenant, index = asyncio.run(find_index(service, client))
         with listening_process("benchmarks.search_floor", service.database_url, str(tenant), str(index)) as minimum:
             p50 = measure(service, client, minimum.address, vocabulary)
-    print(f"\nhybrid search, {chunks} chunks, p50, vectors known: bare SQL of the lanes {p50['bare']:.2f} ms;")
-    print(f"the least by HTTP {p50['least']:.2f} ms, {p50['least'] / p50['bare']:.2f}x the bare SQL;")
+    print(f"\nhybrid search, {chunks} chunks, p50, vectors cached: bare SQL of the retrievers {p50['bare']:.2f} ms;")
+    print(f"the minimal server over HTTP {p50['least']:.2f} ms, {p50['least'] / p50['bare']:.2f}x the bare SQL;")
     print(f"the service {p50['service']:.2f} ms, {p50['service'] / p50['bare']:.2f}x the bare SQL", end=", ")
-    print(f"{p50['service'] / p50['least']:.2f}x the least;")
-    print(f"asked through httpx2 {p50['httpx2']:.2f} ms, {p50['httpx2'] / p50['bare']:.2f}x the bare SQL")
+    print(f"{p50['service'] / p50['least']:.2f}x the minimal server;")
+    print(f"the service, called with httpx2, {p50['httpx2']:.2f} ms, {p50['httpx2'] / p50['bare']:.2f}x the bare SQL")
     return 0
 
 

@@ -1,7 +1,7 @@
 """``make bench NAME=transfer``: export and import a knowledge base of 100,000 chunks, and compare the two.
 
-The first one's tables are filled by COPY, in a database of the benchmark's own; what COPY leaves out, originals, trees
-and stored texts, is added. Export and import are the commands that a user gives, over HTTP.
+COPY fills the chunks of the first knowledge base in a new database. The benchmark then adds originals, nodes and stored
+texts. The commands ``carrel export`` and ``carrel import`` do the transfer over HTTP.
 """
 
 import argparse
@@ -38,7 +38,10 @@ NODE_COLUMNS = [
 async def complete_documents(
     connection: asyncpg.Connection, place: IndexReference, batches: Iterable[LoadBatch], objects: Path
 ) -> None:
-    """Give the loaded documents their originals, trees and texts; titles go, for the loaded words are without them."""
+    """Add originals, nodes and texts to the loaded documents.
+
+    Titles are removed, because the loaded terms do not include the words of titles.
+    """
     number = 0
     for batch in batches:
         created = []
@@ -87,7 +90,7 @@ update chunk c set start_offset = s.start, end_offset = s.start + length(c.conte
 
 
 def collect_answers(client: httpx2.Client, kb: str, questions: Sequence[Question]) -> list[ScoredTexts]:
-    """Scores and texts of each, those of equal scores in the order of their texts."""
+    """Return negative scores and texts of the results of each question, sorted by score, then by text."""
     matches = []
     for question in questions:
         body = {"query": question.text, "top_k": TOP}
@@ -97,9 +100,9 @@ def collect_answers(client: httpx2.Client, kb: str, questions: Sequence[Question
 
 
 def is_same_above_cutoff(first: ScoredTexts, other: ScoredTexts) -> bool:
-    """Whether two answers differ only in which of the passages with the last place's score found room.
+    """Return whether two results differ only in hits with the score of the last place.
 
-    Equal scores are ordered by the chunks' ids, and a chunk that is imported has another.
+    Hits with equal scores are ordered by chunk id, and an imported chunk has a new id.
     """
     last = max(first, default=None)
     if last is None or [score for score, _ in first] != [score for score, _ in other]:
@@ -108,9 +111,9 @@ def is_same_above_cutoff(first: ScoredTexts, other: ScoredTexts) -> bool:
 
 
 def measure_usage() -> tuple[CpuSeconds, float]:
-    """Seconds of CPU of the API and of Postgres until now, and the API's peak memory in MB.
+    """Return the CPU seconds of the API and of Postgres since their start, and the API's peak memory in MB.
 
-    The API is the largest of the processes that this one has started.
+    The API is the child process with the highest peak memory.
     """
     tree = list_process_tree(os.getpid())
     postgres = sum(each.cpu_seconds for each in tree if each.program == "postgres")
@@ -119,7 +122,7 @@ def measure_usage() -> tuple[CpuSeconds, float]:
 
 
 def run_command(client: httpx2.Client, *arguments: str) -> dict[str, Any]:
-    """What a command says; what it took is printed."""
+    """Run a Carrel command, print its time, CPU and memory, and return its JSON output."""
     key = client.headers["authorization"].removeprefix("Bearer ")
     options = ["--url", str(client.base_url), "--key", key, "--json"]
     before, idle = measure_usage()
@@ -138,9 +141,11 @@ def run_command(client: httpx2.Client, *arguments: str) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns 1 where a search finds something else."""
+    """Run the benchmark. Return 1 if a search of the copy returns other results, else 0."""
     parser = argparse.ArgumentParser(prog="make bench NAME=transfer", description=__doc__)
-    parser.add_argument("--chunks", type=int, default=CHUNKS, metavar="N", help=f"(default: {CHUNKS})")
+    parser.add_argument(
+        "--chunks", type=int, default=CHUNKS, metavar="N", help=f"chunks of the knowledge base (default: {CHUNKS})"
+    )
     chunks: int = parser.parse_args(arguments).chunks
     created = SyntheticCorpus(1)
 
@@ -172,13 +177,13 @@ def main(arguments: Sequence[str]) -> int:
                 reported = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
                 print(f"{reported['documents']} documents, {reported['chunks']} chunks")
                 reported = await asyncio.to_thread(run_command, client, "import", str(archive), "--kb", "copy")
-                print(f"{reported['existing']} documents were there already")
+                print(f"{reported['existing']} documents already existed")
                 after = await asyncio.to_thread(collect_answers, client, "copy", questions)
         pairs = list(zip(before, after, strict=True))
         same = sum(item == other for item, other in pairs)
         cut = sum(item != other and is_same_above_cutoff(item, other) for item, other in pairs)
         print(f"identical results: {same} of {len(questions)} searches, {sum(map(len, before))} results")
-        print(f"others, in which the last of equal scores is another, for ids decide there: {cut}")
+        print(f"different only in hits with the score of the last place, which are ordered by id: {cut}")
         return int(same + cut < len(questions))
 
     with (
