@@ -157,7 +157,6 @@ def parse_options(options_type: type[OptionsT], provided: Mapping[str, Any], *, 
         message, location = f"{first['msg']}.", first["loc"]
         if first["type"] == "extra_forbidden" and len(location) == 1:
             option_names = ", ".join(options_type.model_fields)
-            message = (
-                f"No option is named {location[0]!r}; there are{f': {option_names}' if option_names else ' none'}."
-            )
+            advice = f"Choose one of: {option_names}." if option_names else "No options exist: leave them out."
+            message = f"No option is named {location[0]!r}. {advice}"
         raise InvalidInputError(message, loc=(*loc, *location)) from exc

@@ -1,1 +1,1 @@
-"""The doors: thin, each speaking one protocol over the same rooms."""
+"""The HTTP APIs. Each one translates its protocol to calls of the same services."""

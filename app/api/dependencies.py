@@ -1,4 +1,4 @@
-"""From a request to what its caller may do: credential → principal → services; and pagination."""
+"""Authentication of requests, the services of their callers, and pagination."""
 
 import base64
 import binascii
@@ -31,15 +31,16 @@ from app.tenants.types import has_key_format, hash_key
 from app.times import to_storable_time
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, or a token: `Authorization: Bearer carrel_…`")
-# What these routes are asked changes nothing, whatever the method: there is nothing that a retry could do twice.
+# Routes with these tags change nothing, even with POST. They need no idempotency key.
 READ_ONLY_TAGS = frozenset({"search", "agent search", "answers", "preview", "mcp", "dify"})
 
-# Long writes that can be sent again after any failure: they end when their caller leaves. Other writes are finished.
+# Long writes that can be repeated after any failure. They are cancelled if the caller closes the connection; other
+# writes run to their end.
 LONG_WRITE_PATHS = ("/documents", "/documents/batch", "/import", "/files")
 
 
 def get_resources(request: Request) -> Resources:
-    """What the process holds."""
+    """Return the resources of the process."""
     resources: Resources = request.app.state.resources
     return resources
 
@@ -58,7 +59,10 @@ async def _authenticate(request: Request) -> Principal:
 
 
 def _build_origin(request: Request) -> RequestOrigin:
-    """The address is what uvicorn makes of X-Forwarded-For, and may be any text that a proxy lets pass."""
+    """Return request id and address of the caller.
+
+    uvicorn takes the address from ``X-Forwarded-For``, which may be any text. An invalid address becomes None.
+    """
     request_id = getattr(request.state, "request_id", None)
     try:
         address = ip_address(request.client.host.partition("%")[0]) if request.client else None
@@ -68,9 +72,9 @@ def _build_origin(request: Request) -> RequestOrigin:
 
 
 class AuthenticatedRoute(APIRoute):
-    """Tells who is calling before the body is read: FastAPI reads a JSON body first and asks dependencies then.
+    """Route that authenticates the caller before the body is read. FastAPI alone would read a JSON body first.
 
-    A route that writes takes an Idempotency-Key.
+    Routes that write accept the header ``Idempotency-Key``.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
@@ -81,12 +85,15 @@ class AuthenticatedRoute(APIRoute):
 
     @property
     def is_write(self) -> bool:
-        """Whether it may change something."""
+        """Whether the route may change something."""
         return bool(WRITE_METHODS & (self.methods or set())) and not READ_ONLY_TAGS & set(self.tags)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Raises UnauthorizedError, TooManyFailedSignIns, ForbiddenError, TooManyLargeBodies, LargeBodiesBusy,
-        TooManyAtOnce.
+        """Return the handler with authentication, admission control and idempotency.
+
+        Returns:
+            A handler that raises ``UnauthorizedError``, ``TooManyFailedSignIns``, ``ForbiddenError``,
+            ``TooManyLargeBodies``, ``LargeBodiesBusy`` and ``TooManyAtOnce``.
         """
         handle = super().get_route_handler()
         role = _find_required_role(self.dependant) if self.is_write else Role.READER
@@ -106,7 +113,7 @@ class AuthenticatedRoute(APIRoute):
         async def handle_admitted(request: Request, principal: Principal) -> Response:
             if not self.is_write:
                 return await handle_until_disconnect(request)
-            # Before the idempotency key is looked up: a stored answer is for callers who may still ask for it.
+            # Before the idempotency key: a caller that has lost the role must not get a stored response.
             _check_role(principal, role)
             request.state.principal = principal = replace(principal, origin=_build_origin(request))
             resources = get_resources(request)
@@ -118,7 +125,7 @@ class AuthenticatedRoute(APIRoute):
         return handle_authenticated
 
 
-# Asynchronous without need: the others are called in a thread, which costs more than all that they do.
+# Asynchronous although it awaits nothing: FastAPI runs a synchronous dependency in a thread, which is slower.
 async def _provide_resources(request: Request) -> Resources:
     return get_resources(request)
 
@@ -127,9 +134,10 @@ CurrentResources = Annotated[Resources, Depends(_provide_resources)]
 
 
 class _TenantServicesDependency(SecurityBase):
-    """What a caller with this role may do.
+    """Dependency that checks the caller's role and returns the caller's services.
 
-    To the framework it is the security scheme itself: to resolve another dependency for that takes longer than this.
+    It is also the security scheme of the OpenAPI document, because FastAPI would need extra time for a second
+    dependency in each request.
     """
 
     model, scheme_name = _bearer.model, _bearer.scheme_name
@@ -138,20 +146,20 @@ class _TenantServicesDependency(SecurityBase):
         self.role = role
 
     async def __call__(self, request: Request) -> TenantServices:
-        """As the AuthenticatedRoute has found out. Raises ForbiddenError."""
+        """Return the services of the caller that ``AuthenticatedRoute`` authenticated. Raises ForbiddenError."""
         principal: Principal = request.state.principal
         _check_role(principal, self.role)
         return TenantServices(principal, get_resources(request))
 
 
 def _check_role(principal: Principal, role: Role) -> None:
-    """Raises ForbiddenError."""
+    """Check that the caller has the role. Raises ForbiddenError."""
     if not principal.role.includes(role):
         raise ForbiddenError(f"This needs a key with the role {role.value}.")
 
 
 def _find_required_role(dependant: Dependant) -> Role:
-    """Return the highest role that a route's dependencies ask for."""
+    """Return the highest role that a route's dependencies require."""
     own_roles = [dependant.call.role] if isinstance(dependant.call, _TenantServicesDependency) else []
     roles = own_roles + [_find_required_role(sub_dependant) for sub_dependant in dependant.dependencies]
     return max(roles, key=list(Role).index, default=Role.READER)
@@ -169,23 +177,37 @@ CurrentOperator = Annotated[TenantServices, _require_role(Role.OPERATOR)]
 
 @dataclass(frozen=True, slots=True)
 class PageParams:
-    """A caller's place in a list."""
+    """Pagination parameters of a request: page size, and the position after which the page begins."""
 
     limit: int
     cursor: str | None
 
     def parse_cursor(self) -> tuple[datetime, UUID] | None:
-        """For lists that are ordered by time and id. Raises InvalidInputError."""
+        """Parse the cursor of a list that is ordered by time and id.
+
+        Returns:
+            Creation time and id of the item before the page; None for the first page.
+
+        Raises:
+            InvalidInputError: The cursor is not valid.
+        """
         if self.cursor is None:
             return None
         try:
             created_at, last_id = self._decode_cursor()
             return to_storable_time(datetime.fromisoformat(created_at)), UUID(last_id)
         except (ValueError, TypeError, AttributeError, OverflowError) as exc:
-            raise InvalidInputError("The cursor is not one of ours.", loc=("query", "cursor")) from exc
+            raise InvalidInputError("Invalid cursor.", loc=("query", "cursor")) from exc
 
     def parse_ordinal_cursor(self) -> int:
-        """For lists that are ordered by a number. Raises InvalidInputError."""
+        """Parse the cursor of a list that is ordered by a number.
+
+        Returns:
+            Number of the item before the page; -1 for the first page.
+
+        Raises:
+            InvalidInputError: The cursor is not valid.
+        """
         if self.cursor is None:
             return -1
         try:
@@ -193,7 +215,7 @@ class PageParams:
             if type(number) is not int or not 0 <= number < 2**31:
                 raise ValueError
         except (ValueError, TypeError) as exc:
-            raise InvalidInputError("The cursor is not one of ours.", loc=("query", "cursor")) from exc
+            raise InvalidInputError("Invalid cursor.", loc=("query", "cursor")) from exc
         return number
 
     def _decode_cursor(self) -> list[Any]:
@@ -207,7 +229,7 @@ class PageParams:
 
 
 def encode_cursor(*position: object) -> str:
-    """Where the next page begins."""
+    """Encode a cursor from the sort keys of the last item on a page."""
     text = json.dumps([part.isoformat() if isinstance(part, datetime) else part for part in position], default=str)
     return base64.urlsafe_b64encode(text.encode()).decode()
 
@@ -223,7 +245,7 @@ def get_page_params(
         ),
     ] = None,
 ) -> PageParams:
-    """The pagination parameters of every list."""
+    """Return the pagination parameters of a list request."""
     return PageParams(limit, cursor)
 
 

@@ -1,4 +1,4 @@
-"""Liveness and readiness, for orchestrators."""
+"""Routes for liveness and readiness checks of orchestrators."""
 
 import asyncio
 
@@ -38,8 +38,8 @@ async def check_readiness(resources: CurrentResources) -> HealthOut | JSONRespon
     """Check that database and object store answer, and whether a worker has given a sign of life within a minute.
 
     Without a worker the status is `degraded` and the answer still 200: searches work, and uploads wait in the queue.
-    The same holds if the worker of this process keeps ending while another worker lives: the check `worker_restarts`
-    then has the number of ends and the reason. The check is left out if there is nothing to report.
+    The status is `degraded` too if the worker of this process keeps ending while another worker lives. The check
+    `worker_restarts` then has the number of ends and the reason; otherwise it is left out.
     """
     checks: dict[str, str] = {}
     for name, check in (("database", resources.database.check), ("object_store", resources.objects.check)):
@@ -59,7 +59,7 @@ async def check_readiness(resources: CurrentResources) -> HealthOut | JSONRespon
 
 
 async def _check_worker(resources: Resources) -> str:
-    """Return ``ok``, ``absent``, or what ``serve`` knows of the worker that it keeps starting again."""
+    """Return ``ok``, ``absent``, ``unknown``, or the state of the worker that this process keeps restarting."""
     try:
         async with asyncio.timeout(3):
             if await resources.control_plane.count_workers(within=MAX_WORKER_SILENCE):

@@ -197,7 +197,7 @@ def test_conditions_are_joined(dify: Dify, field: str, logic: str | None, found:
     [
         (
             {"metadata_condition": {"conditions": [{"name": ["k"], "comparison_operator": "like"}]}},
-            "'like' is not known",
+            "'like' is unknown",
         ),
         (
             {"metadata_condition": {"conditions": [{"name": ["k"], "comparison_operator": "before", "value": "soon"}]}},

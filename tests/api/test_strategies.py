@@ -267,7 +267,7 @@ def test_what_is_not_there_is_refused_everywhere(
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", *place, *loc])
         assert strategy != "magic" or all(name in reply.json()["detail"] for name in NAMES)
         if loc[1:] == ["hops"]:
-            assert reply.json()["detail"] == "No option is named 'hops'; there are: fusion, dense_weight, rrf_k."
+            assert reply.json()["detail"] == "No option is named 'hops'. Choose one of: fusion, dense_weight, rrf_k."
 
 
 async def store(tenant: Tenant, kb: str, settings: dict[str, Any]) -> None:

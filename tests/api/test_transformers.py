@@ -282,7 +282,7 @@ def test_what_is_not_there_is_refused_by_name(tenant: Tenant, wished: list[Any],
     }
     for place, reply in replies.items():
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", *place, "transformers", *loc])
-        assert loc[-1] != "replaced" or reply.json()["detail"].endswith("there are: n_hypothetical, replace.")
+        assert loc[-1] != "replaced" or reply.json()["detail"].endswith("Choose one of: n_hypothetical, replace.")
     if loc[-1] in (0, 1):
         assert all(name in reply.json()["detail"] for reply in replies.values() for name in ("reformulate", "hyde"))
 

@@ -57,6 +57,12 @@ def error_types() -> list[type[AppError]]:
     return [kind for kind in dict.fromkeys(walk(AppError)) if kind.__module__.startswith("app.")]
 
 
+def test_errors_without_message_have_a_docstring_of_one_line(error_types: list[type[AppError]]) -> None:
+    """Check the docstrings of error classes, which are their default messages for callers."""
+    broken = [kind.__qualname__ for kind in error_types if not kind.__doc__ or "\n" in kind.__doc__.strip()]
+    assert broken == []
+
+
 def statuses_of(error_types: list[type[AppError]]) -> dict[str, set[str]]:
     """HTTP statuses by code, of errors and of replies that are made without one."""
     statuses: dict[str, set[str]] = defaultdict(set)

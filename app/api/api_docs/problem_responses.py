@@ -33,7 +33,7 @@ OTHER_PROBLEMS: Mapping[str, tuple[int, str]] = {
     "encrypted": (422, "The file is encrypted. Upload a copy without a password."),
     "issuer_unavailable": (503, "The identity provider does not return its keys. Try again."),
     "headers_too_large": (431, "The address or a header of the request is too long."),
-    "internal": (500, "Something went wrong inside Carrel; the request id finds it in the log."),
+    "internal": (500, "Something went wrong inside Carrel. Search the log for the request id."),
     "no_text": (422, "The file has no text. Scans need OCR data or a vision model."),
     "parser_memory": (422, "Parsing needs more memory than the limit. Split the file."),
     "parser_timeout": (422, "Parsing takes longer than the limit. Split the file."),

@@ -1,4 +1,4 @@
-"""Dify's metadata conditions in our filter language (docs/tutorials/dify.md)."""
+"""Translation of Dify's metadata conditions to metadata filters (docs/tutorials/dify.md)."""
 
 import math
 import re
@@ -9,16 +9,16 @@ from app.errors import InvalidInputError
 
 Value = Any
 Filter = dict[str, Any]
-# Of our language: a metadata key of such a name is written with a backslash.
+# Operators of metadata filters. A key with such a name needs a backslash.
 _RESERVED_WORDS = frozenset({"and", "or", "not"})
 
 
-# Python reads more as a number: nan, infinity, 1_000, and digits of other scripts. These are names and codes here.
+# Python's ``float`` also accepts nan, infinity, 1_000 and digits of other scripts. In metadata, these are texts.
 _NUMBER_PATTERN = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 
 
 def _parse_number(value: Value) -> Value:
-    """Dify sends numbers as text too; anything else stays what it is."""
+    """Return a number for the text of a number, because Dify also sends numbers as text; other values are unchanged."""
     if not isinstance(value, str) or not _NUMBER_PATTERN.fullmatch(value) or math.isinf(float(value)):
         return value
     try:
@@ -28,12 +28,12 @@ def _parse_number(value: Value) -> Value:
 
 
 def _list_number_forms(value: Value) -> list[Value]:
-    """Metadata may have it as a number or as text."""
+    """Return the value as text and as number, because metadata may have either."""
     return list(dict.fromkeys([value, _parse_number(value)])) if isinstance(value, str) else [value]
 
 
 def _split_values(value: Value) -> list[Value]:
-    """A list, or text with commas."""
+    """Return the values of a list, or of a text with commas."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",")]
     return value if isinstance(value, list) else [value]
@@ -53,10 +53,11 @@ _FILTER_BUILDERS: Mapping[str, FilterBuilder] = {
     "≤": lambda key, value: {key: {"lte": _parse_number(value)}},
     "before": lambda key, value: {key: {"lt": _parse_time(value)}},
     "after": lambda key, value: {key: {"gt": _parse_time(value)}},
-    # Not any of both: a list with one of them among its elements is not empty.
+    # Two conditions instead of one list of values: the list would also exclude metadata lists that contain null or an
+    # empty text, and such lists are not empty.
     "not empty": lambda key, _: {key: {"exists": True, "not": None}, "not": {key: ""}},
 }
-# Each is the opposite of another: of several fields, none may fulfil that one.
+# Negated operators. With several fields, no field may match the positive operator.
 _OPPOSITES: Mapping[str, str] = {
     "not contains": "contains",
     "is not": "is",
@@ -64,32 +65,41 @@ _OPPOSITES: Mapping[str, str] = {
     "≠": "=",
     "empty": "not empty",
 }
-# As older versions of Dify called them.
+# Names of operators in older versions of Dify.
 _LEGACY_OPERATORS: Mapping[str, str] = {"null": "empty", "not null": "not empty"}
 OPERATORS: Sequence[str] = sorted([*_FILTER_BUILDERS, *_OPPOSITES, *_LEGACY_OPERATORS])
 
 
 def _parse_time(value: Value) -> Value:
-    """Seconds since 1970, or a date: a year alone is a date."""
+    """Return seconds since 1970 as a number, and a date as text. Text of up to 4 characters is a year."""
     return value if isinstance(value, str) and len(value.strip()) <= 4 else _parse_number(value)
 
 
 def build_condition_filter(names: Sequence[str], operator: str, value: Value) -> Filter:
-    """One condition: at least one of the fields fulfils it.
+    """Translate one condition of Dify.
 
-    Raises InvalidInputError for an operator that is not known.
+    Args:
+        names: Names of metadata fields. One of them must match; with a negated operator, none may match.
+        operator: Operator of Dify.
+        value: Value to compare with.
+
+    Returns:
+        A metadata filter.
+
+    Raises:
+        InvalidInputError: The operator is unknown.
     """
     operator = _LEGACY_OPERATORS.get(operator, operator)
     opposite = _OPPOSITES.get(operator)
     build_filter = _FILTER_BUILDERS.get(opposite or operator)
     if build_filter is None:
         supported = ", ".join(OPERATORS)
-        raise InvalidInputError(f"comparison_operator {operator[:32]!r} is not known; known are: {supported}.")
+        raise InvalidInputError(f"comparison_operator {operator[:32]!r} is unknown. Choose one of: {supported}.")
     parts = [build_filter(f"\\{name}" if name in _RESERVED_WORDS else name, value) for name in names]
     any_field = parts[0] if len(parts) == 1 else {"or": parts}
     return any_field if opposite is None else {"not": any_field}
 
 
 def combine_filters(parts: Sequence[Filter], logic: Literal["and", "or"]) -> Filter | None:
-    """All conditions as one filter; None where there are none."""
+    """Combine filters with ``logic``. Without filters, return None."""
     return {logic: list(parts)} if parts else None

@@ -1,4 +1,4 @@
-"""Errors as Dify knows them: a status, and ``error_code`` with ``error_msg``."""
+"""Errors in the form of Dify: ``error_code`` and ``error_msg``."""
 
 from collections.abc import Callable, Coroutine
 from math import ceil
@@ -33,10 +33,14 @@ class DifyErrorOut(BaseModel):
 
 
 class DifyRoute(AuthenticatedRoute):
-    """Answers every error of a route as Dify expects it; the key is checked before the body is read."""
+    """Route that responds to errors in the form of Dify. It authenticates the caller before it reads the body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What is nobody's fault but ours goes on to the last handler."""
+        """Return the handler of the route, with errors in the form of Dify.
+
+        Returns:
+            The handler. It raises internal errors, so that the last error handler logs them.
+        """
         handle = super().get_route_handler()
 
         async def handle_with_dify_errors(request: Request) -> Response:
@@ -45,7 +49,7 @@ class DifyRoute(AuthenticatedRoute):
             except RequestValidationError as exc:
                 return _create_error_response(422, 422, format_validation_errors(exc.errors())[0])
             except HTTPException as exc:
-                # 400 is the framework's for a JSON body that is too deep, or holds too long a number, to be read.
+                # FastAPI uses 400 for a JSON body that is nested too deeply or has too long a number.
                 status = 422 if exc.status_code == 400 else exc.status_code
                 return _create_error_response(status, status, str(exc.detail), exc.headers)
             except AppError as exc:

@@ -20,9 +20,9 @@ from app.retrieval.quota import require_complete
 from app.retrieval.types import Hit, SearchRequest
 
 router = APIRouter(tags=["dify"], route_class=DifyRoute)
-# Some callers wait for three seconds: the rest is for the way here and back.
+# Some callers wait for three seconds; the difference is for the network.
 SEARCH_TIMEOUT_SECONDS = 2.5
-# As our filter language takes them.
+# Limits of metadata filters.
 MAX_CONDITIONS, MAX_VALUES = 200, 1000
 Scalar = bool | str | int | float  # without bool, true would be read as 1
 Values = Annotated[list[Scalar], Field(max_length=MAX_VALUES, fail_fast=True)]
@@ -73,7 +73,7 @@ class DifyMetadataCondition(RequestModel):
     )
 
     def to_filter(self) -> dict[str, Any] | None:
-        """In our language. Raises InvalidInputError."""
+        """Translate the conditions to a metadata filter. Raises InvalidInputError."""
         parts = [
             build_condition_filter(condition.name, condition.comparison_operator, condition.value)
             for condition in self.conditions or []
@@ -160,7 +160,7 @@ async def _search_records(
         top_k=setting.top_k,
         score_threshold=setting.score_threshold or None,
         filter=body.metadata_condition.to_filter() if body.metadata_condition is not None else None,
-        # A key that is narrowed to a user speaks for nobody else.
+        # A key that is restricted to a user searches that user's documents, in addition to shared documents.
         scope=DocumentScope(user_id=tenant.principal.user_id),
         timeout_seconds=SEARCH_TIMEOUT_SECONDS,
     )

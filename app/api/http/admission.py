@@ -1,4 +1,4 @@
-"""Which requests of a tenant are handled at a time: large bodies have places, and the event loop is shared."""
+"""Limits on the concurrent requests of a tenant: slots for large bodies, and shares of the event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -16,7 +16,7 @@ from app.tenant_slots import TenantSlots
 
 @dataclass(frozen=True, slots=True)
 class AdmissionControl:
-    """The limits of one process."""
+    """Concurrency limits of one process."""
 
     large_bodies: TenantSlots = field(default_factory=create_large_body_slots)
     loop_shares: LoopShares = field(default_factory=LoopShares)
@@ -37,7 +37,21 @@ class AdmissionControl:
     async def run_request(
         self, request: Request, tenant_id: UUID, handle: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
-        """Handle a request when it is its turn. Raises TooManyLargeBodies, LargeBodiesBusy, TooManyAtOnce."""
+        """Handle a request; wait first if the tenant has too many.
+
+        Args:
+            request: The request. ``request.state.slots`` holds its slots while it runs.
+            tenant_id: Tenant of the caller.
+            handle: Handler of the request.
+
+        Returns:
+            The response of ``handle``.
+
+        Raises:
+            TooManyLargeBodies: The tenant's slots for large bodies were in use for too long.
+            LargeBodiesBusy: All slots for large bodies were in use for too long.
+            TooManyAtOnce: The tenant uses much of a slow event loop, and its turn did not come in time.
+        """
         large = has_large_body(request)
         if self.loop_shares.can_run_unmeasured(tenant_id) and not large:
             return await handle()
@@ -50,7 +64,7 @@ class AdmissionControl:
 
 
 async def release_slots(request: Request) -> None:
-    """Give the request's places back before it ends, because from now on it only waits."""
+    """Release the slots of a request before it ends. Call it when the rest of the request only waits."""
     slots: AsyncExitStack | None = getattr(request.state, "slots", None)
     if slots is not None:
         await slots.aclose()

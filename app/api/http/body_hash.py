@@ -1,7 +1,8 @@
-"""The hash of a request's body, made while it passes, so that a retry can be told from another request.
+"""Hash of a request's body, computed while the handler reads it. It distinguishes a retry from another request.
 
-A form's boundary differs between retries of the same upload, so the parts are hashed one by one and the delimiters
-left out; the hash of their hashes is the body's, which keeps apart what is cut in other places.
+The boundary of a multipart form differs between retries of the same upload. Therefore each part is hashed separately,
+without the delimiters, and the hash of the part hashes is the hash of the body. The same bytes with other borders
+between the parts have another hash.
 """
 
 import hashlib
@@ -17,23 +18,23 @@ from app.errors import TooLargeError
 
 
 class BodyHasher:
-    """Fed piece by piece; memory stays constant."""
+    """Hasher of one body. It takes the body in pieces, and its memory stays constant."""
 
-    # More than any form may have; what is cut into more would cost more than it weighs.
+    # No form may have more parts. The bytes after the last counted part are hashed as one part, to limit the CPU time.
     MAX_PARTS: ClassVar[int] = 1000
 
     def __init__(self, content_type: str) -> None:
-        # A longer header is no multipart form to the routes either.
+        # The routes do not accept a longer header as a multipart form either.
         kind, options = parse_options_header(content_type if len(content_type) <= MAX_CONTENT_TYPE_CHARACTERS else "")
         boundary = options.get(b"boundary") if kind == b"multipart/form-data" else None
         self._body_hash = hashlib.sha256(kind)
         self._part_hash = hashlib.sha256()
         self._part_count = 0
         self._delimiter = b"\r\n--" + boundary if boundary else b""
-        self._unhashed = b"\r\n" if boundary else b""  # a form may begin with its delimiter
+        self._unhashed = b"\r\n" if boundary else b""  # the first delimiter of a form has no line break before it
 
     def update(self, piece: bytes) -> None:
-        """The next bytes."""
+        """Add the next bytes of the body."""
         if not self._delimiter:
             self._part_hash.update(piece)
             return
@@ -41,13 +42,13 @@ class BodyHasher:
         for part in complete_parts:
             self._part_hash.update(part)
             self._finish_part()
-        # A delimiter may go on in the next piece.
+        # The last bytes may be the beginning of a delimiter that continues in the next piece.
         certain_bytes = max(0, len(last) - len(self._delimiter) + 1)
         self._part_hash.update(last[:certain_bytes])
         self._unhashed = last[certain_bytes:]
 
     def digest(self) -> bytes:
-        """After the last piece."""
+        """Return the hash. Call it once, after the last piece."""
         self._part_hash.update(self._unhashed)
         self._finish_part()
         return self._body_hash.digest()
@@ -59,7 +60,7 @@ class BodyHasher:
 
 
 class HashingReceiver:
-    """A request's body; ``receive`` stands in for the request's own."""
+    """Receiver of a request's body that hashes it. Its ``receive`` replaces that of the request."""
 
     def __init__(self, request: Request) -> None:
         self._receive = request.receive
@@ -67,7 +68,7 @@ class HashingReceiver:
         self._is_complete = False
 
     async def receive(self) -> Message:
-        """The next message, its bytes counted in."""
+        """Return the next ASGI message, and add its bytes to the hash."""
         message = await self._receive()
         if message["type"] == "http.request":
             self._hasher.update(message.get("body", b""))
@@ -75,9 +76,17 @@ class HashingReceiver:
         return message
 
     async def finish_hash(self, max_unread_bytes: int) -> bytes:
-        """The hash, when what nobody has read yet is read too.
+        """Read the rest of the body and return the hash of the whole body.
 
-        Raises TooLargeError beyond ``max_unread_bytes``, ClientDisconnect.
+        Args:
+            max_unread_bytes: Maximum number of bytes that the handler left unread.
+
+        Returns:
+            The SHA-256 hash, 32 bytes.
+
+        Raises:
+            TooLargeError: More bytes were left unread.
+            ClientDisconnect: The caller closed the connection.
         """
         unread_bytes = 0
         while not self._is_complete:

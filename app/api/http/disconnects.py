@@ -1,4 +1,4 @@
-"""Callers who leave: the work for a request ends when its connection does."""
+"""Cancellation of a request's work when its caller closes the connection."""
 
 import asyncio
 from collections import deque
@@ -11,11 +11,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 READ_AHEAD_BYTES = 1024 * 1024
-"""Bytes of a body that are read before the handler asks for them: behind them the end of a connection shows."""
+"""Maximum number of body bytes to read before the handler does. The end of a connection is only seen after the body."""
 
 
 class WatchedBody:
-    """The body of a request, read ahead, so that the end of the connection is noticed while the handler works."""
+    """Body of a request, read ahead to notice the end of the connection while the handler runs."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -26,7 +26,11 @@ class WatchedBody:
         self.is_disconnected = False
 
     async def receive(self) -> Message:
-        """Return the next message, as the server does. Raises what reading it ahead has raised."""
+        """Return the next ASGI message, or raise the exception of reading it ahead.
+
+        Returns:
+            The message, as the server sent it.
+        """
         while not self._buffered:
             if not self._is_watched:
                 return await self._receive()
@@ -40,14 +44,18 @@ class WatchedBody:
         return message
 
     async def watch_connection(self, worker: "asyncio.Task[Any]") -> None:
-        """Read ahead until the connection ends, and cancel the worker then."""
+        """Read ahead until the connection ends, then cancel the handler.
+
+        Args:
+            worker: Task of the handler.
+        """
         try:
             while not self.is_disconnected:
                 while self._buffered_bytes > READ_AHEAD_BYTES:
                     self._changed.clear()
                     await self._changed.wait()
                 self._buffer_message(await self._receive())
-        except Exception as exc:  # a limit of the body, which the handler is told when it comes to that place
+        except Exception as exc:  # such as a size limit; ``receive`` raises it after the messages before it
             self._buffered.append(exc)
         finally:
             self._is_watched = False
@@ -64,7 +72,17 @@ class WatchedBody:
 
 @asynccontextmanager
 async def watch_for_disconnect(request: Request) -> AsyncIterator[Request]:
-    """Yield the request, its body read ahead; cancel the block when the caller leaves. Raises ClientDisconnect then."""
+    """Cancel the block if the caller closes the connection.
+
+    Args:
+        request: The request.
+
+    Yields:
+        The request to pass to the handler; its body is read ahead.
+
+    Raises:
+        ClientDisconnect: The caller closed the connection.
+    """
     body, worker = WatchedBody(request.receive), asyncio.current_task()
     assert worker is not None
     cancellations_before = worker.cancelling()
@@ -76,7 +94,7 @@ async def watch_for_disconnect(request: Request) -> AsyncIterator[Request]:
             watcher.cancel()
             await asyncio.wait((watcher,))
     except asyncio.CancelledError:
-        # A cancellation of somebody else's, such as the end of the server, stays one.
+        # A cancellation with another cause, such as the shutdown of the server, is raised unchanged.
         if body.is_disconnected and worker.uncancel() <= cancellations_before:
             raise ClientDisconnect from None
         raise

@@ -1,9 +1,8 @@
-"""Shares of the event loop: a tenant that takes most of its time, while it lags for others, has few requests at once.
+"""Shares of the event loop: while the loop is slow, a tenant that uses much of its time runs one request at a time.
 
-Reading a body, checking it and writing a reply hold the event loop, and so everybody. As soon as it is late, the time
-that the requests of each tenant hold it is measured, step by step, and forgotten with a half-life. While the loop lags
-and another tenant is active, a tenant whose requests take a quarter of the time or more waits its turn for one request
-at a time.
+Reading a body, validating it and writing a response block the event loop, and so all other requests. When the loop
+begins to lag, the time that each tenant's requests block it is measured and decays with a half-life. The limit applies
+to a tenant whose requests take a quarter of the time or more, while the loop lags and another tenant is active.
 """
 
 import asyncio
@@ -22,26 +21,31 @@ from app.errors import TooManyRequestsError
 ResultT = TypeVar("ResultT")
 Charge = Callable[[float], None]
 LAG_THRESHOLD_SECONDS = 0.04
-# Seconds of the loop in a second of time.
+# Seconds of loop time in one second, from which a tenant is heavy.
 HEAVY_SHARE = 0.25
 MAX_CONCURRENT_WHEN_HEAVY = 1
 WAIT_TIMEOUT_SECONDS = 10.0
 ACTIVE_WINDOW_SECONDS = 2.0
 TICK_INTERVAL_SECONDS = 0.02
-# When no tenant is active.
+# Interval if no tenant is active.
 IDLE_TICK_INTERVAL_SECONDS = 0.2
 HALF_LIFE_SECONDS = 1.0
 
 
 class TooManyAtOnce(TooManyRequestsError):
-    """This tenant has many expensive requests at once, and the service is busy; try again in a moment."""
+    """The service is busy, and this tenant has several expensive requests at once. Try again in a moment."""
 
     code = "too_many_requests"
 
 
 @dataclass(slots=True)
 class LoopShares:
-    """Count and measure the requests of one process by tenant. ``watch_lag`` must run as a task."""
+    """Counts and costs of the requests of one process, by tenant. ``watch_lag`` must run as a task.
+
+    Attributes:
+        lag_seconds: Recent delay of the event loop.
+        wait_timeout_seconds: Maximum time that a request waits for its turn.
+    """
 
     lag_seconds: float = 0.0
     wait_timeout_seconds: float = WAIT_TIMEOUT_SECONDS
@@ -52,7 +56,7 @@ class LoopShares:
     _waiting: dict[UUID, deque[asyncio.Future[None]]] = field(default_factory=dict)
 
     async def watch_lag(self) -> None:
-        """Measure how late the loop is, and admit who waits when it is not late."""
+        """Measure the lag of the loop until cancelled, and admit waiting requests of tenants that are not heavy."""
         while True:
             started_at, interval_seconds = (
                 perf_counter(),
@@ -63,13 +67,27 @@ class LoopShares:
             self._tick(now, late_seconds=now - started_at - interval_seconds)
 
     def can_run_unmeasured(self, tenant_id: UUID) -> bool:
-        """Note a request; return whether it need not be counted and measured, as long as the loop is in time."""
+        """Record a request, and return whether it can run without being counted and measured.
+
+        Args:
+            tenant_id: Tenant of the request.
+
+        Returns:
+            True if the loop does not lag and no request of the tenant waits.
+        """
         self._last_request_at[tenant_id] = perf_counter()
         return self.lag_seconds < LAG_THRESHOLD_SECONDS / 2 and tenant_id not in self._waiting
 
     @asynccontextmanager
     async def acquire(self, tenant_id: UUID) -> AsyncIterator[None]:
-        """Count a request while the block runs; wait first if the tenant has too many. Raises TooManyAtOnce."""
+        """Count a request while the block runs; wait first if a heavy tenant already runs one.
+
+        Args:
+            tenant_id: Tenant of the request.
+
+        Raises:
+            TooManyAtOnce: The turn of the request did not come within ``wait_timeout_seconds``.
+        """
         self._last_request_at[tenant_id] = perf_counter()
         if tenant_id in self._waiting or (
             self._running[tenant_id] >= MAX_CONCURRENT_WHEN_HEAVY and self._is_heavy(tenant_id)
@@ -83,7 +101,15 @@ class LoopShares:
             self._release(tenant_id)
 
     async def measure(self, tenant_id: UUID, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Await the work; charge the tenant for the time that it, and the tasks that it creates, hold the loop."""
+        """Await the work, and charge the tenant for its loop time and that of the tasks it creates.
+
+        Args:
+            tenant_id: Tenant to charge.
+            work: Coroutine to run.
+
+        Returns:
+            The result of the work.
+        """
         token = _CHARGE.set(partial(self.charge, tenant_id))
         try:
             return await _MeasuredCoroutine(work, _CHARGE.get())
@@ -91,15 +117,15 @@ class LoopShares:
             _CHARGE.reset(token)
 
     def charge(self, tenant_id: UUID, seconds: float) -> None:
-        """Add to the time that the tenant's requests have held the loop."""
+        """Add seconds to the loop time of the tenant's requests."""
         self._costs[tenant_id] += seconds
 
     def get_charged_seconds(self, tenant_id: UUID) -> float:
-        """Return what is not forgotten yet of the time that the tenant's requests have held the loop."""
+        """Return the decayed sum of the loop time of the tenant's requests, in seconds."""
         return self._costs.get(tenant_id, 0.0)
 
     def _is_heavy(self, tenant_id: UUID) -> bool:
-        # What is forgotten with a half-life sums up to the rate times half-life / ln 2.
+        # At a constant rate, a sum that decays with a half-life tends to rate * half-life / ln 2.
         if (
             self.lag_seconds < LAG_THRESHOLD_SECONDS
             or self.get_charged_seconds(tenant_id) < HEAVY_SHARE * HALF_LIFE_SECONDS / 0.69
@@ -149,7 +175,10 @@ class LoopShares:
             del self._waiting[tenant_id]
 
     def _tick(self, now: float, *, late_seconds: float) -> None:
-        """``late_seconds``: by how much the loop came back too late."""
+        """Update the lag and the decayed costs, forget inactive tenants, and admit waiting requests.
+
+        ``late_seconds`` is the delay of this tick.
+        """
         self.lag_seconds = max(late_seconds, self.lag_seconds * 0.9)
         decay_factor = 0.5 ** ((now - self._decayed_at) / HALF_LIFE_SECONDS)
         self._decayed_at = now
@@ -162,7 +191,7 @@ class LoopShares:
             for active_id, requested_at in self._last_request_at.items()
             if requested_at > now - ACTIVE_WINDOW_SECONDS
         }
-        # One at a time: all at once would make the loop late again.
+        # One request of each tenant in a tick: all requests at once would make the loop lag again.
         for tenant_id in list(self._waiting):
             if not self._is_heavy(tenant_id):
                 self._admit_next(tenant_id)
@@ -171,7 +200,16 @@ class LoopShares:
 def create_measured_task(
     loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, ResultT], **options: Any
 ) -> asyncio.Task[ResultT]:
-    """Create a task, as the loop's task factory: what a measured request creates is measured as well."""
+    """Create a task, as the task factory of the loop. The tasks of a measured request are measured too.
+
+    Args:
+        loop: The event loop.
+        work: Coroutine of the task.
+        options: Further arguments of ``asyncio.Task``.
+
+    Returns:
+        The task.
+    """
     charge = _CHARGE.get()
     return asyncio.Task(work if charge is _ignore_charge else _MeasuredCoroutine(work, charge), loop=loop, **options)
 
@@ -184,13 +222,13 @@ _CHARGE: ContextVar[Charge] = ContextVar("charge", default=_ignore_charge)
 
 
 class _MeasuredCoroutine(Coroutine[Any, Any, ResultT]):
-    """A coroutine whose steps are measured: between two of them others run."""
+    """Coroutine whose steps are measured. Other tasks run between two steps, so their time does not count."""
 
     def __init__(self, work: Coroutine[Any, Any, ResultT], charge: Charge) -> None:
         self._work, self._charge = work, charge
 
     def send(self, value: Any) -> Any:
-        """Take one step."""
+        """Run one step, and charge its time."""
         started_at = perf_counter()
         try:
             return self._work.send(value)
@@ -198,7 +236,7 @@ class _MeasuredCoroutine(Coroutine[Any, Any, ResultT]):
             self._charge(perf_counter() - started_at)
 
     def throw(self, *error: Any) -> Any:
-        """Take one step that begins with an error, such as a cancellation."""
+        """Run one step that begins with an exception, such as a cancellation, and charge its time."""
         started_at = perf_counter()
         try:
             return self._work.throw(*error)
@@ -206,7 +244,7 @@ class _MeasuredCoroutine(Coroutine[Any, Any, ResultT]):
             self._charge(perf_counter() - started_at)
 
     def close(self) -> None:
-        """End the work."""
+        """Close the wrapped coroutine."""
         self._work.close()
 
     def __getattr__(self, name: str) -> Any:

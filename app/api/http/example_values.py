@@ -1,4 +1,4 @@
-"""Ids and times in the examples of the OpenAPI document; they name the same objects everywhere."""
+"""Ids and times for the examples of the OpenAPI document. All examples use the same objects."""
 
 TENANT_ID = "ten_01jqst5h00eh1tqamgg6daxx8x"
 API_KEY_ID = "key_01jqst7bk0fhra2avt0s3fj8ks"

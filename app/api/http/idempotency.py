@@ -1,9 +1,10 @@
-"""``Idempotency-Key``: a write that is sent again is answered as the first time, and nothing is done twice.
+"""Header ``Idempotency-Key``: a retry of a write gets the response of the first request, and nothing is done twice.
 
-What succeeded is kept. An error is not: it has changed nothing, so its retry runs and is told how things are by then,
-and a body that was refused may be corrected under the same key. Neither is a stream kept. Of an answer that holds an
-API key or a password, or is larger than MOST_BYTES, only that it was given is kept: the retry is refused with the id of
-what was made, rather than done again.
+Only successful responses are stored. An error has changed nothing, so its retry runs again, and a refused body may be
+corrected under the same key. Streams are not stored.
+
+Two kinds of responses are stored without their body: those with an API key, a signing secret or a password, and those
+larger than ``MAX_RESPONSE_BYTES``. A retry is then refused, and the error names the id of the created object.
 """
 
 import hashlib
@@ -37,13 +38,13 @@ from app.tenants.types import has_key_format
 
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
-# Stored among an answer's headers, and never sent: the rights of its caller.
+# Rights of the caller. They are stored with the headers of the response and never sent.
 RIGHTS_HEADER = "carrel-rights"
 MAX_RESPONSE_BYTES = 1024 * 1024
-# What a handler leaves unread of a body is of no use to it, and is read only to tell it from another.
+# Maximum number of bytes that a handler may leave unread. They are only read to hash the whole body.
 MAX_UNREAD_BYTES = 64 * 1024
 WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-# The operator's key has no row.
+# The operator's key has no row in the database, so its idempotency keys use this id.
 OPERATOR_KEY_ID = SYSTEM_TENANT
 RETRY_AFTER_SECONDS = 1
 
@@ -57,12 +58,12 @@ IDEMPOTENCY_PARAMETER: dict[str, Any] = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 CONFLICT_RESPONSE: dict[str, Any] = {
-    "description": "It does not fit what is there, or what its key came with first",
+    "description": "The request conflicts with the stored state, or with the first request of its Idempotency-Key",
     **PROBLEM_RESPONSE,
 }
 
 _KEY_PATTERN = re.compile(r"[!-~]{1,255}")
-# What can be deleted, and then is to leave nothing in an answer that is kept.
+# Ids of objects that can be deleted. Their stored responses are deleted with them.
 _ID_PATTERN = re.compile(r"\b(doc|kb|ten|file)_[0-9a-z]{26}\b")
 _API_KEY_PATTERN = re.compile(r"carrel_[0-9A-Za-z]{38}")
 _SIGNING_SECRET_PATTERN = re.compile(rb'"secret":"whsec_[A-Za-z0-9+/]{32}"')
@@ -71,27 +72,25 @@ RouteHandler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class RightsChanged(ForbiddenError):
-    """This was done already, by a caller with rights that this one lacks: its answer is not shown. A new request needs
-    a new key.
-    """
+    """The first request with this Idempotency-Key had rights that this caller lacks. Send a new key."""
 
     code = "idempotency_rights_changed"
 
 
 class ResponseContainsSecret(ConflictError):
-    """This was done already; the secret in its answer was shown once and is stored nowhere."""
+    """The request was already done. Its response has a secret, which is shown once and not stored."""
 
     code = "idempotency_secret_shown"
 
 
 class ResponseTooLarge(ConflictError):
-    """This was done already; its answer was too large to be kept."""
+    """The request was already done. Its response was too large to be stored."""
 
     code = "idempotency_response_too_large"
 
 
 class StoredResponseDeleted(ConflictError):
-    """This was done already; what it made was deleted since, and its answer with it."""
+    """The request was already done. The object it created has since been deleted, and its response too."""
 
     code = RESPONSE_DELETED_CODE
 
@@ -104,10 +103,26 @@ WITHHELD_ERRORS: dict[str, type[ConflictError]] = {
 async def run_idempotent(
     request: Request, handle: RouteHandler, *, keys: IdempotencyStore, principal: Principal, max_body_bytes: int
 ) -> Response:
-    """Handle a write, unless its key has been answered; ``max_body_bytes`` is that of its body.
+    """Handle a write, or replay the stored response of its idempotency key.
 
-    The caller's role fits the route. Raises InvalidInputError for a key that is none, RightsChanged,
-    IdempotencyKeyReused, ResponseContainsSecret, ResponseTooLarge, DatabaseUnavailable.
+    Args:
+        request: The request.
+        handle: Handler of the route.
+        keys: Store of idempotency keys.
+        principal: The caller. Its role is already checked.
+        max_body_bytes: Maximum size of the route's body; a longer body of a retry is refused.
+
+    Returns:
+        The new or stored response; 409 with ``Retry-After`` if the first request is not finished.
+
+    Raises:
+        InvalidInputError: The key is not valid.
+        RightsChanged: The caller has fewer rights than the caller of the first request.
+        IdempotencyKeyReused: The first request had another body.
+        ResponseContainsSecret: The response had a secret and is not stored.
+        ResponseTooLarge: The response was too large and is not stored.
+        StoredResponseDeleted: The response was deleted with the object that the request created.
+        DatabaseUnavailable: The database does not answer.
     """
     header_values = request.headers.getlist(IDEMPOTENCY_HEADER)
     if not header_values:
@@ -133,7 +148,7 @@ async def run_idempotent(
 
 
 def _describe_rights(principal: Principal) -> dict[str, Any]:
-    """Return what may change between a request and its retry; a user's name is hashed."""
+    """Return the rights of a caller that may change between a request and its retry. The user id is hashed."""
     bases = principal.knowledge_base_ids
     return {
         "role": principal.role.value,
@@ -143,7 +158,7 @@ def _describe_rights(principal: Principal) -> dict[str, Any]:
 
 
 def _has_stored_rights(principal: Principal, text: str | None) -> bool:
-    """Return whether the caller may still do what the caller of then might; None is of an earlier version."""
+    """Return whether the caller has the stored rights. ``text`` is None in rows of earlier versions: true."""
     if text is None:
         return True
     now, stored = _describe_rights(principal), json.loads(text)
@@ -158,10 +173,10 @@ def _has_stored_rights(principal: Principal, text: str | None) -> bool:
 def _create_scope(request: Request, principal: Principal, header_values: list[str]) -> IdempotencyScope:
     if len(header_values) != 1 or not _KEY_PATTERN.fullmatch(header_values[0]):
         raise InvalidInputError(
-            f"{IDEMPOTENCY_HEADER} is one header of 1 to 255 visible ASCII characters.",
+            f"{IDEMPOTENCY_HEADER} must be one header of 1 to 255 visible ASCII characters.",
             loc=("header", IDEMPOTENCY_HEADER),
         )
-    # Hashed: a path and a query may be longer than an index takes, and a filter in them is content.
+    # Hashed for two reasons: path and query may be longer than an index entry, and a filter in them is content.
     target = hashlib.sha256(request.scope["raw_path"] + b"?" + request.scope["query_string"]).hexdigest()
     return IdempotencyScope(
         principal.tenant_id, principal.key_lineage_id or OPERATOR_KEY_ID, f"{request.method} {target}", header_values[0]
@@ -180,7 +195,7 @@ async def _replay_response(stored: StoredResponse, body: HashingReceiver, max_bo
 
 
 async def _to_stored_response(response: Response, body: HashingReceiver) -> StoredResponse | None:
-    """What is to be kept of a response; None for nothing."""
+    """Return the response to store, or None if it is an error or a stream."""
     if isinstance(response, StreamingResponse | FileResponse) or not 200 <= response.status_code < 300:
         return None
     try:

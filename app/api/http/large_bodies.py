@@ -1,4 +1,4 @@
-"""Large JSON bodies: how many of them are read at a time, because each takes several times its length in memory."""
+"""Limits on the number of large JSON bodies in memory at once. Each body takes several times its length in memory."""
 
 from fastapi import Request
 
@@ -9,31 +9,35 @@ LARGE_BODY_BYTES = 256 * 1024
 MAX_CONCURRENT = 4
 MAX_CONCURRENT_PER_TENANT = 2
 WAIT_TIMEOUT_SECONDS = 10.0
-# These bodies go to a file piece by piece.
+# The service streams these bodies to a file, so they do not count.
 STREAMED_TYPE, STREAMED_PATHS = "multipart/", ("/import",)
 
 
 class TooManyLargeBodies(TooManyRequestsError):
-    """This tenant has as many requests with large JSON bodies at a time as it may; try again when one has ended."""
+    """This tenant sends too many large JSON bodies at once. Try again when one of the requests has ended."""
 
     code = "too_many_large_bodies"
 
 
 class LargeBodiesBusy(UnavailableError):
-    """The service reads as many large JSON bodies as it can at a time; try again later."""
+    """The service reads too many large JSON bodies at once. Try again later."""
 
     code = "large_bodies_busy"
 
 
 def create_large_body_slots() -> TenantSlots:
-    """Create the places of one process for large bodies."""
+    """Create the slots of one process for large bodies."""
     return TenantSlots(
         MAX_CONCURRENT, MAX_CONCURRENT_PER_TENANT, WAIT_TIMEOUT_SECONDS, TooManyLargeBodies, LargeBodiesBusy
     )
 
 
 def has_large_body(request: Request) -> bool:
-    """Return whether the body is read into memory and is large, or does not say how long it is."""
+    """Return whether the body is read into memory, and is large or of unknown length.
+
+    Args:
+        request: The request; only its method, path and headers are read.
+    """
     headers = request.headers
     if request.method in ("GET", "HEAD") or headers.get("content-type", "").startswith(STREAMED_TYPE):
         return False

@@ -1,4 +1,4 @@
-"""Replies whose list is large, written in slices: the event loop serves others between two of them."""
+"""Responses with a large list, serialized in slices. The event loop serves other requests between two slices."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,18 +11,18 @@ from pydantic import BaseModel
 from app.retrieval.types import Hit
 
 OutT = TypeVar("OutT", bound=BaseModel)
-# A slice takes some milliseconds.
+# Serializing a slice takes a few milliseconds.
 MAX_SLICE_BYTES = 256 * 1024
 
 
 @dataclass(slots=True)
 class LoopYielder:
-    """Others get a turn whenever a slice is done."""
+    """Counter of serialized bytes that yields to other tasks after each slice."""
 
     bytes_since_yield: int = 0
 
     async def add_bytes(self, size: int) -> None:
-        """Count what was done."""
+        """Add serialized bytes, and yield to other tasks if a slice is complete."""
         self.bytes_since_yield += size
         if self.bytes_since_yield >= MAX_SLICE_BYTES:
             self.bytes_since_yield = 0
@@ -32,14 +32,21 @@ class LoopYielder:
 async def create_hits_response(
     out: OutT, field_name: str, hits: Iterable[tuple[Hit, Callable[[], BaseModel]]], response: Response
 ) -> OutT | Response:
-    """``out`` with what is made of the hits in its list ``field_name``, which is empty.
+    """Fill the list of hits in a response model.
 
-    Where that is large it is a response with the headers of ``response``: the same bytes, put together.
+    Args:
+        out: Response model whose list ``field_name`` is empty.
+        field_name: Name of the list.
+        hits: Hits, each with the function that creates its list item.
+        response: Response whose headers a large response gets.
+
+    Returns:
+        A copy of ``out`` with the list. If the hits are larger than ``MAX_SLICE_BYTES``, a response with the same JSON.
     """
     items = list(hits)
     if sum(hit.size_bytes for hit, _ in items) < MAX_SLICE_BYTES:
         return out.model_copy(update={field_name: [make() for _, make in items]})
-    # In no string of JSON is a quotation mark without a backslash.
+    # The search text cannot occur inside a JSON string, where each quotation mark has a backslash before it.
     head, empty_list, tail = out.model_dump_json().partition(f'"{field_name}":[]')
     parts, yielder = [], LoopYielder()
     for hit, make in items:

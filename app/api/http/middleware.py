@@ -1,4 +1,4 @@
-"""Around every request: its id, the access log, what every reply says, the limit of its body, and the last handler."""
+"""Middleware of every request: request id, access log, default headers, body limits and the last error handler."""
 
 import re
 import time
@@ -16,14 +16,14 @@ from app.logging import bind_context, get_logger
 
 logger = get_logger(__name__)
 
-# In the access log where the caller went away before the answer, as nginx says it.
+# Status in the access log if the caller closed the connection before the response; nginx uses the same number.
 CLIENT_CLOSED_REQUEST_STATUS = 499
 API_PREFIXES = ("/v1", "/openai/v1")
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._~+/=-]{1,128}")
-# These routes read the body themselves, after their checks, with a limit of their own.
+# These routes read the body themselves, after their checks, and have separate limits.
 _STREAMED_PATHS = re.compile(r"(/v1/(knowledge-bases/[^/]+/(documents(/batch)?|import)|preview)|/openai/v1/files)/?")
 _TOO_LARGE_MESSAGE = f"The body is larger than {MAX_JSON_BYTES} bytes."
-# What every reply says, unless its route says otherwise: it is no page, belongs in no frame and in no cache.
+# Headers of every response, unless its route sets them: no type guessing, no referrer, no framing, no caching.
 DEFAULT_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -34,13 +34,19 @@ DEFAULT_HEADERS = (
 
 
 class RequestMiddleware:
-    """The outermost, for every reply there is; pure ASGI, as is the other, so that streams stay streams."""
+    """Outermost middleware: request id, default headers and access log. It is pure ASGI, so it buffers no stream."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Bind the id, add the headers, log the outcome."""
+        """Bind the request id to the log, add the default headers, and log the outcome.
+
+        Args:
+            scope: ASGI scope; ``state`` gets the request id.
+            receive: ASGI receive function.
+            send: ASGI send function.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -76,13 +82,22 @@ class RequestMiddleware:
 
 
 class BodyLimitMiddleware:
-    """Refuses bodies that are too large, and answers where nothing else does; within CORS, so that pages see both."""
+    """Body limits and last error handler. It runs inside the CORS middleware, so that web pages can read its errors.
+
+    It is pure ASGI, so that it buffers no stream.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The last handler: nothing leaves as a traceback."""
+        """Call the application, and respond with an internal error if it raises an exception.
+
+        Args:
+            scope: ASGI scope.
+            receive: ASGI receive function.
+            send: ASGI send function.
+        """
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -114,7 +129,7 @@ class BodyLimitMiddleware:
             return
         if (
             declared.isdecimal() and int(declared) <= DEFAULT_JSON_LIMIT.max_names
-        ):  # as most are: it cannot hold so much
+        ):  # most bodies: with so few bytes, the body cannot exceed the limits of values and names
             await self.app(scope, receive, send)
             return
         received_bytes, counter = 0, JsonValueCounter(DEFAULT_JSON_LIMIT)
@@ -136,12 +151,15 @@ class BodyLimitMiddleware:
 
 
 def _create_too_large_error(detail: str) -> HTTPException:
-    """As the framework has it: of what else is raised while it reads a body, it makes an error of its own."""
+    """Create an exception of the framework. It replaces any other exception of reading a body by a status of 400."""
     return HTTPException(413, detail, {"Connection": "close"})
 
 
 def _find_route_template(scope: Scope) -> str | None:
-    """The matched route's template, never the path itself; a router's prefix is not part of its routes' templates."""
+    """Return the path template of the matched route, never the path itself.
+
+    The template lacks the prefix of the route's router, so the prefix is added.
+    """
     template: str | None = getattr(scope.get("route"), "path", None)
     api_prefix = next((api_prefix for api_prefix in API_PREFIXES if scope["path"].startswith(f"{api_prefix}/")), "")
     return template if template is None or template.startswith(api_prefix) else f"{api_prefix}{template}"

@@ -1,4 +1,4 @@
-"""Errors as application/problem+json (RFC 9457)."""
+"""Responses to errors: application/problem+json (RFC 9457), or the error format of another API."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ logger = get_logger(__name__)
 
 MAX_TEXT_CHARACTERS = 500
 MAX_ERRORS = 50
-# Where a value may be one thing or another, pydantic puts into the place how it has tried to read it.
+# For a union type, pydantic adds the name of the type that it tried to the location of a fault.
 _PYDANTIC_LOC_PART = re.compile(
     r"constrained-str|(literal|list|dict|query)\[.*\]|function-(after|before|plain|wrap)\[.*\]", re.DOTALL
 )
@@ -94,7 +94,7 @@ PROBLEM_SCHEMA: dict[str, Any] = {
         },
     },
 }
-# A door that speaks otherwise makes its replies from what a problem says: status, code, detail, errors, headers.
+# Function of an API with its own error format. It takes status, code, detail, errors and headers of a problem.
 ErrorEnvelope = Callable[[int, str, str, Sequence[Mapping[str, Any]], dict[str, str]], Response]
 PROBLEM_RESPONSE: dict[str, Any] = {
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -110,7 +110,19 @@ def create_problem_response(
     errors: Sequence[Mapping[str, Any]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """One problem document, or the same in the words of the door that was asked."""
+    """Create the response to an error, in the error format of the requested API.
+
+    Args:
+        request: The request.
+        status: HTTP status.
+        code: Stable error code.
+        detail: Message for people: what is wrong and what to do.
+        errors: Faults of the request, each with ``loc`` and ``msg``; only for status 422.
+        headers: Headers of the response.
+
+    Returns:
+        A problem document, unless the path belongs to an API with another error format.
+    """
     envelope = _find_envelope(request)
     if envelope is not None:
         locations = [{"loc": [_to_encodable(part) for part in fault["loc"]]} for fault in errors or ()]
@@ -131,7 +143,10 @@ def create_problem_response(
 
 
 def _find_envelope(request: Request) -> ErrorEnvelope | None:
-    """By the address, because there may be no route: of the doors that the application was made with."""
+    """Return the error format for the request's path, or None for problem documents.
+
+    It depends on the path, because a request may match no route.
+    """
     app: FastAPI | None = request.scope.get("app")
     envelopes: Mapping[str, ErrorEnvelope] = {} if app is None else getattr(app.state, "envelopes", {})
     return next(
@@ -140,12 +155,19 @@ def _find_envelope(request: Request) -> ErrorEnvelope | None:
 
 
 def _to_encodable(part: Any) -> Any:
-    """Names that a caller sent may hold half a surrogate pair, which no reply can carry, and may be of any length."""
+    """Shorten a part of a location or a message, and replace unpaired surrogates, which UTF-8 cannot encode."""
     return part if isinstance(part, int) else str(part)[:MAX_TEXT_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def format_validation_errors(errors: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
-    """A sentence and the list for what a schema did not accept; what was sent is not repeated, but for its names."""
+    """Format the validation errors of a request. The sent values are left out; only their names are included.
+
+    Args:
+        errors: Errors of pydantic.
+
+    Returns:
+        A sentence about the first three errors, and a list of at most ``MAX_ERRORS`` faults with ``loc`` and ``msg``.
+    """
     formatted = [
         {
             "loc": [
@@ -161,7 +183,7 @@ def format_validation_errors(errors: Sequence[Mapping[str, Any]]) -> tuple[str, 
 
 
 def get_http_status(error: AppError) -> int:
-    """The HTTP status of an error, by kind; 500 for one that no caller is told."""
+    """Return the HTTP status of an error by its base class; 500 for an error whose message callers must not see."""
     return next((status for kind, status in HTTP_STATUSES if isinstance(error, kind)), 500)
 
 
@@ -173,7 +195,15 @@ def _format_rate_limit_headers(error: TooManyRequestsError) -> dict[str, str]:
 
 
 async def handle_app_error(request: Request, error: Exception) -> Response:
-    """Our own errors, by kind."""
+    """Respond to an ``AppError`` with the status and headers of its base class.
+
+    Args:
+        request: The request.
+        error: The exception; FastAPI passes the type that the handler is registered for.
+
+    Returns:
+        The response. Rate limits and unavailable services have ``Retry-After``.
+    """
     if not isinstance(error, AppError):
         return await handle_unexpected_error(request, error)
     status = get_http_status(error)
@@ -194,7 +224,7 @@ async def handle_app_error(request: Request, error: Exception) -> Response:
 
 
 async def handle_invalid_request(request: Request, error: Exception) -> Response:
-    """A body or a parameter that does not fit the schema; what was sent is not repeated."""
+    """Respond to a body or a parameter that does not match the schema. The response leaves out the sent values."""
     if not isinstance(error, RequestValidationError):
         return await handle_unexpected_error(request, error)
     detail, errors = format_validation_errors(error.errors())
@@ -202,10 +232,20 @@ async def handle_invalid_request(request: Request, error: Exception) -> Response
 
 
 async def handle_http_error(request: Request, error: Exception) -> Response:
-    """The framework's own: unknown path, wrong method, a body that is too large or cannot be read."""
+    """Respond to an error of the framework: unknown path, wrong method, or a body that is too large or unreadable.
+
+    Args:
+        request: The request.
+        error: The exception.
+
+    Returns:
+        The response. An unreadable JSON body has status 422 instead of 400.
+    """
     if not isinstance(error, HTTPException):
         return await handle_unexpected_error(request, error)
-    if error.status_code == 400:  # raised for a JSON body that is too deep, or holds too long a number, to be read
+    if (
+        error.status_code == 400
+    ):  # FastAPI could not parse the JSON body: it is nested too deeply or has too long a number
         fault = {"loc": ["body"], "msg": str(error.detail)}
         return create_problem_response(request, 422, "invalid", str(error.detail), errors=[fault])
     code = HTTP_ERROR_CODES.get(error.status_code, OTHER_HTTP_ERROR_CODE)
@@ -213,15 +253,15 @@ async def handle_http_error(request: Request, error: Exception) -> Response:
 
 
 async def handle_unexpected_error(request: Request, error: Exception) -> Response:
-    """The last handler: the caller learns nothing but the request id, the log where it happened."""
+    """Log an unexpected exception. The response has only the request id, and the log has the traceback."""
     logger.error("request.failed", error=error)
     return create_problem_response(
-        request, 500, "internal", "Something went wrong inside Carrel; the request id finds it in the log."
+        request, 500, "internal", "Something went wrong inside Carrel. Search the log for the request id."
     )
 
 
 def register_exception_handlers(app: FastAPI) -> None:
-    """Make an application answer every error as a problem."""
+    """Register the handlers that respond to errors."""
     app.add_exception_handler(AppError, handle_app_error)
     app.add_exception_handler(RequestValidationError, handle_invalid_request)
     app.add_exception_handler(HTTPException, handle_http_error)

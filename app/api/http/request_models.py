@@ -1,7 +1,7 @@
-"""What callers send: of a body that is wrong all over, only that is told.
+"""Base class of request bodies. It replaces a very long list of validation errors by one error.
 
-pydantic makes an error of every wrong value and of every name that it does not know, some twenty microseconds each. Of
-a large body that would be many seconds in which nobody else is answered, and gigabytes.
+pydantic creates an error for each wrong value and each unknown name, about 20 µs each. For a large body, this takes
+gigabytes of memory and blocks the event loop for many seconds.
 """
 
 from typing import Annotated, Any, Self
@@ -12,7 +12,7 @@ from app.errors import InvalidInputError
 from app.filters.values import check_text
 
 MAX_VALIDATION_ERRORS = 1000
-TOO_MANY_ERRORS_MESSAGE = f"more than {MAX_VALIDATION_ERRORS} things are wrong with it"
+TOO_MANY_ERRORS_MESSAGE = f"it has more than {MAX_VALIDATION_ERRORS} errors"
 
 
 def _check_storable(value: str) -> str:
@@ -23,21 +23,22 @@ def _check_storable(value: str) -> str:
     return value
 
 
-# What Postgres can keep: no U+0000, no half of a surrogate pair.
+# Text that Postgres can store: no U+0000 and no unpaired surrogate.
 STORABLE = AfterValidator(_check_storable)
 Text = Annotated[str, STORABLE]
 
 
 class RequestModel(BaseModel):
-    """A body, or an object in one; its faults are told one by one as long as they are few.
+    """Request body, or an object in one, with at most ``MAX_VALIDATION_ERRORS`` errors.
 
-    A list of what is no object needs a limit, or ``fail_fast``: its faults are counted when all of them are made.
+    A list of plain values needs a maximum length or ``fail_fast``: pydantic creates all errors of the list before they
+    are counted.
     """
 
     @model_validator(mode="wrap")
     @classmethod
     def _limit_errors(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if isinstance(value, dict) and len(value) > MAX_VALIDATION_ERRORS:  # no object has so many names
+        if isinstance(value, dict) and len(value) > MAX_VALIDATION_ERRORS:  # more names than any model has fields
             raise ValueError(TOO_MANY_ERRORS_MESSAGE)
         try:
             return handler(value)

@@ -1,4 +1,4 @@
-"""A search as its caller's quotas admit it, and what its reply says of them."""
+"""Searches within the caller's rate limit, with the response headers for rate limit and timings."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,20 @@ from app.retrieval.types import Hit, SearchRequest, SearchResult
 
 
 async def search_with_quota(tenant: TenantServices, request: SearchRequest, response: Response) -> SearchResult:
-    """Search, and count it. Raises RateLimitExceeded, and as ``RetrievalService.search``."""
+    """Search, count the search against the rate limit, and set the response headers.
+
+    Args:
+        tenant: Services of the caller.
+        request: The search.
+        response: Response that gets the headers ``RateLimit-*`` and ``Server-Timing``.
+
+    Returns:
+        The result of the search.
+
+    Raises:
+        RateLimitExceeded: The caller is over its rate limit.
+        AppError: As ``RetrievalService.search``.
+    """
     result, rate = await search_within_quota(tenant.retrieval, request)
     response.headers.update(_format_rate_limit_headers(rate))
     response.headers["Server-Timing"] = format_server_timing(result.timings_ms, result.degraded_steps)
@@ -20,15 +33,20 @@ async def search_with_quota(tenant: TenantServices, request: SearchRequest, resp
 
 
 async def consume_search_quota(tenant: TenantServices, response: Response) -> None:
-    """Take a search from the caller's rates, and say what is left. Raises RateLimitExceeded."""
+    """Count a search against the caller's rate limit, and set the response headers. Raises RateLimitExceeded."""
     rate = await tenant.quotas.acquire_search()
     response.headers.update(_format_rate_limit_headers(rate))
 
 
 def to_public_scores(hits: Sequence[Hit]) -> list[float]:
-    """What a door tells whose callers compare their threshold with it: the cosine from 0 to 1, else what orders.
+    """Return scores from 0 to 1, for APIs whose callers compare scores with a threshold.
 
-    That of words has no upper end: where it goes beyond 1, the best of them is 1.
+    Args:
+        hits: Hits of one search.
+
+    Returns:
+        One score for each hit: its cosine similarity. A hit without one has the score of its strategy. Lexical scores
+        have no upper bound; if one is above 1, they are divided by the highest.
     """
     best = max((hit.score for hit in hits if hit.similarity is None), default=1.0)
     scores = [hit.score / max(best, 1.0) if hit.similarity is None else hit.similarity for hit in hits]

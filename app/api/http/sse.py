@@ -1,4 +1,4 @@
-"""Streams of server-sent events (WHATWG HTML, section 9.2): never silent for long, and closed when a caller leaves."""
+"""Streams of server-sent events (WHATWG HTML, section 9.2), with keepalive comments and handling of disconnects."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
@@ -10,37 +10,37 @@ from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-# Proxies give up on connections that are silent for a minute or so.
+# Proxies close connections that are silent for about a minute.
 KEEPALIVE_INTERVAL_SECONDS = 15.0
-# Events that the caller has not taken yet; with more, whoever makes them has to wait.
+# Maximum number of events that wait to be sent. The producer then waits.
 MAX_QUEUED_EVENTS = 100
-# Proxies that gather what they pass on are asked not to.
+# ``X-Accel-Buffering`` asks proxies not to buffer the stream.
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 ResultT = TypeVar("ResultT")
 
 
 class EventStreamResponse(EventSourceResponse):
-    """Closes its events at once, wherever it is ended."""
+    """Event stream that closes its generator of events as soon as the stream ends."""
 
     def __init__(self, events: AsyncGenerator[bytes], headers: Mapping[str, str]) -> None:
         self._events = events
         super().__init__(events, headers={**STREAM_HEADERS, **headers})
 
     async def stream_response(self, send: Send) -> None:
-        """As inherited; a caller that leaves cancels it."""
+        """Send the events, then close their generator. A disconnect cancels this method."""
         async with aclosing(self._events):
             await super().stream_response(send)
 
 
 class CountedEventStreamResponse(EventSourceResponse):
-    """An event stream that counts as one of its tenant's until it ends."""
+    """Event stream that counts against the tenant's limit of streams until it ends."""
 
     def __init__(self, events: AsyncIterator[bytes], exit_stack: ExitStack) -> None:
         self._exit_stack = exit_stack
         super().__init__(events, headers=STREAM_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events, and stop counting at the end, whatever ends the stream."""
+        """Send the events, then release the tenant's slot, however the stream ends."""
         with self._exit_stack:
             await super().__call__(scope, receive, send)
 
@@ -48,7 +48,15 @@ class CountedEventStreamResponse(EventSourceResponse):
 async def add_keepalive(
     events: AsyncGenerator[bytes], *, interval_seconds: float = KEEPALIVE_INTERVAL_SECONDS
 ) -> AsyncGenerator[bytes]:
-    """The events, and a comment whenever there is none for so long. Raises as they do."""
+    """Yield the events, and a comment whenever no event comes for ``interval_seconds``.
+
+    Args:
+        events: Generator of events; it is closed at the end.
+        interval_seconds: Maximum time without an event or a comment.
+
+    Yields:
+        Events and comments, encoded. Exceptions of ``events`` are raised.
+    """
     queue: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_QUEUED_EVENTS)
 
     async def fill_queue() -> None:
@@ -59,7 +67,7 @@ async def add_keepalive(
         except Exception:
             await queue.put(None)
             raise
-        await queue.put(None)  # not where it was cancelled: nobody takes anything any more
+        await queue.put(None)  # not after a cancellation, when the reader has ended
 
     fill_task = asyncio.create_task(fill_queue())
     try:
@@ -79,7 +87,18 @@ async def add_keepalive(
 
 
 async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """What comes of the work, which ends when the caller leaves. Raises ClientDisconnect, and as the work."""
+    """Run the work, and cancel it if the caller closes the connection.
+
+    Args:
+        request: The request; its body must be read completely.
+        work: Coroutine to run.
+
+    Returns:
+        The result of the work.
+
+    Raises:
+        ClientDisconnect: The caller closed the connection.
+    """
     work_task = asyncio.create_task(work)
     disconnect_task = asyncio.create_task(_wait_for_disconnect(request))
     try:

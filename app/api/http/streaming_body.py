@@ -1,4 +1,4 @@
-"""Bodies that a route reads itself, piece by piece: of which type they are, and which are refused beforehand."""
+"""Functions for routes that read their body themselves: content type, size limits and validation."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,13 +14,21 @@ from app.api.http.request_models import MAX_VALIDATION_ERRORS, TOO_MANY_ERRORS_M
 from app.documents.types import UploadTooLarge
 
 MULTIPART_FORM = "multipart/form-data"
-# What is read in less time than a thread would be worth.
+# Validating a body of this size takes less time than starting a thread for it.
 SMALL_BYTES = 64 * 1024
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def parse_content_type(request: Request) -> tuple[str, bytes]:
-    """Return media type and multipart boundary of the request; nothing of a header that is too long for one."""
+    """Return the media type and the multipart boundary of the request.
+
+    Args:
+        request: The request. Its header ``Content-Type`` is ignored if it is longer than
+            ``MAX_CONTENT_TYPE_CHARACTERS``.
+
+    Returns:
+        The media type, ``text/plain`` without a header, and the boundary, which is empty without one.
+    """
     header_value = request.headers.get("content-type", "")
     header = Message()
     header["content-type"] = header_value if len(header_value) <= MAX_CONTENT_TYPE_CHARACTERS else ""
@@ -29,21 +37,42 @@ def parse_content_type(request: Request) -> tuple[str, bytes]:
 
 
 def reject_oversized_body(request: Request, max_bytes: int, limit: int) -> None:
-    """One that says of itself that it is larger than ``max_bytes``. Raises UploadTooLarge."""
+    """Refuse a request whose ``Content-Length`` is larger than ``max_bytes``.
+
+    Args:
+        request: The request.
+        max_bytes: Maximum size of the body, with the overhead of a form.
+        limit: Maximum size of the upload, for the message.
+
+    Raises:
+        UploadTooLarge: The body is too large.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise create_upload_too_large(min(limit, max_bytes))
 
 
 def create_upload_too_large(limit: int) -> UploadTooLarge:
-    """For a body that says so, or turns out so."""
+    """Create the error for an upload that is larger than ``limit`` bytes."""
     return UploadTooLarge(f"The upload is larger than {limit} bytes.", limit=limit)
 
 
 async def read_json_body(request: Request, model: type[ModelT], *, max_bytes: int, limit: JsonLimit) -> ModelT:
-    """The body as the model.
+    """Read and validate a JSON body.
 
-    Raises UploadTooLarge beyond ``max_bytes`` bytes, TooLargeError, RequestValidationError.
+    Args:
+        request: The request.
+        model: Class of the body.
+        max_bytes: Maximum size of the body.
+        limit: Maximum number of values and names.
+
+    Returns:
+        The body.
+
+    Raises:
+        UploadTooLarge: The body is larger than ``max_bytes``.
+        TooLargeError: The body has too many values or names.
+        RequestValidationError: The body does not match the model.
     """
     body, counter = bytearray(), JsonValueCounter(limit)
     async for piece in request.stream():
@@ -57,7 +86,18 @@ async def read_json_body(request: Request, model: type[ModelT], *, max_bytes: in
 
 
 def validate_body(model: type[ModelT], value: Mapping[str, str] | bytes) -> ModelT:
-    """The fields as the model. Raises RequestValidationError, located in the body."""
+    """Validate a body.
+
+    Args:
+        model: Class of the body.
+        value: JSON, or the fields of a form.
+
+    Returns:
+        The body.
+
+    Raises:
+        RequestValidationError: The body does not match the model. The locations begin with ``body``.
+    """
     try:
         return model.model_validate_json(value) if isinstance(value, bytes) else model.model_validate(value)
     except ValidationError as exc:

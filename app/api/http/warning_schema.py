@@ -1,4 +1,4 @@
-"""The schema of warnings, which every API shows alike."""
+"""Schema of warnings, shared by all APIs."""
 
 from collections.abc import Sequence
 
@@ -18,5 +18,5 @@ class WarningOut(BaseModel):
 
 
 def to_warnings_out(warnings: Sequence[ServiceWarning]) -> list[WarningOut]:
-    """Return the warnings as the APIs show them."""
+    """Return the warnings in their schema."""
     return [WarningOut(code=warning.code, message=warning.message) for warning in warnings]

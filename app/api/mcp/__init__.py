@@ -1,4 +1,4 @@
-"""MCP at ``/mcp``: search and documents as tools and resources, for agents that speak the Model Context Protocol."""
+"""The MCP API at ``/mcp``: search and documents as tools and resources of the Model Context Protocol."""
 
 from app.api.mcp.endpoint import mcp_lifespan, router
 

@@ -1,4 +1,4 @@
-"""What the tools take and give."""
+"""Schemas of the arguments and results of tools."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -13,48 +13,50 @@ Name = Annotated[str, StringConstraints(max_length=512), STORABLE]
 
 
 class ToolArguments(RequestModel):
-    """What a tool is called with: one that is not known is refused, not ignored."""
+    """Arguments of a tool. An unknown argument is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class SearchArguments(ToolArguments):
-    """Of ``search``."""
+    """Arguments of ``search``."""
 
     query: QueryText = Field(description="What to look for, in plain words")
 
 
 class FetchArguments(ToolArguments):
-    """Of ``fetch``."""
+    """Arguments of ``fetch``."""
 
     id: Name = Field(description="The id of a document, from a search result")
 
 
 class KnowledgeSearchArguments(ToolArguments):
-    """Of ``search_knowledge``."""
+    """Arguments of ``search_knowledge``."""
 
     query: QueryText = Field(description="What to look for, in plain words")
     knowledge_bases: Annotated[list[Name], Field(min_length=1, max_length=100)] | None = Field(
-        None, description="Names or ids of the knowledge bases to search; all of them without it"
+        None, description="Names or ids of the knowledge bases to search; all knowledge bases by default"
     )
     filter: dict[str, Any] | None = Field(
         None,
-        description='Conditions on metadata, all of which hold: {"year": {"gte": 2024}, "language": ["en", "fr"]}. '
+        description='Conditions on metadata that all must hold: {"year": {"gte": 2024}, "language": ["en", "fr"]}. '
         "Operators: gte, lte, gt, lt, contains, starts_with, ends_with, exists, not; and, or, not take filters",
     )
-    top_k: int | None = Field(None, ge=1, le=50, description="How many passages; 5 without it, or as configured")
+    top_k: int | None = Field(
+        None, ge=1, le=50, description="Maximum number of passages; 5 by default, or as configured"
+    )
 
 
 class KnowledgeBaseListArguments(ToolArguments):
-    """Of ``list_knowledge_bases``."""
+    """Arguments of ``list_knowledge_bases``."""
 
     cursor: Annotated[str, Field(max_length=512)] | None = Field(
-        None, description="next_cursor of the page before; the first page without it"
+        None, description="next_cursor of the page before; the first page by default"
     )
 
 
 class DocumentHitOut(BaseModel):
-    """A document that was found; ``id`` is what ``fetch`` takes."""
+    """Document in the result of ``search``. ``fetch`` accepts its ``id``."""
 
     id: str
     title: str
@@ -62,7 +64,7 @@ class DocumentHitOut(BaseModel):
 
 
 class CitedDocumentOut(BaseModel):
-    """The document of a passage. What an HTTP source has found has no ``id``, and its ``url`` is the source's."""
+    """Document of a passage. A result of an HTTP source has no ``id``, and its ``url`` is that of the source."""
 
     id: str | None
     title: str
@@ -70,13 +72,13 @@ class CitedDocumentOut(BaseModel):
 
 
 class DocumentSearchOut(BaseModel):
-    """Of ``search``, best first: documents that ``fetch`` has."""
+    """Result of ``search``: documents, best first."""
 
     results: list[DocumentHitOut]
 
 
 class FetchedDocumentOut(BaseModel):
-    """Of ``fetch``; ``metadata`` says whether there is more text than this."""
+    """Result of ``fetch``. If the text is longer, ``metadata`` has ``truncated: true``."""
 
     id: str
     title: str
@@ -86,7 +88,10 @@ class FetchedDocumentOut(BaseModel):
 
 
 class RetrievedChunkOut(BaseModel):
-    """A passage: ``score`` orders, ``citation`` says where it stands, ``flags`` what in it speaks to a model."""
+    """Passage. ``score`` is the score of the strategy, ``citation`` has document and page for people.
+
+    ``flags`` mark text that resembles instructions to a language model.
+    """
 
     text: str
     citation: str
@@ -102,14 +107,14 @@ class RetrievedChunkOut(BaseModel):
 
 
 class KnowledgeSearchOut(BaseModel):
-    """Of ``search_knowledge``, best first."""
+    """Result of ``search_knowledge``: passages, best first."""
 
     results: list[RetrievedChunkOut]
     warnings: list[WarningOut]
 
 
 class KnowledgeBaseSummaryOut(BaseModel):
-    """A knowledge base, and how much is in it."""
+    """Knowledge base with the number of its documents and chunks."""
 
     id: str
     name: str
@@ -122,7 +127,7 @@ class KnowledgeBaseSummaryOut(BaseModel):
 
 
 class KnowledgeBaseListOut(BaseModel):
-    """Of ``list_knowledge_bases``, newest first."""
+    """Result of ``list_knowledge_bases``: a page of knowledge bases, newest first."""
 
     knowledge_bases: list[KnowledgeBaseSummaryOut]
     next_cursor: str | None = None

@@ -1,4 +1,4 @@
-"""The one route: who calls is known and the body is read before the SDK is given anything."""
+"""Route of MCP. It authenticates the caller and reads the body before the MCP SDK handles the message."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Collection
@@ -21,27 +21,34 @@ router = APIRouter(tags=["mcp"], route_class=AuthenticatedRoute)
 
 
 class OriginNotAllowed(ForbiddenError):
-    """A page of this origin may not call; CARREL_CORS_ORIGINS names those that may."""
+    """Web pages of this origin may not call MCP. Add the origin to CARREL_CORS_ORIGINS to allow it."""
 
     code = "origin_not_allowed"
 
 
 class NotJson(UnsupportedMediaTypeError):
-    """A message is JSON: send it as application/json."""
+    """An MCP message must be JSON. Send it with the content type application/json."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpTransport:
-    """What serves a message, and the pages that may send one."""
+    """Application of the MCP SDK, with the origins of web pages that may send messages."""
 
     app: ASGIApp
     allowed_origins: Collection[str]
 
     def check_request(self, request: Request) -> None:
-        """Raises OriginNotAllowed, NotJson.
+        """Check origin and content type of a message.
 
-        A browser names the page's origin with every POST. So a page whose name was made to lead here (DNS rebinding)
-        is refused, whatever host it names.
+        A browser sends the origin of the web page with each POST. Therefore a page cannot call with DNS rebinding,
+        where its host name resolves to the address of this service.
+
+        Args:
+            request: The request.
+
+        Raises:
+            OriginNotAllowed: The origin of the web page is not allowed.
+            NotJson: The content type is not JSON.
         """
         origin = request.headers.get("origin")
         if origin is not None and not {origin, "*"} & set(self.allowed_origins):
@@ -52,8 +59,8 @@ class McpTransport:
 
 @asynccontextmanager
 async def mcp_lifespan(allowed_origins: Collection[str]) -> AsyncIterator[McpTransport]:
-    """Serves until the block ends."""
-    # Here, for the SDK takes 0.8 s and 23 MB: workers and other commands import this module too.
+    """Run the MCP server while the block runs, and yield its transport."""
+    # Imported here, because the SDK takes 0.8 s and 23 MB, and workers and other commands import this module too.
     from app.api.mcp.server import run_server
 
     async with run_server(max_bytes=MAX_MESSAGE_BYTES) as app:
@@ -61,7 +68,7 @@ async def mcp_lifespan(allowed_origins: Collection[str]) -> AsyncIterator[McpTra
 
 
 class ForwardedResponse(Response):
-    """What the SDK answers to this body; its work ends when the caller goes away."""
+    """Response of the MCP SDK to a body. The SDK's work is cancelled if the caller closes the connection."""
 
     def __init__(self, app: ASGIApp, body: bytes) -> None:
         super().__init__()
@@ -69,13 +76,22 @@ class ForwardedResponse(Response):
         self.request_body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises ClientDisconnect."""
+        """Run the application of the SDK, and send its response.
+
+        Args:
+            scope: ASGI scope.
+            receive: ASGI receive function of the request; only a disconnect is read from it.
+            send: ASGI send function.
+
+        Raises:
+            ClientDisconnect: The caller closed the connection before the end of the response.
+        """
         pending = deque[Message]([{"type": "http.request", "body": self.request_body, "more_body": False}])
         is_answered = is_disconnected = False
 
         async def send_tracked(message: Message) -> None:
             nonlocal is_answered
-            # First: the server tells of a caller who goes away as soon as the whole reply is sent.
+            # Set before sending: the server reports a disconnect as soon as the whole response is sent.
             is_answered = is_answered or (
                 message["type"] == "http.response.body" and not message.get("more_body", False)
             )
@@ -103,12 +119,19 @@ class ForwardedResponse(Response):
 
 
 async def read_body(request: Request) -> bytes:
-    """Raises TooLargeError."""
+    """Read the body of a message.
+
+    Args:
+        request: The request.
+
+    Raises:
+        TooLargeError: The body is larger than ``MAX_MESSAGE_BYTES``.
+    """
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > MAX_MESSAGE_BYTES:
-            raise TooLargeError(f"A message has at most {MAX_MESSAGE_BYTES} bytes.")
+            raise TooLargeError(f"A message may have at most {MAX_MESSAGE_BYTES} bytes.")
     return bytes(body)
 
 

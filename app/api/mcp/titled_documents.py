@@ -1,4 +1,4 @@
-"""Documents as this door names and reads them: by an id, or by the address of a resource."""
+"""Titles, addresses and text of documents in the MCP API."""
 
 import re
 from typing import Protocol
@@ -16,7 +16,7 @@ _URI_PATTERN = re.compile(r"carrel://documents/([^/]{1,64})(?:/from/([0-9]{1,9})
 
 
 class TitledDocument(Protocol):
-    """A document as a search or a list has it."""
+    """Document in the result of a search or a list."""
 
     @property
     def id(self) -> UUID: ...
@@ -29,23 +29,23 @@ class TitledDocument(Protocol):
 
 
 def get_display_title(document: TitledDocument) -> str:
-    """What people know it by."""
+    """Return the title of a document for people; without a title, its name."""
     return document.title or document.source
 
 
 def build_uri(document: UUID, *, start: int = 0) -> str:
-    """Of its resource, or of the part of it that begins there."""
+    """Return the address of a document's resource, or of its part from character ``start`` on."""
     document_uri = URI_TEMPLATE.replace("{document}", encode_id("doc", document))
     return f"{document_uri}/from/{start}" if start else document_uri
 
 
 def get_source_url(document: TitledDocument) -> str:
-    """To cite: where the document came from; the address of its resource where nobody has said so."""
+    """Return the address to cite: the origin of the document; if it is unknown, the address of its resource."""
     return document.source_uri or build_uri(document.id)
 
 
 async def read_document(tenant: TenantServices, reference: str) -> TextPage:
-    """By its id, from its beginning, as far as one answer goes. Raises DocumentNotFound, for no document's id too."""
+    """Return the first ``MAX_TEXT_CHARACTERS`` characters of a document, by its id. Raises DocumentNotFound."""
     document_id = decode_id("doc", reference)
     if document_id is None:
         raise DocumentNotFound
@@ -53,7 +53,18 @@ async def read_document(tenant: TenantServices, reference: str) -> TextPage:
 
 
 async def read_document_uri(tenant: TenantServices, resource_uri: str) -> tuple[TextPage, str | None]:
-    """What the address names, and the address of what follows it. Raises DocumentNotFound."""
+    """Return the text of a document or of its part.
+
+    Args:
+        tenant: Services of the caller.
+        resource_uri: Address of the document or the part.
+
+    Returns:
+        At most ``MAX_TEXT_CHARACTERS`` characters, and the address of the next part; None if no text follows.
+
+    Raises:
+        DocumentNotFound: The address is not valid, or the caller may not read the document.
+    """
     match = _URI_PATTERN.fullmatch(resource_uri)
     document_id = None if match is None else decode_id("doc", match[1])
     if match is None or document_id is None:

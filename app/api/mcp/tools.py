@@ -1,4 +1,4 @@
-"""The tools: what each does for a caller, and how it is told of."""
+"""MCP tools: their functions, and their descriptions for clients."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.quota import require_complete, search_within_quota
 from app.retrieval.types import Hit, SearchRequest, SearchResult
 
-# Passages of a document are one result of ``search``: so many of them for so many documents.
+# ``search`` retrieves this number of chunks and returns their documents, at most ``MAX_DOCUMENTS``.
 MAX_CHUNKS = 30
 MAX_DOCUMENTS = 10
 PAGE_SIZE = 50
@@ -44,7 +44,7 @@ MAX_DESCRIPTION_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gives; of one that searches also the milliseconds of its steps."""
+    """Result of a tool. ``timings_ms`` has the duration of each step of a search."""
 
     result: BaseModel
     timings_ms: Mapping[str, float] | None = None
@@ -55,7 +55,7 @@ ToolFunction = Callable[[TenantServices, Any], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool: its words, what it takes and gives, and what it does."""
+    """Tool: its description, the classes of its arguments and result, and its function."""
 
     name: str
     title: str
@@ -65,7 +65,14 @@ class ToolSpec:
     run: ToolFunction
 
     def to_tool(self, description_suffix: str = "") -> Tool:
-        """As clients are told of it."""
+        """Return the tool in the form of MCP.
+
+        Args:
+            description_suffix: Text to append to the description.
+
+        Returns:
+            The tool with the JSON schemas of its arguments and result.
+        """
         return Tool(
             name=self.name,
             title=self.title,
@@ -76,7 +83,19 @@ class ToolSpec:
         )
 
     async def call(self, tenant: TenantServices, raw_arguments: Mapping[str, Any] | None) -> ToolResult:
-        """Raises InvalidInputError, and as the rooms do."""
+        """Validate the arguments and call the tool.
+
+        Args:
+            tenant: Services of the caller.
+            raw_arguments: Arguments as sent.
+
+        Returns:
+            The result.
+
+        Raises:
+            InvalidInputError: The arguments are not valid.
+            AppError: The tool fails.
+        """
         try:
             arguments = self.arguments.model_validate(dict(raw_arguments or {}))
         except ValidationError as exc:
@@ -87,10 +106,18 @@ class ToolSpec:
 
 
 async def search_documents(tenant: TenantServices, arguments: SearchArguments) -> ToolResult:
-    """The documents whose passages fit best."""
+    """Return the documents with the best chunks for a query, best first.
+
+    Args:
+        tenant: Services of the caller.
+        arguments: The query.
+
+    Returns:
+        A ``DocumentSearchOut`` with at most ``MAX_DOCUMENTS`` documents.
+    """
     request = SearchRequest(queries=[arguments.query], top_k=MAX_CHUNKS, scope=_build_scope(tenant))
     result = await _search(tenant, request)
-    hits = [hit for hit in result.hits if not hit.is_external]  # what an HTTP source has found nobody can fetch
+    hits = [hit for hit in result.hits if not hit.is_external]  # ``fetch`` cannot read results of HTTP sources
     hit_documents = {hit.document.id: _to_document_hit_out(hit) for hit in reversed(hits)}
     order = dict.fromkeys(hit.document.id for hit in hits)
     return ToolResult(
@@ -100,7 +127,15 @@ async def search_documents(tenant: TenantServices, arguments: SearchArguments) -
 
 
 async def fetch_document(tenant: TenantServices, arguments: FetchArguments) -> ToolResult:
-    """A document's text, from its beginning."""
+    """Return the beginning of a document's text.
+
+    Args:
+        tenant: Services of the caller.
+        arguments: Id of the document.
+
+    Returns:
+        A ``FetchedDocumentOut`` with at most ``MAX_TEXT_CHARACTERS`` characters.
+    """
     library_text = await read_document(tenant, arguments.id)
     document = library_text.document
     fields = {
@@ -121,7 +156,15 @@ async def fetch_document(tenant: TenantServices, arguments: FetchArguments) -> T
 
 
 async def search_knowledge(tenant: TenantServices, arguments: KnowledgeSearchArguments) -> ToolResult:
-    """The passages that fit best."""
+    """Return the best chunks for a query.
+
+    Args:
+        tenant: Services of the caller.
+        arguments: Query, knowledge bases, filter and number of results.
+
+    Returns:
+        A ``KnowledgeSearchOut``.
+    """
     request = SearchRequest(
         queries=[arguments.query],
         knowledge_bases=arguments.knowledge_bases,
@@ -135,7 +178,15 @@ async def search_knowledge(tenant: TenantServices, arguments: KnowledgeSearchArg
 
 
 async def list_knowledge_bases(tenant: TenantServices, arguments: KnowledgeBaseListArguments) -> ToolResult:
-    """A page of them."""
+    """Return a page of the caller's knowledge bases, newest first.
+
+    Args:
+        tenant: Services of the caller.
+        arguments: Cursor of the page.
+
+    Returns:
+        A ``KnowledgeBaseListOut``.
+    """
     after = PageParams(PAGE_SIZE, arguments.cursor).parse_cursor()
     views = await tenant.knowledge_bases.list_knowledge_bases(after=after, limit=PAGE_SIZE + 1)
     page_views = views[:PAGE_SIZE]
@@ -146,7 +197,7 @@ async def list_knowledge_bases(tenant: TenantServices, arguments: KnowledgeBaseL
 
 
 def _build_scope(tenant: TenantServices) -> DocumentScope:
-    """A key that is narrowed to a user searches that user's documents too: there is nobody else it could speak for."""
+    """Return the scope of a search: shared documents, and the documents of the user that the key is restricted to."""
     return DocumentScope(user_id=tenant.principal.user_id)
 
 
@@ -199,11 +250,18 @@ def _to_knowledge_base_out(view: KnowledgeBaseView) -> KnowledgeBaseSummaryOut:
 
 
 async def summarize_knowledge_bases(tenant: TenantServices) -> str:
-    """What the caller's knowledge bases hold, for whoever chooses among them; of very many the newest."""
+    """Describe the caller's knowledge bases, so that a model can choose among them.
+
+    Args:
+        tenant: Services of the caller.
+
+    Returns:
+        One line for each knowledge base, for the newest ``MAX_DESCRIBED_KNOWLEDGE_BASES``.
+    """
     views = await tenant.knowledge_bases.list_knowledge_bases(after=None, limit=MAX_DESCRIBED_KNOWLEDGE_BASES + 1)
     lines = [_summarize_knowledge_base(view) for view in views[:MAX_DESCRIBED_KNOWLEDGE_BASES]]
     overflow_lines = (
-        ["- and more: list_knowledge_bases tells them all"] if views[MAX_DESCRIBED_KNOWLEDGE_BASES:] else []
+        ["- and more: list_knowledge_bases returns all of them"] if views[MAX_DESCRIBED_KNOWLEDGE_BASES:] else []
     )
     return (
         "\n".join(["\n\nKnowledge bases:", *lines, *overflow_lines])
@@ -231,8 +289,8 @@ TOOL_SPECS: Sequence[ToolSpec] = (
     ToolSpec(
         "fetch",
         "Fetch a document",
-        "The text of a document by the id that search gave, with its metadata. "
-        f"A text has at most {MAX_TEXT_CHARACTERS} characters; metadata.truncated says whether it was cut.",
+        "Return the text of a document with its metadata, by an id that search returned. "
+        f"The text has at most {MAX_TEXT_CHARACTERS} characters; metadata.truncated is true if the document is longer.",
         FetchArguments,
         FetchedDocumentOut,
         fetch_document,
@@ -248,7 +306,7 @@ TOOL_SPECS: Sequence[ToolSpec] = (
     ToolSpec(
         "list_knowledge_bases",
         "List knowledge bases",
-        "The knowledge bases that can be searched: what each is about, and how much is in it.",
+        "Return the knowledge bases that can be searched, with descriptions and numbers of documents and chunks.",
         KnowledgeBaseListArguments,
         KnowledgeBaseListOut,
         list_knowledge_bases,
@@ -258,6 +316,6 @@ TOOLS: Mapping[str, ToolSpec] = {spec.name: spec for spec in TOOL_SPECS}
 
 
 async def describe_tools(tenant: TenantServices) -> list[Tool]:
-    """All tools as this caller is told of them."""
+    """Return all tools. The description of ``search_knowledge`` includes the caller's knowledge bases."""
     suffixes = {"search_knowledge": await summarize_knowledge_bases(tenant)}
     return [spec.to_tool(suffixes.get(spec.name, "")) for spec in TOOL_SPECS]

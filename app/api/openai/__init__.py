@@ -1,4 +1,4 @@
-"""OpenAI's files and vector stores, over the same use cases as the native door."""
+"""The OpenAI API for files and vector stores. It calls the same services as the native API."""
 
 from fastapi import APIRouter
 

@@ -1,4 +1,4 @@
-"""Errors as OpenAI's clients read them, and whether asking again is of any use."""
+"""Errors in the form of the OpenAI API, with a hint to its clients whether a retry can succeed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from fastapi.responses import JSONResponse, Response
 
 PREFIX = "/openai/v1"
-# What clients of OpenAI's know by another status.
+# Statuses for which the OpenAI API uses another status.
 STATUS_OVERRIDES = {422: 400, 415: 400}
 ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 409: "conflict_error", 429: "rate_limit_error"}
-# A client tries 408, 409, 429 and 5xx again by itself: these pass with time, and soon.
+# OpenAI's clients retry 408, 409, 429 and 5xx automatically. Of the 409 and 429 errors, only these codes can soon pass.
 RETRYABLE_CODES = frozenset({"upload_conflict", "idempotency_in_progress", "rate_limited", "too_many_failed_sign_ins"})
-# Nobody waits longer for a reply.
+# With a longer wait, clients are asked not to retry.
 MAX_RETRY_AFTER_SECONDS = 60
 _CODE_SCHEMA = {
     "type": ["string", "null"],
@@ -57,7 +57,18 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {"default": {"description": "
 def create_error_response(
     status: int, code: str, detail: str, errors: Sequence[Mapping[str, Any]], headers: dict[str, str]
 ) -> Response:
-    """What every error of this door looks like."""
+    """Create the response to an error, in the form of the OpenAI API.
+
+    Args:
+        status: HTTP status of the other APIs; some are replaced.
+        code: Stable error code.
+        detail: Message for people.
+        errors: Faults of the request; the location of the first becomes ``param``.
+        headers: Headers of the response. A 409 or 429 that cannot soon pass gets ``x-should-retry: false``.
+
+    Returns:
+        The response.
+    """
     status = STATUS_OVERRIDES.get(status, status)
     loc = [str(part) for part in errors[0]["loc"]] if errors else []
     error_type = "server_error" if status >= 500 else ERROR_TYPES.get(status, "invalid_request_error")

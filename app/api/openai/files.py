@@ -35,7 +35,7 @@ Purpose = Literal["assistants", "user_data", "vision", "evals"]
 
 
 class FileUploadForm(OpenAiRequestModel):
-    """The fields beside the file; those of ``expires_after`` come one by one."""
+    """Form fields of an upload, without the file. ``expires_after`` has two form fields."""
 
     purpose: Purpose
     anchor: Literal["created_at"] | None = Field(None, alias="expires_after[anchor]")
@@ -65,7 +65,7 @@ class FileList(OpenAiListResponse[FileOut]):
 
 
 def to_file_out(file: StoredFile) -> FileOut:
-    """The wire form of a file."""
+    """Return a file in the form of the OpenAI API."""
     return FileOut(
         id=encode_id("file", file.id),
         bytes=file.bytes,
@@ -79,7 +79,7 @@ def to_file_out(file: StoredFile) -> FileOut:
 def _parse_form(fields: Mapping[str, str]) -> FileFields:
     form = validate_body(FileUploadForm, fields)
     if (form.anchor is None) != (form.lifetime is None):
-        raise InvalidInputError("expires_after has an anchor and seconds.", loc=("body", "expires_after"))
+        raise InvalidInputError("expires_after needs both anchor and seconds.", loc=("body", "expires_after"))
     return FileFields(form.purpose, None if form.lifetime is None else timedelta(seconds=form.lifetime))
 
 

@@ -11,10 +11,10 @@ from app.errors import InvalidInputError
 from app.filters.values import exceeds_size
 
 MAX_FILTERS = 100
-# All values of a filter, wherever they stand: more than our language takes.
+# Maximum number of values in a whole filter. It is above the limit of metadata filters, which is checked later.
 MAX_FILTER_VALUES = 10_000
 Scalar = bool | int | float | Text
-# Words that mean something at the beginning of our filters.
+# Operators of metadata filters. A key with such a name needs a backslash.
 _RESERVED_WORDS = ("and", "or", "not")
 
 
@@ -46,9 +46,9 @@ class CompoundFilter(OpenAiRequestModel):
 
 
 def _check_size(value: Any) -> Any:
-    """Before it is read: of a large one each wrong value would be an error of its own."""
+    """Refuse a large filter before validation, because pydantic would create an error for each wrong value."""
     if exceeds_size(value, MAX_FILTER_VALUES):
-        raise ValueError(f"a filter has at most {MAX_FILTER_VALUES} values")
+        raise ValueError(f"a filter may have at most {MAX_FILTER_VALUES} values")
     return value
 
 
@@ -56,12 +56,22 @@ VectorStoreFilter = Annotated[ComparisonFilter | CompoundFilter, BeforeValidator
 
 
 def translate_filter(source: ComparisonFilter | CompoundFilter) -> Mapping[str, Any]:
-    """The same in our language. Raises InvalidInputError."""
+    """Translate a filter of the OpenAI API.
+
+    Args:
+        source: The filter.
+
+    Returns:
+        A metadata filter.
+
+    Raises:
+        InvalidInputError: The value is a list where the operator takes a single value, or the reverse.
+    """
     if isinstance(source, CompoundFilter):
         return {source.type: [translate_filter(part) for part in source.filters]}
     if isinstance(source.value, list) != (source.type in ("in", "nin")):
         raise InvalidInputError(
-            "`in` and `nin` take a list, the others a single value.", loc=("body", "filters", "value")
+            "`in` and `nin` take a list; all other types take a single value.", loc=("body", "filters", "value")
         )
     key = _escape_key(source.key)
     if source.type in ("eq", "in"):
@@ -72,6 +82,6 @@ def translate_filter(source: ComparisonFilter | CompoundFilter) -> Mapping[str, 
 
 
 def _escape_key(key: str) -> str:
-    """Attributes are flat, so that a dot is part of the name; a name may be one of our own words."""
+    """Escape dots, because attributes are flat and a dot is part of the name; escape reserved words too."""
     escaped = key.replace("\\", "\\\\").replace(".", "\\.")
     return f"\\{escaped}" if escaped in _RESERVED_WORDS else escaped

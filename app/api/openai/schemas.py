@@ -22,7 +22,7 @@ Order = Literal["asc", "desc"]
 
 
 def _check_filterable(attributes: dict[str, Any]) -> dict[str, Any]:
-    """As any document's metadata has to be."""
+    """Check attributes like the metadata of any document."""
     try:
         return check_metadata(attributes)
     except InvalidInputError as exc:
@@ -103,7 +103,14 @@ class FileCountsOut(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ListParams:
-    """A caller's way through a list: behind ``after``, or the last ones in front of ``before``."""
+    """Pagination parameters of a list.
+
+    Attributes:
+        limit: Maximum number of items.
+        order: Order of the list by time of creation.
+        after: Id of the item before the page; the page has the next items.
+        before: Id of the item after the page; the page has the items just before it.
+    """
 
     limit: int
     order: Order
@@ -112,16 +119,26 @@ class ListParams:
 
     @property
     def cursor(self) -> str | None:
-        """The id that it begins beside."""
+        """Id in ``before`` or ``after``; None for the first page."""
         return self.after if self.before is None else self.before
 
     @property
     def newest_first(self) -> bool:
-        """How the database is asked; what is in front of something is asked for backwards."""
+        """Whether the database query sorts by newest first. With ``before``, the query runs in the reverse order."""
         return (self.order == "desc") != (self.before is not None)
 
     def parse_cursor_id(self, *prefixes: str) -> UUID | None:
-        """The cursor, an id with one of these prefixes. Raises InvalidInputError."""
+        """Decode the cursor.
+
+        Args:
+            prefixes: Allowed prefixes of the id.
+
+        Returns:
+            The id; None for the first page.
+
+        Raises:
+            InvalidInputError: The cursor is not an id with one of the prefixes.
+        """
         if self.cursor is None:
             return None
         cursor_id = next((decoded for prefix in prefixes if (decoded := decode_id(prefix, self.cursor))), None)
@@ -130,12 +147,20 @@ class ListParams:
         return cursor_id
 
     def raise_invalid_cursor(self) -> NoReturn:
-        """Raises InvalidInputError, for a cursor that leads nowhere."""
+        """Raise the InvalidInputError for a cursor that is not the id of an item in the list."""
         name = "after" if self.before is None else "before"
-        raise InvalidInputError(f"`{name}` is the id of nothing in this list.", loc=("query", name))
+        raise InvalidInputError(f"`{name}` is not the id of an item in this list.", loc=("query", name))
 
     def to_list_response(self, rows: Sequence[ItemT], get_id: Callable[[ItemT], str]) -> dict[str, Any]:
-        """One more than the limit was asked for."""
+        """Build the page of a list.
+
+        Args:
+            rows: Items from the database query, at most ``limit`` + 1; the extra one shows that more items follow.
+            get_id: Function that returns the id of an item.
+
+        Returns:
+            Fields of an ``OpenAiListResponse``.
+        """
         items = list(rows[: self.limit])
         if self.before is not None:
             items.reverse()
@@ -169,9 +194,9 @@ async def get_list_params(
         ),
     ] = None,
 ) -> ListParams:
-    """The parameters of every list but that of files. Raises InvalidInputError."""
+    """Return the pagination parameters of every list except the list of files. Raises InvalidInputError."""
     if after is not None and before is not None:
-        raise InvalidInputError("One of `after` and `before`, not both.", loc=("query", "before"))
+        raise InvalidInputError("Send either `after` or `before`, not both.", loc=("query", "before"))
     return ListParams(limit, order, after, before)
 
 
@@ -179,12 +204,12 @@ CurrentListParams = Annotated[ListParams, Depends(get_list_params)]
 
 
 def to_unix_seconds(at: datetime) -> int:
-    """A time as this door tells it."""
+    """Return a time as seconds since 1970."""
     return int(to_utc_time(at).timestamp())
 
 
 def decode_path_id(prefix: str, text: str, not_found: type[AppError]) -> UUID:
-    """The id in a path. Raises ``not_found`` for what is none, as for one that is not there."""
+    """Decode an id in a path. An invalid id raises ``not_found``, like the id of an object that does not exist."""
     decoded = decode_id(prefix, text)
     if decoded is None:
         raise not_found

@@ -77,7 +77,7 @@ class FileBatchCreate(OpenAiRequestModel):
         return self
 
     def list_requested_files(self) -> Sequence[VectorStoreFileCreate]:
-        """Each file with what is said of it."""
+        """Return the files to attach, each with its attributes and chunking strategy."""
         if self.files is not None:
             return self.files
         return [
@@ -138,7 +138,7 @@ def _to_batch_files_out(view: FileBatchFiles, kb: KnowledgeBaseView) -> list[Vec
             usage_bytes=0,
             attributes=flatten_attributes(file.attributes or {}),
             chunking_strategy=to_chunking_strategy(kb),
-            filename=view.filenames.get(file.file_id, ""),  # it may be gone by now
+            filename=view.filenames.get(file.file_id, ""),  # the stored file may be deleted
             document=None,
         )
         items.append(unattached)
@@ -146,7 +146,7 @@ def _to_batch_files_out(view: FileBatchFiles, kb: KnowledgeBaseView) -> list[Vec
 
 
 def _apply_cursor(params: ListParams, files: Sequence[VectorStoreFileOut]) -> Sequence[VectorStoreFileOut]:
-    """Those behind the cursor, in the order in which they are asked for. Raises InvalidInputError."""
+    """Return the files after the cursor, in the order of the database query. Raises InvalidInputError."""
     ordered = list(reversed(files)) if params.newest_first else list(files)
     if params.cursor is None:
         return ordered

@@ -50,7 +50,7 @@ DOCUMENT_STATUSES: Mapping[str, tuple[str, ...]] = {
     "cancelled": (),
 }
 _FILE_STATUSES: Mapping[str, VectorStoreFileStatus] = {"ready": "completed", "failed": "failed"}
-# What ingestion says of a file, in the three words that there are here.
+# Codes of ingestion errors that the OpenAI API calls ``unsupported_file`` and ``invalid_file``.
 _UNSUPPORTED_CODES = frozenset({"unsupported_media_type"})
 _INVALID_CODES = frozenset({"encrypted", "corrupt", "empty", "no_text", "too_large", "too_many_pages"})
 
@@ -142,7 +142,14 @@ class VectorStoreFileContentOut(BaseModel):
 
 
 def to_file_error(error: Mapping[str, Any] | None) -> VectorStoreFileErrorOut | None:
-    """What ingestion, or the upload, said."""
+    """Return the error of a file in the form of the OpenAI API.
+
+    Args:
+        error: Error of the ingestion or of the upload, with ``code`` and ``message``.
+
+    Returns:
+        The error; None without an error. Unknown codes become ``server_error``.
+    """
     if error is None:
         return None
     reason = str(error.get("code", ""))
@@ -155,7 +162,7 @@ def to_file_error(error: Mapping[str, Any] | None) -> VectorStoreFileErrorOut | 
 
 
 def flatten_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes are flat: what is nested in metadata is told as its JSON."""
+    """Return metadata as flat attributes. Nested values become JSON text, and nulls are left out."""
     return {
         name: value if isinstance(value, str | int | float | bool) else json.dumps(value, ensure_ascii=False)
         for name, value in metadata.items()
@@ -164,7 +171,7 @@ def flatten_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_chunking_strategy(view: KnowledgeBaseView) -> StaticChunkingStrategyOut:
-    """How its files are cut."""
+    """Return the chunking of a knowledge base in the form of the OpenAI API."""
     chunking = view.chunking
     return StaticChunkingStrategyOut(
         static=StaticChunkingSizes.model_construct(
@@ -174,12 +181,17 @@ def to_chunking_strategy(view: KnowledgeBaseView) -> StaticChunkingStrategyOut:
 
 
 def to_file_status(document: DocumentRow) -> VectorStoreFileStatus:
-    """In the words of this door."""
+    """Return the status of a document in the form of the OpenAI API."""
     return _FILE_STATUSES.get(document.status, "in_progress")
 
 
 def to_vector_store_file_out(document: DocumentRow, view: KnowledgeBaseView) -> VectorStoreFileOut:
-    """The wire form of a document as a file."""
+    """Return a document as a file of a vector store.
+
+    Args:
+        document: The document.
+        view: Its knowledge base.
+    """
     return VectorStoreFileOut(
         id=format_attachment_id(document),
         vector_store_id=encode_id("kb", view.row.id),
@@ -208,7 +220,19 @@ async def create_vector_store_file(
 
 
 async def resolve_cursor(tenant: TenantServices, kb: str, params: ListParams) -> DocumentRow | None:
-    """The document that the cursor names. Raises InvalidInputError, also for one that is gone."""
+    """Return the document of the list's cursor.
+
+    Args:
+        tenant: Services of the caller.
+        kb: Id or name of the knowledge base.
+        params: Pagination parameters.
+
+    Returns:
+        The document; None for the first page.
+
+    Raises:
+        InvalidInputError: The document does not exist.
+    """
     if params.cursor is None:
         return None
     try:

@@ -25,7 +25,7 @@ from app.ids import encode_id
 from app.retrieval.quota import require_complete
 from app.retrieval.types import Hit, NamedTransformer, Query, SearchRequest
 
-# AuthenticatedRoute knows by the tag "search" that it changes nothing.
+# The tag "search" marks routes that change nothing: ``AuthenticatedRoute`` adds no idempotency key to them.
 router = APIRouter(
     prefix="/vector_stores/{kb}/search",
     tags=["openai vector stores", "search"],
@@ -47,11 +47,11 @@ class HybridWeights(OpenAiRequestModel):
     )
 
     def compute_dense_weight(self) -> float:
-        """The share of the dense lane. Raises InvalidInputError."""
+        """Return the weight of the dense retriever as a share of both weights, 0 to 1. Raises InvalidInputError."""
         total = self.embedding_weight + self.text_weight
         if total == 0:
             raise InvalidInputError(
-                "One of the weights must be more than 0.", loc=("body", "ranking_options", "hybrid_search")
+                "One of the weights must be above 0.", loc=("body", "ranking_options", "hybrid_search")
             )
         return self.embedding_weight / total
 
@@ -95,7 +95,19 @@ class VectorStoreSearchRequest(OpenAiRequestModel):
     rewrite_query: bool = Field(False, description="Let the chat model add other forms of the query.", examples=[False])
 
     def to_search_request(self, kb: str, *, user_id: str | None, has_reranker: bool) -> SearchRequest:
-        """The room's form of it."""
+        """Return the search for ``RetrievalService``.
+
+        Args:
+            kb: Id or name of the knowledge base.
+            user_id: User that the API key is restricted to; None if it is not.
+            has_reranker: Whether a reranker is configured.
+
+        Returns:
+            The search.
+
+        Raises:
+            InvalidInputError: The filter or the weights are not valid.
+        """
         texts = [self.query] if isinstance(self.query, str) else self.query
         weights = self.ranking_options.hybrid_search
         transformers: list[NamedTransformer] = [REWRITE_TRANSFORMER] if self.rewrite_query else []
@@ -113,7 +125,7 @@ class VectorStoreSearchRequest(OpenAiRequestModel):
         )
 
     def _to_filter(self) -> Mapping[str, Any] | None:
-        """In our language; looked at here, so that a refusal names the field as it is called here."""
+        """Translate the filter. It is compiled here too, so that an error names the field of this API."""
         if self.filters is None:
             return None
         translated = translate_filter(self.filters)

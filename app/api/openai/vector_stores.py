@@ -130,7 +130,11 @@ class VectorStoreList(OpenAiListResponse[VectorStoreOut]):
 
 
 def to_file_counts(states: Mapping[str, int]) -> FileCountsOut:
-    """By the status of documents."""
+    """Return the number of files in each state of the OpenAI API.
+
+    Args:
+        states: Number of documents by status.
+    """
     in_progress = sum(states.get(status, 0) for status in IN_PROGRESS_STATUSES)
     return FileCountsOut(
         in_progress=in_progress,
@@ -159,11 +163,12 @@ def _to_vector_store_out(store: VectorStore) -> VectorStoreOut:
 
 def _reject_expiry(expires_after: ExpiresAfterRequest | None) -> None:
     if expires_after is not None:
-        raise InvalidInputError("A vector store does not expire here: delete it.", loc=("body", "expires_after"))
+        message = "Vector stores do not expire. Leave out expires_after, and delete the vector store when it is unused."
+        raise InvalidInputError(message, loc=("body", "expires_after"))
 
 
 def _to_chunking(strategy: ChunkingStrategyRequest | None) -> Chunking:
-    """What is said of a new vector store holds for all its files. Raises InvalidInputError."""
+    """Return the chunking of a new vector store, which applies to all its files. Raises InvalidInputError."""
     if strategy is None or strategy.static is None:
         return Chunking()
     sizes = strategy.static
@@ -171,14 +176,22 @@ def _to_chunking(strategy: ChunkingStrategyRequest | None) -> Chunking:
 
 
 def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | None) -> None:
-    """A file is cut as its vector store cuts. Raises InvalidInputError for another wish."""
+    """Check that the chunking strategy of a file is that of its vector store.
+
+    Args:
+        view: Knowledge base of the vector store.
+        strategy: Chunking strategy in the request.
+
+    Raises:
+        InvalidInputError: The chunking strategy differs.
+    """
     if strategy is None or strategy.static is None:
         return
     chunking = view.chunking
     if (chunking.max_tokens, chunking.overlap_tokens) != tuple(strategy.static.model_dump().values()):
         message = (
-            f"This vector store cuts at {chunking.max_tokens} tokens with an overlap of "
-            f"{chunking.overlap_tokens}; a file cannot have another chunking_strategy than its vector store."
+            f"The chunks of this vector store have at most {chunking.max_tokens} tokens and an overlap of "
+            f"{chunking.overlap_tokens}. A file must have the same chunking_strategy, or none."
         )
         raise InvalidInputError(message, loc=("body", "chunking_strategy"))
 
@@ -187,7 +200,9 @@ def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | 
 async def create_vector_store(body: VectorStoreCreate, tenant: CurrentAdmin) -> VectorStoreOut:
     """Create a vector store: a knowledge base with a name that is made from the given one."""
     if tenant.principal.knowledge_base_ids is not None:
-        raise ForbiddenError("A key that is narrowed to knowledge bases cannot make others.")
+        raise ForbiddenError(
+            "A key that is restricted to knowledge bases cannot create others. Use an unrestricted key."
+        )
     _reject_expiry(body.expires_after)
     ids = [decode_id("file", file_id) for file_id in body.file_ids]
     files = [file_id for file_id in ids if file_id is not None]

@@ -81,7 +81,9 @@ async def create_knowledge_base(
 ) -> dict[str, Any]:
     """Create a knowledge base. A key that is restricted to knowledge bases cannot create one."""
     if tenant.principal.knowledge_base_ids is not None:
-        raise ForbiddenError("A key that is narrowed to knowledge bases cannot make others.")
+        raise ForbiddenError(
+            "A key that is restricted to knowledge bases cannot create others. Use an unrestricted key."
+        )
     new = NewKnowledgeBase(
         name=body.name,
         title=body.title,
