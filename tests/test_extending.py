@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = re.compile(r"^`(carrel-[\w./-]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLE = re.compile(r"^`(carrel-[\w./-]+)`\n\n(?:<!--[^\n]*-->\n)?```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = dict(EXAMPLE.findall((ROOT / "docs" / "how-to" / "write-a-plugin.md").read_text()))
 
 WORK = """

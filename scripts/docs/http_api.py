@@ -91,9 +91,15 @@ def _format_responses(responses: JsonObject, document: JsonObject) -> Iterator[s
             continue
         for media_type, content in response.get("content", {}).items() or [("", {})]:
             kind = f": `{media_type}`, {describe_type(content.get('schema', {}))}" if media_type else ""
-            yield from (f"**Response {status}**{kind}", "", format_text(response.get("description", "")), "")
+            yield from (f"**Response {status}**{kind}", "", *_format_description(response))
             yield from _format_examples(content, document)
     yield from format_table(("error", "meaning"), errors)
+
+
+def _format_description(response: JsonObject) -> tuple[str, ...]:
+    """Return the description of a response, unless it is the framework's default."""
+    description = response.get("description", "")
+    return () if description == "Successful Response" else (format_text(description), "")
 
 
 def _format_fields(schema: JsonObject, document: JsonObject) -> Iterator[str]:

@@ -57,7 +57,8 @@ def section_entries(value: Any, section: str) -> set[str]:
 
 def examples() -> dict[str, ast.Module]:
     """The Python files of the guide."""
-    pattern = re.compile(r"^`(carrel-[\w./-]+\.py)`\n\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    block = r"^`(carrel-[\w./-]+\.py)`\n\n(?:<!--[^\n]*-->\n)?```python\n(.*?)^```$"
+    pattern = re.compile(block, re.MULTILINE | re.DOTALL)
     return {name: ast.parse(text) for name, text in pattern.findall(GUIDE.read_text())}
 
 
