@@ -110,7 +110,8 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
         "quota_exceeded",
     ),
     "update_vector_store_file": ("shared_document", "duplicate_identity", "metadata_filter_pending"),
-    "upload_document": UPLOAD_CODES,
+    # The document may be deleted during `wait`.
+    "upload_document": ("document_not_found", *UPLOAD_CODES),
     "upload_document_batch": UPLOAD_CODES,
 }  # fmt: skip
 # A new binding is no missing one.

@@ -4,7 +4,6 @@
 Redoc.init(
   document.currentScript.dataset.description,
   {
-    nonce: document.currentScript.dataset.nonce,
     // The search index needs a worker that is made of text, which the page's policy forbids.
     disableSearch: true,
     jsonSampleExpandLevel: 3,
