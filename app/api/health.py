@@ -35,7 +35,7 @@ async def check_liveness() -> HealthOut:
 
 @router.get("/readyz", summary="Check readiness", response_model=HealthOut, responses={503: {"model": HealthOut}})
 async def check_readiness(resources: CurrentResources) -> HealthOut | JSONResponse:
-    """Check that database and object store answer, and whether a worker has given a sign of life within a minute.
+    """Check that database and object store answer, and whether a worker has sent a heartbeat within a minute.
 
     Without a worker the status is `degraded` and the answer still 200: searches work, and uploads wait in the queue.
     The status is `degraded` too if the worker of this process keeps ending while another worker lives. The check
