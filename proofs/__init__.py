@@ -1,1 +1,1 @@
-"""Proofs: long programs that try to break a promise of the service."""
+"""Proofs: long-running programs that try to break a promise of the service."""

@@ -1,7 +1,8 @@
 """``make prove NAME=audit``: check requirements, known advisories and newer releases of the locked packages.
 
-It ends with 1 where requirements are broken or an advisory is known, else with 0. Where advisories cannot be reached it
-says so in its last line; with ``--strict`` that is 1 too. Newer releases are told either way: that is how fixes come.
+The exit code is 1 if a requirement is not met or a locked version has a security advisory, else 0. If the advisory
+database cannot be reached, the last line says so. With ``--strict``, an unreachable database also gives exit code 1.
+The list of newer releases does not change the exit code. It shows where fixes are available.
 """
 
 import argparse
@@ -20,7 +21,7 @@ TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Advisories:
-    """What is known about versions that are locked, and about how many of these nothing could be asked."""
+    """Advisories about locked versions, and the number of locked packages that could not be checked."""
 
     messages: Sequence[str]
     unread_count: int
@@ -28,17 +29,17 @@ class Advisories:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--strict", action="store_true", help="fail if advisories cannot be reached")
     provided = parser.parse_args()
     locked = read_lock(Path(LOCK_FILE).read_text())
     broken = run_module("pip", "check")
     print(f"requirements: {broken.stdout.strip()}")
     newer = run_module("pip", "list", "--outdated", "--format", "json")
     if newer.returncode:
-        print("newer releases: the package index cannot be asked")
+        print("newer releases: the package index cannot be reached")
     else:
         releases = list_newer_releases(newer.stdout, locked)
-        print(f"newer releases: of {len(releases)} of {len(locked)} locked packages", *releases, sep="\n  ")
+        print(f"newer releases: {len(releases)} of {len(locked)} locked packages have one", *releases, sep="\n  ")
     report = run_module(
         "pip_audit", "--disable-pip", "--require-hashes", "--progress-spinner", "off", "-f", "json", "-r", LOCK_FILE
     )
@@ -48,29 +49,29 @@ def main() -> int:
 
 
 def run_module(*command: str) -> subprocess.CompletedProcess[str]:
-    """What a module of this environment says when it is run."""
+    """Run a module of this Python environment and return its output and exit code."""
     return subprocess.run(
         [sys.executable, "-m", *command], capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS
     )
 
 
 def read_lock(lock: str) -> dict[str, str]:
-    """The locked versions by name."""
+    """Return the locked versions by package name."""
     return {_normalize_name(name): version for name, version in LOCKED_VERSION.findall(lock)}
 
 
 def list_newer_releases(listed: str, locked: Mapping[str, str]) -> list[str]:
-    """Of pip's list of what is outdated, what is locked."""
+    """Return the locked packages that pip's list of outdated packages contains, with both versions."""
     result = {_normalize_name(item["name"]): item["latest_version"] for item in json.loads(listed)}
     return [f"{name} {locked[name]} -> {result[name]}" for name in sorted(result.keys() & locked.keys())]
 
 
 def read_report(report: str, locked: Mapping[str, str]) -> Advisories:
-    """Of pip-audit's report, which is empty where it could reach nothing at all."""
+    """Parse the report of pip-audit, which is empty if pip-audit could not reach the advisory database."""
     dependencies = json.loads(report)["dependencies"] if report.strip() else []
     read = {_normalize_name(item["name"]) for item in dependencies if "skip_reason" not in item}
     existing = [
-        f"{item['name']} {item['version']}: {of['id']}, mended in {', '.join(of['fix_versions']) or 'no release'}"
+        f"{item['name']} {item['version']}: {of['id']}, fixed in {', '.join(of['fix_versions']) or 'no release'}"
         for item in dependencies
         for of in item.get("vulns", ())
     ]
@@ -78,14 +79,14 @@ def read_report(report: str, locked: Mapping[str, str]) -> Advisories:
 
 
 def format_verdict(advisories: Advisories, locked: int) -> str:
-    """The last line."""
+    """Format the last line of the output."""
     if advisories.unread_count:
-        return f"NOT AUDITED: advisories about {advisories.unread_count} of {locked} locked packages cannot be reached"
+        return f"NOT AUDITED: the advisories of {advisories.unread_count} of {locked} locked packages cannot be reached"
     return f"audited: {len(advisories.messages)} advisories about {locked} locked packages"
 
 
 def compute_exit_code(broken: int, advisories: Advisories, *, strict: bool) -> int:
-    """As the module's text has it."""
+    """Return 1 for broken requirements, advisories or, if strict, unchecked packages; else 0."""
     return int(bool(broken or advisories.messages or (strict and advisories.unread_count)))
 
 

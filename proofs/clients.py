@@ -1,6 +1,6 @@
-"""``make prove NAME=clients``: run released clients and frameworks, each in its own environment.
+"""``make prove NAME=clients``: test released clients and frameworks, each in a separate environment.
 
-The environments are below ``.clients`` and stay there. Each is created once for the packages that it names here.
+The virtual environments are in ``.clients`` and are reused. A changed package requirement recreates its environment.
 """
 
 import os
@@ -22,7 +22,7 @@ TESTS = ("tests/clients/test_frameworks.py", "tests/api/openai/test_client.py")
 
 
 def create_environment(name: str, package: str) -> None:
-    """Create the environment of this name, unless it is there with these packages."""
+    """Create a virtual environment with a package, unless it exists with the same requirement."""
     packages = ["httpx2", package]
     folder = FOLDER / name
     stamp = folder / ".installed"

@@ -1,8 +1,8 @@
-"""``make prove NAME=deadline``: search as agents do while models, database or sources are slow or broken.
+"""``make prove NAME=deadline``: measure the searches of agents while models, database or sources are slow or broken.
 
-In every case two waves of searches side by side: in the first nobody knows yet what is broken, in the second the
-circuit breakers may. Exit code 1 where the slowest of a hundred took more than 0.9 of the budget, or an answer was
-empty although a lane works.
+Every case sends two waves of concurrent searches. In the first wave the circuit breakers are closed; in the second wave
+the failures of the first can have opened them. The exit code is 1 if the 99th percentile is above 0.9 of the budget. It
+is also 1 if a search returns no results although a retriever works.
 """
 
 import argparse
@@ -20,15 +20,17 @@ from harness.processes import exit_on_sigterm
 from proofs.deadline_services import BUDGETS_SECONDS, DeadlineServices, build_conversation
 
 CONCURRENCY, WAVES, MAX_BUDGET_SHARE = 40, 2, 0.9
-# Between the beginnings of two searches: what is broken is to be measured, and not what a crowd waits for two cores.
+# The pause between the starts of two searches, so that the times do not measure a queue for two cores.
 SPACING_SECONDS = 0.1
 FaultInjector = Callable[[DeadlineServices, ExitStack], None]
 
 
 @dataclass(frozen=True, slots=True)
 class OutageCase:
-    """What is broken; ``answers`` where a lane still works. An ``agent`` of these knowledge bases asks, or with
-    ``rerank`` a search by the same conversation.
+    """Outage of one or more dependencies.
+
+    ``can_answer`` is true if a retriever still works. The searches are agent searches of ``agent``, or, with
+    ``uses_rerank``, plain searches with the same conversation and reranking.
     """
 
     name: str
@@ -94,14 +96,14 @@ CASES = [
     OutageCase("chat model never", _stall_chat),
     OutageCase("embedder down", _fail_embedder("disconnect")),
     OutageCase("embedder in 30 s", _fail_embedder("slow")),
-    OutageCase("reranker garbage", _fail_reranker("not_json"), uses_rerank=True),
+    OutageCase("reranker replies with invalid JSON", _fail_reranker("not_json"), uses_rerank=True),
     OutageCase("reranker never", _fail_reranker("never"), uses_rerank=True),
     OutageCase(
         "chat model and reranker never", _combine_faults(_stall_chat, _fail_reranker("never")), uses_rerank=True
     ),
     OutageCase("database 50 ms an answer", _delay_database(0.05)),
-    OutageCase("dense lane locked", _lock_table("chunk_embedding")),
-    OutageCase("lexical lane locked", _lock_table("chunk_lexical")),
+    OutageCase("dense retriever locked", _lock_table("chunk_embedding")),
+    OutageCase("lexical retriever locked", _lock_table("chunk_lexical")),
     OutageCase("database stalls", _stall_database, can_answer=False),
     OutageCase("HTTP source never", _fail_site("never"), agent="both"),
     OutageCase(
@@ -120,7 +122,7 @@ CASES = [
 
 @dataclass(frozen=True, slots=True)
 class TimedSearch:
-    """How one search went."""
+    """Time, status and warnings of one search."""
 
     seconds: float
     status: int
@@ -130,7 +132,7 @@ class TimedSearch:
 
 
 def send_search(client: httpx2.Client, case: OutageCase, budget: float) -> TimedSearch:
-    """As an agent platform does it."""
+    """Send one search as an agent platform does, and time it."""
     if case.uses_rerank:
         path = "/v1/knowledge-bases/default/search"
         body: dict[str, Any] = {"messages": build_conversation(), "rerank": True, "timeout_seconds": budget}
@@ -148,14 +150,14 @@ def send_search(client: httpx2.Client, case: OutageCase, budget: float) -> Timed
 
 
 def send_search_in_turn(place: int, client: httpx2.Client, case: OutageCase, budget: float) -> TimedSearch:
-    """A search at its turn."""
+    """Wait for the turn of ``place``, then send one search."""
     time.sleep(place * SPACING_SECONDS)
     return send_search(client, case, budget)
 
 
 @dataclass(frozen=True, slots=True)
 class OutageOutcome:
-    """The waves of one case with one budget."""
+    """Searches of both waves of one case with one budget."""
 
     case: OutageCase
     budget: float
@@ -163,23 +165,23 @@ class OutageOutcome:
 
     @property
     def p99(self) -> float:
-        """Of all waves."""
+        """99th percentile of the seconds of all waves."""
         return compute_quantile([item.seconds for wave in self.waves for item in wave], 0.99)
 
     @property
     def failure(self) -> str:
-        """What was promised and not kept; empty where everything was."""
+        """Description of the broken promises; empty if there are none."""
         every = [item for wave in self.waves for item in wave]
         bad = sum(item.status != 200 or item.is_empty for item in every) if self.case.can_answer else 0
         wrong = sum(item.status not in (200, 503) for item in every)
         kinds = "/".join(sorted({item.problem for item in every if item.problem}))
         late = f"p99 above {MAX_BUDGET_SHARE * self.budget:g} s" if self.p99 > MAX_BUDGET_SHARE * self.budget else ""
         return ", ".join(
-            filter(None, [late, f"{bad} without an answer {kinds}" * bool(bad), f"{wrong} failed" * bool(wrong)])
+            filter(None, [late, f"{bad} without results {kinds}" * bool(bad), f"{wrong} failed" * bool(wrong)])
         )
 
     def format_row(self) -> str:
-        """Of the table."""
+        """Format a row of the table."""
         waves = " | ".join(f"{compute_quantile([item.seconds for item in wave], 0.5):.2f}" for wave in self.waves)
         every = [item for wave in self.waves for item in wave]
         reported = dict.fromkeys(item.degraded for item in every if item.degraded)
@@ -189,14 +191,14 @@ class OutageOutcome:
 
 
 def compute_quantile(values: Sequence[float], share: float) -> float:
-    """The nearest that is there, from above."""
+    """Return the value at a share of the sorted values, rounded up to the next value."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
 def measure(services: DeadlineServices, case: OutageCase, budget: float, *, number: int) -> OutageOutcome:
-    """So many side by side, and once more when the breakers know."""
+    """Inject the fault of a case and send both waves of ``number`` concurrent searches."""
     with ExitStack() as stack, ThreadPoolExecutor(number) as threads, services.create_client() as client:
-        list(threads.map(lambda _: send_search(client, CASES[0], budget), range(number)))  # a full pool, keys, plans
+        list(threads.map(lambda _: send_search(client, CASES[0], budget), range(number)))  # warms up all caches
         case.inject_fault(services, stack)
         waves = [
             list(threads.map(lambda place: send_search_in_turn(place, client, case, budget), range(number)))
@@ -207,14 +209,14 @@ def measure(services: DeadlineServices, case: OutageCase, budget: float, *, numb
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--number", type=int, default=CONCURRENCY, help="searches side by side")
-    parser.add_argument("--only", default="", help="cases whose names hold this")
+    parser.add_argument("--number", type=int, default=CONCURRENCY, help="concurrent searches")
+    parser.add_argument("--only", default="", help="run only the cases whose names contain this text")
     provided = parser.parse_args()
     missed = []
     with DeadlineServices.open() as services:
         services.fill()
-        print(f"{provided.number} searches side by side, twice; seconds")
-        print("| what is broken | budget | p50, first wave | p50, second wave | p99 | answers | degraded |")
+        print(f"{provided.number} concurrent searches, two waves; seconds")
+        print("| fault | budget | p50, first wave | p50, second wave | p99 | with results | degraded |")
         print("| --- | --- | --- | --- | --- | --- | --- |")
         wanted = [(case, budget) for case in CASES for budget in BUDGETS_SECONDS if provided.only in case.name]
         for case, budget in wanted:
@@ -225,7 +227,7 @@ def main() -> int:
     for item in missed:
         print(f"MISSED: {item}")
     print(
-        f"p99 within {MAX_BUDGET_SHARE:g} of the budget, and an answer wherever a lane works: "
+        f"p99 within {MAX_BUDGET_SHARE:g} of the budget, and results whenever a retriever works: "
         f"{'missed' if missed else 'kept'}"
     )
     return int(bool(missed))

@@ -1,4 +1,4 @@
-"""A service and everything that it depends on, for the deadline proof to break."""
+"""Service of the deadline proof with all its dependencies, each of which can be slowed down or broken."""
 
 import asyncio
 import itertools
@@ -40,14 +40,14 @@ VISITOR_NUMBERS = itertools.count()
 
 
 def reply_as_rewriter(talk: ReceivedTextRequest) -> str:
-    """What a conversation asks, as the context manager wants it."""
+    """Return the reply of the chat model to a request of the query rewriter."""
     material = json.loads(next(item["content"] for item in talk.messages if item["role"] == "user"))
     return json.dumps({"query": f"opening hours of the museum, {material['question']}", "analysis": "Hours."})
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineServices:
-    """The service, and everything that it depends on."""
+    """Running service and protocol servers for all its dependencies."""
 
     url: str
     key: str
@@ -63,7 +63,7 @@ class DeadlineServices:
     def open(cls) -> Iterator[Self]:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="carrel-deadline-")))
-            folder.chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+            folder.chmod(0o711)  # under root, Postgres runs as another user, who must be able to enter this directory
             urls = stack.enter_context(EmbeddedPostgres(folder / "postgres", fsync=False)).ensure_database()
             asyncio.run(migrate_database(urls.owner, urls.app))
             link = stack.enter_context(SlowLink(urls.app))
@@ -89,13 +89,13 @@ class DeadlineServices:
             yield cls(url, key, urls, link, chat, embedding, reranker, site)
 
     def create_client(self) -> httpx2.Client:
-        """A client with the tenant's key."""
+        """Create a client with the tenant's API key."""
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
         headers = {"Authorization": f"Bearer {self.key}"}
         return httpx2.Client(base_url=self.url, headers=headers, timeout=150, limits=limits)
 
     def fill(self) -> None:
-        """A few documents, another's search, and agents with and without it for each budget."""
+        """Create documents, a knowledge base on an HTTP source, and two agents for each budget, with and without it."""
         source = {
             "url": self.site.url,
             "params": {"q": "{query}", "n": "{top_k}"},
@@ -113,7 +113,7 @@ class DeadlineServices:
             wait_until_ingested(client, "default")
 
     def restore(self) -> None:
-        """Mend what a case has broken, and wait until the service has found out."""
+        """Remove all faults and wait until a search has no warnings."""
         self.link.delay_seconds = 0.0
         self.link.release()
         self.chat.reset()
@@ -134,11 +134,11 @@ class DeadlineServices:
                 if reply.is_success and not reply.json()["warnings"]:
                     return
                 time.sleep(0.25)
-        raise RuntimeError("the service has not recovered")
+        raise RuntimeError(f"searches still have warnings {RECOVERY_TIMEOUT_SECONDS:.0f} s after the end of the fault")
 
     @contextmanager
     def locked_table(self, table: str) -> Iterator[None]:
-        """Nobody else gets at this table until the block ends."""
+        """Lock a table against all other sessions until the block ends."""
         with asyncio.Runner() as runner:
             connection = runner.run(asyncpg.connect(self.urls.owner))
             try:
@@ -149,7 +149,7 @@ class DeadlineServices:
 
 
 def build_conversation() -> list[dict[str, str]]:
-    """A conversation whose question nobody has asked yet."""
+    """Build a conversation with a new question in every call, so that no cache has its query."""
     return [
         {"role": "customer", "content": "I would like to see the harbour museum."},
         {"role": "agent", "content": "Gladly."},
@@ -159,7 +159,7 @@ def build_conversation() -> list[dict[str, str]]:
 
 @contextmanager
 def served_api(data_dir: Path, settings: dict[str, str]) -> Iterator[str]:
-    """``carrel serve`` with these settings; its URL."""
+    """Start ``carrel serve`` with settings and yield its URL."""
     (port,) = islice(find_free_ports(), 1)
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port), "--data-dir", str(data_dir)]
@@ -167,7 +167,7 @@ def served_api(data_dir: Path, settings: dict[str, str]) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment, cwd=ROOT) as process:
         try:
             if not wait_for_answer(process, lambda: httpx2.get(f"{url}/readyz", timeout=2).is_success or None):
-                raise RuntimeError("the service did not start")
+                raise RuntimeError(f"the service at {url} did not start")
             yield url
         finally:
             process.terminate()

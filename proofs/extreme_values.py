@@ -1,6 +1,7 @@
-"""Zero values and extremes of other languages, as callers send them, in every field of every operation.
+"""Requests with extreme values in every field of every operation, for the fuzz proof.
 
-A value is refused or stored; what is stored is listed and found. Afterwards lists and searches are read back.
+The values are the zero values and extremes of several programming languages, as clients send them. The service must
+refuse a value or store it. Afterwards all lists and searches must still work.
 """
 
 import json
@@ -60,18 +61,18 @@ TEXTS = (
 )
 OTHER_VALUES: tuple[Any, ...] = (None, True, [], {}, [None], {"": None}, {"\0": 1}, {"\ud800": "\ud800"})
 VALUES: tuple[Any, ...] = (*TIMES, *NUMBERS, *TEXTS, *OTHER_VALUES)
-# Where any JSON may stand: inside of metadata, filters and options.
+# Fields that can contain any JSON.
 _JSON_FIELDS = ("metadata", "filter", "filters", "attributes", "options", "body", "params", "headers")
 _MAX_DEPTH = 4
 MAX_PART_CHARACTERS = 60_000
 FILE_CONTENT = b"A text that is asked for."
-# What a field must be for its operation to begin at all; ids are those of the caller.
+# Values without which an operation refuses a request before it reads the other fields; ids are the caller's.
 _FIELD_VALUES = {"purpose": "assistants", "file_id": "{file}", "knowledge_id": "{kb}", "agent_id": "{agent_id}"}
 
 
 @dataclass(frozen=True, slots=True)
 class ExtremeRequest:
-    """One request with one value in one place."""
+    """Request with one extreme value in one field."""
 
     method: str
     path: str
@@ -85,13 +86,13 @@ class ExtremeRequest:
         return f"{self.method.upper()} {self.path} {self.place} = {repr(self.value)[:60]}"
 
     def send(self, client: httpx2.Client) -> httpx2.Response:
-        """Send it; NaN, lone surrogates and numbers of any size as JSON can write them."""
+        """Send the request. Python's JSON encoder writes NaN, lone surrogates and numbers of any size."""
         if self.form is not None:
             fields = {name: text.encode("utf-8", "replace") for name, text in self.form.items()}
             return client.request(self.method, self.path, data=fields, files={"file": ("a.txt", FILE_CONTENT)})
         headers = {"Content-Type": "application/json"} if self.body is not None else {}
         content = None if self.body is None else json.dumps(self.body).encode()
-        # The client itself refuses parts of an address that are longer than 65,536 characters.
+        # The client refuses a path or a query value of more than 65,536 characters.
         path, query = (
             self.path[:MAX_PART_CHARACTERS],
             {name: value[:MAX_PART_CHARACTERS] for name, value in self.query.items()},
@@ -102,11 +103,11 @@ class ExtremeRequest:
 def list_extreme_requests(
     description: Mapping[str, Any], ids: Mapping[str, str], *, values: Sequence[Any] = VALUES
 ) -> Iterator[ExtremeRequest]:
-    """Yield each value in each field, parameter and name of each operation, among values that fit.
+    """Yield a request for each value in each field and parameter of each operation. All other fields are valid.
 
     Args:
         description: The OpenAPI description of the service.
-        ids: Real ids for the fields of paths.
+        ids: Real ids for the parameters of paths, by name.
         values: The values to send.
     """
     for path, methods in description["paths"].items():
@@ -116,7 +117,7 @@ def list_extreme_requests(
 
 
 def list_readable_paths(description: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[str]:
-    """Yield the address of everything that can be read with these ids."""
+    """Yield the path of every GET operation that these ids can fill, except event streams."""
     for path, methods in description["paths"].items():
         address = _fill_path(path, ids)
         if "get" in methods and "{" not in address and not address.endswith("/events"):
@@ -132,7 +133,7 @@ SEARCHES: tuple[tuple[str, Any], ...] = (
 
 
 def read_back(client: httpx2.Client, description: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
-    """Return which lists, documents and searches answer with a server error."""
+    """Return the lists, documents and searches that reply with status 500."""
     broken = []
     for address in list_readable_paths(description, ids):
         with client.stream("GET", address, params={"limit": 100}) as reply:
@@ -188,7 +189,7 @@ def _generate_for_parameters(
 def _generate_bodies(
     description: Mapping[str, Any], schema: Mapping[str, Any], ids: Mapping[str, str], values: Sequence[Any]
 ) -> Iterator[tuple[Any, str, Any]]:
-    """Yield bodies with one value in one place, the place and the value."""
+    """Yield bodies with one extreme value, together with the field and the value."""
     base = _build_valid_value(description, schema, 0)
     base = json.loads(_fill_path(json.dumps(base), ids))
     for place in _find_locations(description, schema, 0):
@@ -225,7 +226,7 @@ def _replace_value(base: Any, place: Sequence[Any], value: Any) -> Any:
 
 
 def _build_valid_value(description: Mapping[str, Any], schema: Mapping[str, Any], depth: int) -> Any:
-    """Return a small value that the schema takes, as far as that is easy to say."""
+    """Build a small value that is valid for a schema in most cases."""
     schema = _resolve_schema(description, schema)
     for name in ("const", "default", "enum"):
         if schema.get(name) is not None:
@@ -249,7 +250,7 @@ def _build_valid_value(description: Mapping[str, Any], schema: Mapping[str, Any]
 
 
 def _resolve_schema(description: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Follow references, and of several choices the first that is not null."""
+    """Resolve references. Of several alternatives take the first reference, or else the first that is not null."""
     while True:
         if "$ref" in schema:
             schema = description["components"]["schemas"][schema["$ref"].rpartition("/")[2]]

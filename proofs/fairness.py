@@ -1,8 +1,9 @@
 """``make prove NAME=fairness``: upload a document while another tenant has 10,000 waiting documents.
 
-A real service with its worker. The large tenant's documents are written by SQL and ingested for real as far as it gets;
-the small tenant uploads one document after another by HTTP. Between the commit of its upload and the claim of its job
-at most one job of the large tenant may end for each place that the worker has.
+The proof starts a real service with a worker. SQL inserts the documents of the large tenant, and the worker ingests
+them. The small tenant uploads one document after the other over HTTP. The proof counts the jobs of the large tenant
+that end between the commit of such an upload and the claim of its job. Their number may be at most the concurrency of
+the worker.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ select tenant_id, gen_random_uuid(), 'ingest_document', id, '{"version": 1}' fro
 
 @dataclass(frozen=True, slots=True)
 class QueueWait:
-    """From the commit to the claim of one document of the small tenant: seconds, and the other's jobs that ended."""
+    """Time from the commit of an upload to the claim of its job, and the large tenant's jobs that ended in it."""
 
     seconds: float
     ended_jobs: int
@@ -52,7 +53,7 @@ class QueueWait:
 
 @contextmanager
 def small_tenant(service: RunningService) -> Iterator[tuple[str, httpx2.Client]]:
-    """A second tenant's id, and a client with its key."""
+    """Create a second tenant; yield its id and a client with its API key."""
     operator = (service.data_dir / "operator-key").read_text().strip()
     headers = {"Authorization": f"Bearer {operator}"}
     created = httpx2.post(f"{service.url}/v1/tenants", json={"name": "small"}, headers=headers, timeout=30)
@@ -63,16 +64,16 @@ def small_tenant(service: RunningService) -> Iterator[tuple[str, httpx2.Client]]
 
 
 def upload(client: httpx2.Client, text: str) -> None:
-    """One document, until it is ready. Raises RuntimeError where it is not."""
+    """Upload one document and wait until it is ready. A document that is not ready after 60 s is an error."""
     url = "/v1/knowledge-bases/default/documents"
     reply = client.post(url, params={"wait": 60}, json={"text": text, "media_type": "text/plain"})
     reply.raise_for_status()
     if reply.json()["status"] != "ready":
-        raise RuntimeError(f"the document was not ingested: {reply.json()}")
+        raise RuntimeError(f"the document is not ready after 60 s: {reply.json()}")
 
 
 def count_ended_jobs(log: Path, tenant: str, after: datetime, before: datetime) -> int:
-    """How many jobs of the tenant the worker's log says were done in that time."""
+    """Count the jobs of a tenant that ended in a time span, according to the log of the worker."""
     count = 0
     for line in log.read_text().splitlines():
         if '"job.done"' in line and tenant in line:
@@ -83,7 +84,10 @@ def count_ended_jobs(log: Path, tenant: str, after: datetime, before: datetime) 
 async def measure(
     owner: asyncpg.Connection, client: httpx2.Client, log: Path, *, large: str, small: str, number: int
 ) -> QueueWait:
-    """Upload one document: its commit is when the queue tells of it, its claim what the tenant's lane says."""
+    """Upload one document and return its wait in the queue.
+
+    The time of the commit is that of the queue's notification. The time of the claim is in the table ``tenant_queue``.
+    """
     loop = asyncio.get_running_loop()
     committed: asyncio.Future[datetime] = loop.create_future()
 
@@ -100,7 +104,7 @@ async def measure(
 
 
 async def run(service: RunningService) -> list[QueueWait]:
-    """Fill the queue of the first tenant, then measure the second's uploads at random moments."""
+    """Fill the queue of the large tenant, then measure uploads of the small tenant at random times."""
     log, pauses = service.data_dir.parent / "serve.log", random.Random(1)
     with service.create_client() as first, small_tenant(service) as (small_id, client):
         await asyncio.to_thread(upload, first, TEXT)
@@ -117,8 +121,8 @@ async def run(service: RunningService) -> list[QueueWait]:
                 waits.append(await measure(owner, client, log, large=str(large), small=str(small), number=number))
             left = await owner.fetchval("select count(*) from job where tenant_id = $1", large)
             print(
-                f"{WAITING_DOCUMENTS - left} of the large tenant's {WAITING_DOCUMENTS} documents were done "
-                f"meanwhile, {left} wait"
+                f"{WAITING_DOCUMENTS - left} of the large tenant's {WAITING_DOCUMENTS} documents were ingested "
+                f"during the measurement, {left} wait"
             )
         finally:
             await owner.close()
@@ -129,12 +133,12 @@ def main() -> int:
     places = WorkerSettings().concurrency
     with embedding_endpoint() as embedding_url, running_service(embedding_url) as service:
         waits = asyncio.run(run(service))
-    print("\n| upload | commit to claim, ms | jobs of the large tenant that ended meanwhile |")
+    print("\n| upload | commit to claim, ms | jobs of the large tenant that ended in that time |")
     print("| --- | --- | --- |")
     for number, wait in enumerate(waits, 1):
         print(f"| {number} | {wait.seconds * 1000:.0f} | {wait.ended_jobs} |")
     worst = max(wait.ended_jobs for wait in waits)
-    print(f"\nat most {worst} (reach: {places}, one for each place of the worker)")
+    print(f"\nat most {worst} (target: at most {places}, the concurrency of the worker)")
     return int(worst > places)
 
 

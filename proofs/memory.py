@@ -1,8 +1,9 @@
 """``make prove NAME=memory``: send small hostile inputs to every entry and watch the memory of API and worker.
 
-The real service is started; each input is sent, most of them more than once at a time. The resident memory of the API
-and of the worker is sampled every 50 ms, and the proportional memory of their parser processes, which have a limit of
-their own. It ends with 1 where a process takes more than it may, dies, or an answer is a server error.
+The proof starts a real service and sends each input, most of them several times at once. Every 50 ms it samples the
+resident memory of the API and of the worker, and the proportional memory (PSS) of their child processes. Parser
+processes have a separate limit. The exit code is 1 if the API or the worker exceeds its limit, or if the worker dies.
+It is also 1 if a request gets status 500 or no reply.
 """
 
 import argparse
@@ -24,13 +25,13 @@ MAX_API_MB, MAX_WORKER_MB = 600, 700
 SAMPLE_INTERVAL_SECONDS = 0.05
 SETTLE_SECONDS = 1.0
 IDLE_TIMEOUT_SECONDS = 200
-# What an operator would set for a service whose parser processes should stay small; everything else is the default.
+# The log level; all other settings have their defaults.
 SETTINGS = {"CARREL_LOG_LEVEL": "error"}
 
 
 @dataclass(slots=True)
 class MemoryPeaks:
-    """The largest memory in MB that was seen since the last ``take``."""
+    """Peak memory in MB since the last ``collect_peaks``."""
 
     api_mb: float = 0
     worker_mb: float = 0
@@ -39,7 +40,7 @@ class MemoryPeaks:
 
 
 class MemorySampler(threading.Thread):
-    """Samples the memory of the service's processes until it is told to stop."""
+    """Thread that samples the memory of the service's processes until ``stop``."""
 
     def __init__(self, service: RunningService) -> None:
         super().__init__(daemon=True)
@@ -48,7 +49,7 @@ class MemorySampler(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Sample."""
+        """Sample every 50 ms. The list of processes is refreshed with every tenth sample."""
         turn, tree = 0, list_process_tree(self._service.pid)
         while not self._ended.wait(SAMPLE_INTERVAL_SECONDS):
             if turn % 10 == 0:
@@ -73,23 +74,23 @@ class MemorySampler(threading.Thread):
                 peaks.children_mb = max(peaks.children_mb, read_proportional_mb(pid))
 
     def collect_peaks(self) -> MemoryPeaks:
-        """Return the peaks, and begin anew."""
+        """Return the peaks and reset them."""
         peaks, self._peaks = self._peaks, MemoryPeaks()
         return peaks
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stop the thread and wait for its end."""
         self._ended.set()
         self.join()
 
 
 def read_resident_mb(pid: int) -> float:
-    """Raises OSError where the process has ended."""
+    """Return the resident memory of a process in MB. A process that has ended raises OSError."""
     return _read_field_mb(Path(f"/proc/{pid}/status"), "VmRSS:")
 
 
 def read_proportional_mb(pid: int) -> float:
-    """Raises OSError where the process has ended."""
+    """Return the proportional memory (PSS) of a process in MB. A process that has ended raises OSError."""
     return _read_field_mb(Path(f"/proc/{pid}/smaps_rollup"), "Pss:")
 
 
@@ -100,7 +101,7 @@ def _read_field_mb(file: Path, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRow:
-    """One line of the table."""
+    """Result of one input: a row of the table."""
 
     name: str
     seconds: float
@@ -110,7 +111,7 @@ class MemoryRow:
 
 
 def run_attack(target: AttackTarget, each: HostileInput, sampler: MemorySampler) -> MemoryRow:
-    """Send one input as often at a time as it says, and wait until nothing of it is being worked on."""
+    """Send one input with its concurrency, wait until the service is idle, and return the peaks and faults."""
     sampler.collect_peaks()
     begun = time.monotonic()
     with ThreadPoolExecutor(each.concurrency) as threads:
@@ -138,9 +139,9 @@ def _send_input(send: Callable[[AttackTarget, int], str], target: AttackTarget, 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 1 where a process took more than it may."""
+    """Run the proof. Return 1 if an input has a fault, else 0."""
     parser = argparse.ArgumentParser(prog="make prove NAME=memory", description=__doc__)
-    parser.add_argument("--only", default="", metavar="WORD", help="inputs with this word in their name")
+    parser.add_argument("--only", default="", metavar="WORD", help="send only inputs whose names contain this word")
     only: str = parser.parse_args(arguments).only
     begun, rows = time.monotonic(), []
     with running_service(None, settings=SETTINGS) as service, service.create_client() as client:
@@ -161,10 +162,8 @@ def main(arguments: Sequence[str]) -> int:
             )
         sampler.stop()
     bad = sum(bool(row.faults) for row in rows)
-    print(
-        f"{len(rows)} inputs in {time.monotonic() - begun:.0f} s: {bad or 'none'} above its limit or without an answer"
-    )
-    print(f"limits: API {MAX_API_MB} MB, worker {MAX_WORKER_MB} MB; children have CARREL_PARSER_MAX_MEMORY_MB")
+    print(f"{len(rows)} inputs in {time.monotonic() - begun:.0f} s: {bad or 'none'} with a fault")
+    print(f"limits: API {MAX_API_MB} MB, worker {MAX_WORKER_MB} MB; parser processes CARREL_PARSER_MAX_MEMORY_MB")
     return int(bad > 0)
 
 

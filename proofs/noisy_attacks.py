@@ -1,4 +1,4 @@
-"""Attacks of one tenant on the others, each in a process of its own, for ``proofs.noisy_neighbour``."""
+"""Attacks of one tenant on another, each in a separate process, for ``proofs.noisy_neighbour``."""
 
 import asyncio
 import json
@@ -12,15 +12,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PATTERN_CHARACTERS, PATTERN_COUNT = 256, 16
-# What the metadata of the attacker's chunks repeats: patterns agree with all of it but their end.
+# The metadata of the attacker's chunks repeats this text. A pattern matches it except for the pattern's end.
 PATTERN_UNIT = "ab"
-# How long a refused caller waits, as Retry-After says.
+# Time until a refused connection is opened again.
 REFUSED_DELAY_SECONDS = 30
 QUERIES = [f"lighthouse keeper number {number}" for number in range(16)]
 
 
 def build_expensive_filter() -> dict[str, Any]:
-    """Sixteen patterns of 256 characters that no value has."""
+    """Build a filter with sixteen ``contains`` patterns of 256 characters that match no value."""
     stem = PATTERN_UNIT * (PATTERN_CHARACTERS // 2 - 3)
     return {
         "or": [{"blob": {"contains": f"{stem}{number:06d}"[-PATTERN_CHARACTERS:]}} for number in range(PATTERN_COUNT)]
@@ -28,7 +28,7 @@ def build_expensive_filter() -> dict[str, Any]:
 
 
 def build_request(key: str, path: str, body: dict[str, Any] | None, host: str) -> bytes:
-    """One HTTP request after which the connection is closed."""
+    """Build the bytes of an HTTP request with ``Connection: close``."""
     content = b"" if body is None else json.dumps(body).encode()
     head = [
         f"{'GET' if body is None else 'POST'} {path} HTTP/1.1",
@@ -42,7 +42,7 @@ def build_request(key: str, path: str, body: dict[str, Any] | None, host: str) -
 
 
 async def send_request(url: str, request: bytes) -> int:
-    """Send a request, read all of the reply, and return its status; 0 if there is none."""
+    """Send a request, read the whole reply, and return its status, or 0 without a reply."""
     place = urlsplit(url)
     writer = None
     try:
@@ -60,7 +60,7 @@ async def send_request(url: str, request: bytes) -> int:
 
 
 async def send_repeatedly(url: str, request: bytes, at_once: int, stop: Event, reported: Counter[int]) -> None:
-    """Send a request from so many callers, again and again; refused callers wait as they are told."""
+    """Send a request repeatedly from ``at_once`` concurrent callers. A refused caller waits 0.2 s."""
 
     async def send_until_stopped() -> None:
         while not stop.is_set():
@@ -73,7 +73,7 @@ async def send_repeatedly(url: str, request: bytes, at_once: int, stop: Event, r
 
 
 async def occupy_connections(url: str, first: bytes, connections: int, stop: Event, reported: Counter[int]) -> None:
-    """Open so many connections, send the beginning of a request, and open those again that are closed."""
+    """Keep ``connections`` connections open, each with the first bytes of a request. Reopen closed connections."""
     place = urlsplit(url)
 
     async def occupy_connection() -> None:
@@ -125,7 +125,7 @@ def _run_attack(work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]
 
 @contextmanager
 def attack_process(work: Callable[..., Awaitable[None]], *arguments: Any) -> Iterator[dict[int, int]]:
-    """Attack in another process until the block ends; then the dictionary has the statuses of the replies."""
+    """Run an attack in another process until the block ends; yield a dictionary that then counts replies by status."""
     context = multiprocessing.get_context("spawn")
     stop, reported, result = context.Event(), context.Queue(), dict[int, int]()
     process = context.Process(target=_run_attack, args=(work, arguments, stop, reported), daemon=True)
@@ -142,7 +142,7 @@ def attack_process(work: Callable[..., Awaitable[None]], *arguments: Any) -> Ite
 
 
 class Tarpit:
-    """A server that takes every connection and never answers."""
+    """Server that accepts every connection and never replies."""
 
     def __init__(self) -> None:
         self.port = 0

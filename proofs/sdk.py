@@ -1,7 +1,7 @@
 """``make prove NAME=sdk``: generate clients from the OpenAPI document with public generators, and compile them.
 
 ``openapi-python-client`` generates a Python client. The proof imports all of its modules. ``openapi-typescript``
-generates types, which the TypeScript compiler checks. The environments are below ``.clients`` and stay there. Without
+generates types, which the TypeScript compiler checks. The environments are in ``.clients`` and are reused. Without
 ``node`` and ``npm``, only the Python client is generated.
 """
 
@@ -88,7 +88,7 @@ def check_python_client(document: Path, target: Path) -> list[str]:
 
 
 def add_missing_import(module: Path) -> None:
-    """Import ``Unset`` where version 0.29.1 forgets it: an operation with several media types and no parameters."""
+    """Add the import of ``Unset`` that version 0.29.1 omits for some operations with several media types."""
     source = module.read_text()
     if re.search(r"\bUnset\b", source) and not re.search(r"import .*\bUnset\b", source):
         module.write_text(re.sub(r"(import .*\bUNSET\b)", r"\1, Unset", source, count=1))

@@ -1,7 +1,8 @@
 """``make prove NAME=torture``: upload the torture set and 3,000 hostile files to a running service.
 
-``CARREL_EVAL_DATA`` names the directory of evaluation sets. Everything goes in by HTTP, with the limits that are the
-defaults; meanwhile another tenant uploads a small text every second, and a socket waits for whoever follows a link.
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. The service has its default limits and receives all files
+over HTTP. During the uploads, a neighbour tenant uploads a small text every second. A listening socket counts
+connections of parsers that follow a link in a file.
 """
 
 import argparse
@@ -44,7 +45,7 @@ from proofs.torture_set import run_set
 
 MUTATIONS, QUICK_MUTATIONS = 2_000, 200
 MIN_PARSED_SHARE = 0.5
-"""The share of the mutated files that must get past sniffing, to a parser."""
+"""Minimum share of the mutated files that the type detection must accept, so that a parser reads them."""
 
 QUIET_TIMEOUT_SECONDS = 600
 MAX_SOURCE_BYTES = 200_000
@@ -53,7 +54,7 @@ _COUNT_WAITING_SQL = "select count(*) from job where tenant_id = $1 and kind = '
 
 @dataclass(frozen=True, slots=True)
 class AttackReport:
-    """All that was seen of it."""
+    """Observations of one run: outcomes, the neighbour's uploads, memory and worker processes."""
 
     outcomes: list[HostileFileOutcome]
     neighbour_uploads: list[NeighbourUpload]
@@ -64,7 +65,7 @@ class AttackReport:
 
 
 def generate_hostile_files(url: str, torture: Path, *, count: int, seed: int) -> Iterator[HostileFile]:
-    """The whole set; ``url`` is what the links lead to."""
+    """Generate all hostile files. Links in the files lead to ``url``."""
     sources = list(iter_sample_files())
     sources += [(path.name, path.read_bytes()) for path in sorted(torture.iterdir()) if path.suffix != ".json"]
     mutable = [(name, data) for name, data in sources if len(data) <= MAX_SOURCE_BYTES]
@@ -76,7 +77,7 @@ def generate_hostile_files(url: str, torture: Path, *, count: int, seed: int) ->
 
 
 async def wait_until_settled(owner: asyncpg.Connection, tenant: object) -> None:
-    """Until no document of the tenant waits; gives up when nothing has got on for QUIET_SECONDS."""
+    """Wait until no document of the tenant waits, or until there is no progress for 600 s."""
     before, moved = -1, time.monotonic()
     while left := await owner.fetchval(_COUNT_WAITING_SQL, tenant):
         if left != before:
@@ -87,7 +88,7 @@ async def wait_until_settled(owner: asyncpg.Connection, tenant: object) -> None:
 
 
 async def run_attack(service: RunningService, client: httpx2.Client, files: Iterator[HostileFile]) -> AttackReport:
-    """Upload all, beside the neighbour, and wait for the last."""
+    """Upload all files while the neighbour uploads too, and wait until all files are processed."""
     started, watch, attacking = time.monotonic(), ProcessWatch(), True
     runtime = json.loads((service.data_dir / "runtime.json").read_text())
     owner, other = [await asyncpg.connect(runtime["admin_database_url"]) for _ in range(2)]
@@ -115,19 +116,19 @@ async def run_attack(service: RunningService, client: httpx2.Client, files: Iter
 
 
 def show_outcomes(result: Sequence[HostileFileOutcome]) -> None:
-    """By family and word."""
-    print("\n| family | files | ended |\n| --- | --- | --- |")
+    """Print the number of outcomes by family of files and by outcome."""
+    print("\n| family | files | outcomes |\n| --- | --- | --- |")
     for family in dict.fromkeys(end.sent.file.family for end in result):
         words = Counter(end.code for end in result if end.sent.file.family == family)
         print(f"| {family} | {words.total()} | {', '.join(f'{word} {n}' for word, n in words.most_common())} |")
 
 
 def check_report(report: AttackReport, connections: int, folder: Path | None) -> bool:
-    """Print everything; whether all of it is as it should be."""
+    """Print the report and return whether it meets all targets."""
     show_outcomes(report.outcomes)
     wrong = [end for end in report.outcomes if not end.is_expected]
     for end in wrong[:50]:
-        print(f"wrong: {end.code}: {end.sent.file.family}, {end.sent.file.label}")
+        print(f"unexpected outcome: {end.code}: {end.sent.file.family}, {end.sent.file.label}")
     if wrong and folder is not None:
         save_files(folder, wrong)
     copies = [end for end in report.outcomes if end.sent.file.family == "mutation"]
@@ -135,33 +136,40 @@ def check_report(report: AttackReport, connections: int, folder: Path | None) ->
     slots, memory = WorkerSettings().concurrency, ParserSettings().max_memory_mb
     waits, limit = sorted(item.seconds for item in report.neighbour_uploads), max(report.ended_jobs, default=0)
     parser = report.watch.peaks_mb.get("parser", 0.0)
-    print(f"\n{len(report.outcomes)} files in {report.seconds:.0f} s, {len(wrong)} ended as none may (reach: 0)")
-    print(f"{len(copies)} mutated, {reached} of them reached a parser (reach: {MIN_PARSED_SHARE:.0%})")
-    print(f"connections to the address in the files: {connections} (reach: 0)")
+    print(f"\n{len(report.outcomes)} files in {report.seconds:.0f} s, {len(wrong)} unexpected outcomes (target: 0)")
+    print(f"{len(copies)} mutated files, {reached} of them reached a parser (target: {MIN_PARSED_SHARE:.0%})")
+    print(f"connections to the address in the files: {connections} (target: 0)")
     print(
         "peak memory, MB: " + ", ".join(f"{name} {size:.0f}" for name, size in report.watch.peaks_mb.items()), end=" "
     )
-    print(f"(reach: parser {memory})")
+    print(f"(target: parser {memory})")
+    print(f"workers: {len(report.watch.worker_pids)} seen, {report.living_worker_count} alive (target: at least 1)")
+    print(f"{len(waits)} uploads of the neighbour: ready after {waits[len(waits) // 2]:.1f} s (median),", end=" ")
     print(
-        f"workers: {len(report.watch.worker_pids)} seen, {report.living_worker_count} of them alive (reach: at least 1)"
+        f"{waits[-1]:.1f} s at most; at most {limit} hostile jobs ended between an upload and the claim of its job",
+        end=" ",
     )
-    print(f"the neighbour's {len(waits)} uploads: ready after {waits[len(waits) // 2]:.1f} s in the median,", end=" ")
-    print(f"{waits[-1]:.1f} s at most; {limit} hostile jobs at most ended between its answer and its claim", end=" ")
-    print(f"(reach: {slots}, one for each place)")
+    print(f"(target: at most {slots}, the concurrency of the worker)")
     locked = parser <= memory and report.living_worker_count > 0 and limit <= slots and connections == 0
     return not wrong and locked and reached >= MIN_PARSED_SHARE * len(copies)
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make prove NAME=torture", description=__doc__)
-    parser.add_argument("--mutations", type=int, default=MUTATIONS, metavar="N", help="mutated copies of real files")
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="what they are made from")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK_MUTATIONS} mutated copies")
-    parser.add_argument("--save", type=Path, metavar="FOLDER", help="where files that ended as none may are kept")
+    parser.add_argument(
+        "--mutations",
+        type=int,
+        default=MUTATIONS,
+        metavar="N",
+        help=f"number of mutated copies of real files (default: {MUTATIONS})",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="seed of the mutations (default: 1)")
+    parser.add_argument("--quick", action="store_true", help=f"send only {QUICK_MUTATIONS} mutated copies")
+    parser.add_argument("--save", type=Path, metavar="FOLDER", help="folder for files with an unexpected outcome")
     provided = parser.parse_args(arguments)
     data = os.environ.get("CARREL_EVAL_DATA")
     if not data or not (Path(data) / "torture" / "manifest.json").is_file():
-        sys.stderr.write("CARREL_EVAL_DATA does not name a directory with torture/manifest.json\n")
+        sys.stderr.write("Set CARREL_EVAL_DATA to a directory with torture/manifest.json.\n")
         return 2
     torture, count = Path(data) / "torture", QUICK_MUTATIONS if provided.quick else provided.mutations
     with embedding_endpoint() as endpoint, running_service(endpoint) as service, link_listener() as listener:

@@ -1,4 +1,4 @@
-"""The torture set: each file through upload and ``/chunks``, compared with what its manifest says of it."""
+"""Check of the torture set: each file is uploaded, and the text of its chunks is compared with a manifest."""
 
 import json
 import unicodedata
@@ -19,7 +19,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """What became of one file; ``missed`` says what is not as the manifest has it, empty where all is."""
+    """Result of one file. ``faults`` lists the differences from the manifest and is empty if there are none."""
 
     file: str
     result: str
@@ -28,15 +28,16 @@ class FileOutcome:
 
 
 def normalize_text(text: str) -> str:
-    """What is compared: NFKC without white space and soft hyphens."""
+    """Normalize a text for comparison: NFKC, without white space and soft hyphens."""
     stored = unicodedata.normalize("NFKC", text)
     return "".join(char for char in stored if not char.isspace() and char != "\u00ad")
 
 
 def read_text(client: httpx2.Client, kb: str, document: str) -> str:
-    """What ``/chunks`` tells, in order: each piece of text once (neighbours overlap), below the titles that it opens.
+    """Join the chunks of a document to one text with section titles.
 
-    A heading with nothing but further headings below it is in no chunk's text, but among its chunks' titles.
+    Overlapping text is taken once. Titles are added because a heading with only subheadings is in no chunk's text, but
+    in the ``section_titles`` of the chunks.
     """
     url, text, cursor = f"/v1/knowledge-bases/{kb}/documents/{document}/chunks", "", None
     end, above = 0, list[str]()
@@ -55,7 +56,7 @@ def read_text(client: httpx2.Client, kb: str, document: str) -> str:
 
 
 def find_out_of_order(text: str, wanted: Sequence[str]) -> str:
-    """The first text that does not come behind the one before it; empty where all do."""
+    """Return the first wanted text that does not follow the one before it, or an empty string."""
     squeezed_text, position = normalize_text(text), 0
     for item in wanted:
         part = normalize_text(item)
@@ -67,11 +68,11 @@ def find_out_of_order(text: str, wanted: Sequence[str]) -> str:
 
 
 def iter_column_lines(path: Path) -> Iterator[str]:
-    """The lines of a two-column PDF as a reader takes them: on each page the left column, then the right one.
+    """Yield the lines of a two-column PDF in reading order: for each page the left column, then the right one.
 
-    A line's last word is left out, for it may be hyphenated; what lies across the middle is in neither column.
+    The last word of a line is dropped, because it can be hyphenated. Lines across the middle are in neither column.
     """
-    with pymupdf.open(path) as document:  # type: ignore[no-untyped-call]  # it ships no types
+    with pymupdf.open(path) as document:  # type: ignore[no-untyped-call]  # PyMuPDF ships no types
         for page in document:
             middle = page.rect.width / 2
             lines = [
@@ -87,7 +88,7 @@ def iter_column_lines(path: Path) -> Iterator[str]:
 
 
 def find_faults(entry: Entry, path: Path, text: str) -> str:
-    """What of ``has``, ``hasnot`` and ``order`` is not so; the multicolumn file has an order of its own too."""
+    """Return the differences from ``has``, ``hasnot`` and ``order``; for the two-column file also from its columns."""
     there = normalize_text(text)
     lacking = [f"lacks {item!r}" for item in entry.get("has", ()) if normalize_text(item) not in there]
     lacking += [f"has {item!r}" for item in entry.get("hasnot", ()) if normalize_text(item) in there]
@@ -99,7 +100,7 @@ def find_faults(entry: Entry, path: Path, text: str) -> str:
 
 
 def check_file(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> FileOutcome:
-    """Upload one file, wait, and compare."""
+    """Upload one file, wait for its ingestion, and compare the result with the manifest."""
     url = f"/v1/knowledge-bases/{kb}/documents"
     reply = client.post(url, params={"wait": WAIT_SECONDS}, files={"file": (path.name, path.read_bytes())})
     body, must = reply.json(), bool(entry.get("fail") or entry.get("empty"))
@@ -120,11 +121,14 @@ def check_file(entry: Entry, path: Path, client: httpx2.Client, kb: str) -> File
 
 
 def run_set(client: httpx2.Client, folder: Path) -> bool:
-    """Print a line for each file; whether enough of them are right, with all that must be."""
+    """Check all files, print a row for each, and return whether the targets are met.
+
+    At least 22 files must be right, among them all files that must fail or be empty, and the two-column file.
+    """
     kb = "torture"
     client.post("/v1/knowledge-bases", json={"name": kb}).raise_for_status()
     entries: list[Entry] = json.loads((folder / "manifest.json").read_text("utf-8"))
-    print("| file | became | as the manifest says |\n| --- | --- | --- |")
+    print("| file | result | matches the manifest |\n| --- | --- | --- |")
     outcomes = []
     for entry in entries:
         outcome = check_file(entry, folder / entry["file"], client, kb)
@@ -134,8 +138,8 @@ def run_set(client: httpx2.Client, folder: Path) -> bool:
     musts = [outcome for outcome in outcomes if outcome.is_required or outcome.file == COLUMNS_FILE]
     locked = sum(not outcome.faults for outcome in musts)
     print(
-        f"\n{right} of {len(outcomes)} files (reach: {MIN_RIGHT_FILES}); of those to fail or to be empty, and "
-        f"{COLUMNS_FILE}:"
+        f"\n{right} of {len(outcomes)} files are right (target: {MIN_RIGHT_FILES}); "
+        f"of the files that must fail or be empty, and {COLUMNS_FILE}:"
     )
-    print(f"{locked} of {len(musts)} (reach: all)")
+    print(f"{locked} of {len(musts)} (target: all)")
     return right >= MIN_RIGHT_FILES and locked == len(musts)

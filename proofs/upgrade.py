@@ -1,10 +1,10 @@
-"""``make prove NAME=upgrade``: upgrade from the first commit of the baseline while clients write, delete and search.
+"""``make prove NAME=upgrade``: upgrade from an earlier commit while clients write, delete and search.
 
-The service of the earlier commit runs on a Postgres of the test's own; its schema is migrated under it while a changed
-``metadata_filter`` waits, then a process of this checkout joins, and the earlier worker leaves. Every request has to be
-answered, every search full, and at the end every document found with the last filter's value. Exit code 1 where
-something is not so. The earlier commit is ``--from``; without it, the one that made the baseline, so that every later
-migration runs on its data.
+The service of the earlier commit runs on a temporary Postgres. While a changed ``metadata_filter`` waits for its
+backfill, the proof migrates the schema under the running API. Then an API and a worker of this checkout start, and the
+earlier worker stops. Every request must succeed, and every search must return ``top_k`` results. At the end, searches
+must find every document with the value of the last filter. The exit code is 1 otherwise. ``--from`` names the earlier
+commit. The default is the last commit that changed the baseline, so that all later migrations run on its data.
 """
 
 import argparse
@@ -31,13 +31,13 @@ from harness.processes import ROOT, build_environment, embedding_endpoint, exit_
 
 OPERATOR_KEY = "operator" * 5
 KB = "/v1/knowledge-bases/default"
-# Written together with the SQL that the baseline runs. Once 0.1.0 is released its last change stays what it is.
+# A change of the baseline's SQL changes this file. After the release of 0.1.0 the baseline does not change.
 BASELINE_PINS = "migrations/pins/0001_baseline.sha256"
 BASE_DOCUMENTS, NAMES_PER_WRITER, TOP_K = (
     60,
     40,
     5,
-)  # documents that stay, external ids that each writer writes again and again
+)  # documents that stay, external ids that each writer reuses, results of a search
 PHASE_SECONDS, SETTLE_TIMEOUT_SECONDS = 4.0, 60.0
 SEARCHES: Sequence[dict[str, Any]] = (
     {"query": "a heron that fishes at dawn", "explain": True},
@@ -47,12 +47,12 @@ SEARCHES: Sequence[dict[str, Any]] = (
 
 
 class StuckError(Exception):
-    """What was waited for did not come."""
+    """A state was not reached before its timeout."""
 
 
 @dataclass
 class UpgradeClients:
-    """What writes, deletes and searches until it is told to stop, and what it was not answered as it should be."""
+    """Threads that write, delete and search until ``end``, with counts of their faults and replies."""
 
     key: str
     faults: Counter[str] = field(default_factory=Counter)
@@ -64,7 +64,7 @@ class UpgradeClients:
         return httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {self.key}"}, timeout=60)
 
     def begin(self, name: str, url: str) -> None:
-        """One that writes and one that searches, at this API."""
+        """Start one thread that writes and one that searches, both at one API."""
         for work in (self._write, self._search):
             thread = threading.Thread(target=self._run_loop, args=(name, url, work))
             thread.start()
@@ -104,7 +104,7 @@ class UpgradeClients:
 
 @dataclass(frozen=True)
 class RollingUpgrade:
-    """Processes of two trees on one database."""
+    """Processes of two source trees on one database."""
 
     earlier_tree: Path
     folder: Path
@@ -113,11 +113,11 @@ class RollingUpgrade:
     stack: ExitStack
 
     def run(self, tree: Path, *arguments: str) -> None:
-        """A command to its end. Raises CalledProcessError."""
+        """Run a Carrel command of a source tree and wait for its end."""
         subprocess.run(self._build_command(*arguments), cwd=tree, env=self._build_environment(tree), check=True)
 
     def start(self, tree: Path, *arguments: str) -> "subprocess.Popen[bytes]":
-        """A process that ends with the test at the latest."""
+        """Start a Carrel process of a source tree. The process ends with the proof at the latest."""
         with (self.folder / f"{arguments[0]}.log").open("ab") as log:
             process = subprocess.Popen(
                 self._build_command(*arguments), cwd=tree, env=self._build_environment(tree), stdout=log, stderr=log
@@ -126,12 +126,12 @@ class RollingUpgrade:
         return process
 
     def serve(self, tree: Path) -> str:
-        """The URL of an API that is ready. Raises Stuck."""
+        """Start an API of a source tree, wait until it is ready, and return its URL."""
         (port,) = islice(find_free_ports(), 1)
         url = f"http://127.0.0.1:{port}"
         process = self.start(tree, "serve", "--api-only", "--port", str(port))
         if not wait_for_answer(process, lambda: httpx2.get(f"{url}/readyz").is_success or None):
-            raise StuckError(f"the API of {tree} does not start")
+            raise StuckError(f"the API of {tree} did not start")
         return url
 
     def _build_command(self, *arguments: str) -> list[str]:
@@ -153,7 +153,7 @@ def end_process(process: "subprocess.Popen[bytes]") -> None:
 
 
 def wait_until_settled(client: httpx2.Client) -> list[dict[str, Any]]:
-    """The documents, when all are ready and no filter waits. Raises Stuck."""
+    """Wait until all documents are ready and no metadata filter is pending; return the documents."""
     until = time.monotonic() + SETTLE_TIMEOUT_SECONDS
     while time.monotonic() < until:
         view = client.get(KB).raise_for_status().json()
@@ -171,17 +171,17 @@ def wait_until_settled(client: httpx2.Client) -> list[dict[str, Any]]:
 
 
 def change_metadata_filter(client: httpx2.Client, team: str, *, wait: bool = True) -> None:
-    """Another ``metadata_filter``; where asked, until all documents have it. Raises Stuck."""
+    """Change the ``metadata_filter``. With ``wait``, wait until all documents have the new value."""
     client.patch(KB, json={"metadata_filter": {"team": team}}).raise_for_status()
     until = time.monotonic() + SETTLE_TIMEOUT_SECONDS
     while wait and client.get(KB).json()["pending_metadata_filter"] is not None:
         if time.monotonic() > until:
-            raise StuckError(f"the filter {team!r} is not there after {SETTLE_TIMEOUT_SECONDS} s")
+            raise StuckError(f"the metadata filter {team!r} is still pending after {SETTLE_TIMEOUT_SECONDS} s")
         time.sleep(0.1)
 
 
 def run_upgrade(run: RollingUpgrade) -> tuple[UpgradeClients, httpx2.Client]:
-    """From the one to the other; the clients, who have ended, and one that asks the new API. Raises Stuck."""
+    """Run the upgrade; return the stopped client threads and a client of the new API."""
     run.run(run.earlier_tree, "migrate")
     old = run.serve(run.earlier_tree)
     worker = run.start(run.earlier_tree, "worker")
@@ -216,7 +216,7 @@ def run_upgrade(run: RollingUpgrade) -> tuple[UpgradeClients, httpx2.Client]:
 
 
 def find_leftovers(client: httpx2.Client, superuser_url: str) -> Iterator[str]:
-    """What is not as it should be when all is done. Raises Stuck."""
+    """Yield the faults of the final state: wrong filter values, missing documents, dead jobs, wrong rows."""
     documents = wait_until_settled(client)
     teams = Counter(item["metadata"].get("team") for item in documents)
     if set(teams) != {"last"}:
@@ -224,7 +224,7 @@ def find_leftovers(client: httpx2.Client, superuser_url: str) -> Iterator[str]:
     result = client.post(f"{KB}/search", json={"query": "heron", "top_k": 500}).raise_for_status().json()
     missing = {item["id"] for item in documents} ^ {item["document"]["id"] for item in result["results"]}
     if missing:
-        yield f"{len(missing)} of {len(documents)} documents are not found, or should not be"
+        yield f"{len(missing)} of {len(documents)} documents are missing from the search or the list"
     yield from asyncio.run(_find_wrong_rows(superuser_url))
     print(f"{len(documents)} documents at the end")
 
@@ -240,19 +240,24 @@ async def _find_wrong_rows(url: str) -> list[str]:
     finally:
         await connection.close()
     reported = [f"dead: {row['kind']}, {row['error']}" for row in dead]
-    return reported + [f"{row['lane']}: {row['count']} rows of another filter" for row in retrievers if row["count"]]
+    return reported + [
+        f"{row['lane']}: {row['count']} rows with another filter value" for row in retrievers if row["count"]
+    ]
 
 
 @contextmanager
 def checked_out_tree(revision: str | None, folder: Path) -> Iterator[Path]:
-    """An earlier commit's files. Raises CalledProcessError or Stuck where the history does not reach there."""
+    """Check out an earlier commit in a temporary worktree and yield its folder.
+
+    A history without the commit of the baseline raises StuckError.
+    """
 
     def run_git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
 
     revision = revision or run_git("log", "-1", "--format=%H", "--", BASELINE_PINS)
     if not revision:
-        raise StuckError("no commit of this history has made the baseline")
+        raise StuckError("the Git history has no commit that created the baseline; fetch the whole history")
     print(f"from {run_git('log', '-1', '--format=%h %s', revision)}", flush=True)
     tree = folder / "earlier"
     run_git("worktree", "add", "--detach", str(tree), revision)
@@ -264,13 +269,13 @@ def checked_out_tree(revision: str | None, folder: Path) -> Iterator[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what was answered, and what was wrong."""
+    """Run the upgrade and print the counts of replies and the faults."""
     parser = argparse.ArgumentParser(prog="make prove NAME=upgrade", description=__doc__)
     parser.add_argument("--from", dest="revision", metavar="COMMIT", help="the earlier commit")
     provided = parser.parse_args(arguments)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="carrel-upgrade-")))
-        folder.chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        folder.chmod(0o711)  # under root, Postgres runs as another user, who must be able to enter this directory
         earlier = stack.enter_context(checked_out_tree(provided.revision, folder))
         endpoint = stack.enter_context(embedding_endpoint())
         postgres = stack.enter_context(EmbeddedPostgres(folder / "data", fsync=False))
@@ -280,7 +285,7 @@ def main(arguments: Sequence[str]) -> int:
         faults = [f"{reported} ({times} times)" for reported, times in clients.faults.items()]
         faults += find_leftovers(at_new, postgres.build_url("upgrade"))
         print(", ".join(f"{times} {reported}" for reported, times in sorted(clients.answers.items())))
-    print("\n".join(faults) or "no fault")
+    print("\n".join(faults) or "no faults")
     return int(bool(faults))
 
 

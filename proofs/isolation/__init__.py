@@ -1,1 +1,1 @@
-"""Proof of tenant isolation: every operation with ids of another tenant, compared with unknown ids."""
+"""Proof of tenant isolation: replies to ids of another tenant are compared with replies to unknown ids."""

@@ -1,6 +1,6 @@
-"""``make prove NAME=isolation``: use ids of other tenants at every operation and in every table.
+"""``make prove NAME=isolation``: try to reach data of other tenants with every operation and in every table.
 
-The tests of ``tests/isolation`` run first. ``--share 1`` tries all combinations of ``proofs.isolation.grid``.
+The tests of ``tests/isolation`` run first. ``--share 1`` sends all combinations of ``proofs.isolation.grid``.
 """
 
 import subprocess

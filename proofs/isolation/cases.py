@@ -1,6 +1,6 @@
-"""What is sent to each endpoint: where ids stand, and which names are no ids.
+"""Request templates for each endpoint, and the field names that are not ids.
 
-An endpoint that is added must find its words here, or the isolation test fails and names the missing ones.
+A new endpoint needs its fields and templates here. The isolation test fails otherwise and lists the missing names.
 """
 
 import re
@@ -12,13 +12,13 @@ from proofs.isolation.routes import RouteEndpoint
 
 SECRET = "Quetzalcoatlus"
 PLACEHOLDER = re.compile(r"<([a-z_]+)>")
-# What a path may hold; each is made in proofs/isolation/tenants.py.
+# Parameters of paths. proofs/isolation/tenants.py creates an object for each.
 PATH_FIELDS = frozenset(
     """kb document node chunk api_key tenant deletion n agent_id prompt number file vector_store_file batch
     webhook delivery""".split()  # noqa: SIM905
 )
-# Names in queries and bodies that name nothing that belongs to a tenant. `after` and `before` of files and vector
-# stores are the time that an id has in it, whether or not there is such a thing.
+# Fields of queries and bodies that do not refer to objects of a tenant. `after` and `before` of files and vector stores
+# use only the time inside an id, so the object need not exist.
 PLAIN_FIELDS = frozenset(
     """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
@@ -45,9 +45,10 @@ PLAIN_FIELDS = frozenset(
 
 @dataclass(frozen=True)
 class RequestTemplate:
-    """One way to call an endpoint; ``<document>`` and the like stand for ids, ``archive`` for one of a knowledge base.
+    """Template of a request to an endpoint. A name in angle brackets, such as ``<document>``, is replaced by an id.
 
-    ``needs`` names what must be there besides, although nothing of the call leads to it.
+    With ``archive``, the body is an archive of a knowledge base. ``needs`` names objects that must exist although the
+    request has no id of them.
     """
 
     query: Mapping[str, str] = field(default_factory=dict)
@@ -57,7 +58,7 @@ class RequestTemplate:
     needs: tuple[str, ...] = ()
 
     def list_id_fields(self) -> Iterator[str]:
-        """The names that lead to an id."""
+        """Yield the names of the fields that contain an id."""
         yield from _iter_id_fields(self.query)
         yield from _iter_id_fields(self.json)
         yield from _iter_id_fields(self.form)
@@ -100,12 +101,12 @@ STORE = f"{STORES}/{{kb}}"
 
 
 def build_mcp_message(method: str, **params: Any) -> RequestTemplate:
-    """A message of the Model Context Protocol."""
+    """Build a request with a message of the Model Context Protocol."""
     return RequestTemplate(json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
 def build_tool_call(name: str, **arguments: Any) -> RequestTemplate:
-    """A call of one of its tools."""
+    """Build a request that calls a tool of the MCP server."""
     return build_mcp_message("tools/call", name=name, arguments=arguments)
 
 
@@ -277,7 +278,7 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
 
 @dataclass(frozen=True)
 class EndpointCase:
-    """An endpoint and one way to call it."""
+    """Endpoint with one of its request templates."""
 
     endpoint: RouteEndpoint
     template: RequestTemplate
@@ -288,41 +289,41 @@ class EndpointCase:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The ids in path, query and body."""
+        """Names of the ids in path, query and body."""
         places = PLACEHOLDER.findall(f"{self.template}")
         return tuple(dict.fromkeys([*re.findall(r"{(\w+)}", self.endpoint.path), *places]) - {"fresh": None}.keys())
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it changes nothing, so that the same things serve again."""
+        """Whether the request changes nothing, so that the objects can be used again."""
         return self.endpoint.method == "GET" or self.is_search or self.endpoint.name == MCP
 
     @property
     def is_search(self) -> bool:
-        """Whether it gives what a search finds."""
+        """Whether the reply contains results of a search."""
         return self.endpoint.path.endswith(("search", "answer")) or self.endpoint.name == DIFY
 
     @property
     def is_agent_bound(self) -> bool:
-        """Whether it is answered as an agent's binding has it, which holds for every key of its tenant."""
+        """Whether the settings of an agent apply. They apply to every API key of the tenant."""
         return self.endpoint.path.endswith("agent-search") and "agent_id" in self.fields
 
     @property
     def is_operator_only(self) -> bool:
-        """Whether it is the operator's alone."""
+        """Whether only the operator may call the endpoint."""
         return self.endpoint.path.startswith("/v1/tenants")
 
 
 def list_cases(endpoint: RouteEndpoint) -> list[EndpointCase]:
-    """The ways to call it; none given is one without query and body."""
+    """Return the cases of an endpoint. Without templates there is one case without query and body."""
     templates = TEMPLATES.get(endpoint.name, (RequestTemplate(),))
     return [EndpointCase(endpoint, template, number) for number, template in enumerate(templates)]
 
 
 def find_unknown_fields(endpoint: RouteEndpoint) -> list[str]:
-    """What the endpoint takes and these cases do not speak of."""
+    """Return the fields of an endpoint that are neither plain fields nor ids of a template."""
     if endpoint.method == "*":
-        return [f"{endpoint.path}: its routes cannot be seen"]
+        return [f"{endpoint.path}: a mounted application without visible routes"]
     named = {name for template in TEMPLATES.get(endpoint.name, ()) for name in template.list_id_fields()}
     missing = [f"path: {name}" for name in re.findall(r"{(\w+)[^}]*}", endpoint.path) if name not in PATH_FIELDS]
     missing += [f"query: {name}" for name in sorted(endpoint.query_fields - PLAIN_FIELDS - named)]

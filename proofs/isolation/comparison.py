@@ -1,4 +1,4 @@
-"""Sending a case, and what of its reply may not differ between another's ids and ids of nothing."""
+"""Requests of the isolation proof, and the part of a reply that must not depend on whether a foreign id exists."""
 
 import json
 import re
@@ -13,16 +13,16 @@ from harness.archives import ArchiveDocument, build_archive
 from proofs.isolation.cases import PLACEHOLDER, EndpointCase
 from proofs.isolation.tenants import Ids
 
-# What depends on the moment; of a rate, what is left and when it is full again.
+# Headers that change with time, such as the remaining requests of a rate limit.
 VARYING_HEADERS = {"date", "x-request-id", "content-length", "server-timing", "ratelimit-remaining", "ratelimit-reset"}
 CREATED_HEADERS = {"location", "carrel-deletion-id"}
 VARYING_FIELDS = {"status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
 VARYING_FIELDS |= {"timings_ms", "carrel/timings_ms"}
-# Shown once; and what a worker changes by itself while it tries to reach the receiver of a webhook.
+# Secrets that are shown once, and fields that the worker changes while it sends the events of a webhook.
 VARYING_FIELDS |= {"secret", "failures", "attempts", "reason", "response_status", "attempted_at"}
-# Everybody's: the same ones are sent whoever is asked for.
+# Fields with the same value for every tenant.
 SHARED_FIELDS = {"prompt", "number"}
-# Times in seconds, and what ingestion comes to while one looks.
+# Times in seconds, and fields that ingestion changes during the proof.
 VARYING_FIELDS |= {"created_at", "last_active_at", "usage_bytes", "file_counts"}
 sent_counts: Counter[str] = Counter()
 
@@ -30,7 +30,7 @@ ComparableReply = tuple[int, dict[str, str], Any]
 
 
 def send_case(client: httpx2.Client, case: EndpointCase, ids: Ids) -> httpx2.Response:
-    """One request, with these ids in path, query and body."""
+    """Send the request of a case with ids in path, query and body."""
     sent_counts["requests"] += 1
     words = {**ids, "fresh": secrets.token_hex(8)}
 
@@ -56,7 +56,7 @@ def send_case(client: httpx2.Client, case: EndpointCase, ids: Ids) -> httpx2.Res
 
 
 def has_succeeded(reply: httpx2.Response) -> bool:
-    """Whether it did what was asked: a message of MCP says inside of the reply that it did not."""
+    """Return whether a request succeeded. MCP reports errors in the body of a reply with status 200."""
     if reply.request.url.path != "/mcp" or reply.is_error:
         return reply.is_success or reply.is_redirect
     body = reply.json()
@@ -64,14 +64,18 @@ def has_succeeded(reply: httpx2.Response) -> bool:
 
 
 def remove_fields(value: Any, names: set[str]) -> Any:
-    """The same without these fields, wherever they are."""
+    """Return a JSON value without the named fields, at every level."""
     if isinstance(value, dict):
         return {name: remove_fields(inner, names) for name, inner in value.items() if name not in names}
     return [remove_fields(inner, names) for inner in value] if isinstance(value, list) else value
 
 
 def build_comparable_reply(reply: httpx2.Response, sent: Ids) -> ComparableReply:
-    """Status, headers and body as far as they may not differ: an error exactly, a success but for what it made."""
+    """Return status, headers and body for a comparison.
+
+    The body of an error is compared except for its request id. The body of a success is compared without created ids
+    and varying fields.
+    """
     headers = {name: value for name, value in reply.headers.items() if name not in VARYING_HEADERS}
     body = reply.text
     is_json = "json" in headers.get("content-type", "")
@@ -84,12 +88,12 @@ def build_comparable_reply(reply: httpx2.Response, sent: Ids) -> ComparableReply
 
 
 def replace_ids(text: str, sent: Ids) -> str:
-    """With names for what was sent and for what differs between any two requests."""
+    """Replace the sent ids, and all values that differ between any two requests, by names in angle brackets."""
     for name, value in sent.items():
-        for form in (value, value.replace("-", "_")) if name not in SHARED_FIELDS else ():  # also as a name of SQL
+        for form in (value, value.replace("-", "_")) if name not in SHARED_FIELDS else ():  # also as an SQL name
             text = text.replace(form, f"<{name}>")
     text = re.sub(r"\b[a-z]{2,4}_[0-9a-hjkmnp-tv-z]{26}\b", "<id>", text)
-    text = re.sub(r"\ba-store(-[0-9a-f]{8})?\b", "<store>", text)  # a second one gets another name
+    text = re.sub(r"\ba-store(-[0-9a-f]{8})?\b", "<store>", text)  # a second vector store gets a name with a suffix
     text = re.sub(r"\bcarrel_\w{38}\b", "<key>", text)
     text = re.sub(r"\bcarrel_sql_view_[0-9a-f]{32}\b", "<role>", text)
     text = re.sub(r"\bcarrel_db_[\w-]{32}", "<password>", text)

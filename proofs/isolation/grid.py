@@ -1,7 +1,7 @@
-"""Every combination of operation, place, kind of id, key and role that asks for what is another's.
+"""Combinations of operation, id field, kind of id, API key and role that request objects of another tenant.
 
-Each is sent twice: with the other's id, and with an id of nothing that was treated in the same way. What an attacker
-makes of its own meanwhile it makes twice, so the two stay comparable; no two attackers share anything.
+Each combination is sent twice: with a foreign id, and with an unknown id in the same form. Both requests change the
+attacker's objects in the same way, so the replies stay comparable. No two attackers share objects.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,23 +14,23 @@ from harness.running_service import Service, Tenant
 from proofs.isolation.cases import EndpointCase
 from proofs.isolation.tenants import ALL_FIELDS, Attacker, Ids, create_objects, get_operator_tenant, invent_ids
 
-# Not the word of the other tests: what the operator has is shared with their tenants.
+# Differs from the word of the other tests, because all tenants can read the operator's knowledge bases.
 SECRET = "Rhamphorhynchus"
 ROLES = ("admin", "writer", "reader")
-# What stands in the place of a thing of its own kind, where the kind is to be another one.
+# Object of another kind whose id replaces an id in the kind of id "of another kind".
 SUBSTITUTE_FIELDS = {
     "kb": "document", "document": "node", "node": "chunk", "chunk": "document", "api_key": "deletion",
     "deletion": "api_key", "tenant": "kb", "kb_name": "external_id", "taken": "document", "external_id": "user_id",
     "user_id": "chat_id", "chat_id": "agent_id", "agent_id": "user_id", "promoted_user": "chat_id",
     "promoted_chat": "user_id", "file": "document", "vector_store_file": "chunk", "batch": "file",
 }  # fmt: skip
-# A number that all pictures of these tests have, and the words and numbers of prompts: there are no others to ask for.
+# Fields with only one possible value: the number of all test images, and the names and numbers of prompts.
 FIXED_FIELDS = {"n", "prompt", "number"}
 CHAT_FIELDS = {"chat_id", "promoted_chat"}
 
 
 class IdKind(NamedTuple):
-    """Whose thing it is, and how its id is written."""
+    """Owner of an object, and the form in which its id is sent."""
 
     name: str
     owner: str
@@ -50,11 +50,11 @@ def _to_bare_uuid(field: str, ids: Ids) -> str:
 PLAIN_KINDS = tuple(
     IdKind(name, owner, _get_id)
     for name, owner in (
-        ("another's", "first"),
-        ("another's other", "second"),
-        ("a third one's", "third"),
-        ("the operator's", "operator"),
-        ("what is gone", "gone"),
+        ("of another tenant", "first"),
+        ("of another tenant, second object", "second"),
+        ("of a third tenant", "third"),
+        ("of the operator", "operator"),
+        ("of a deleted object", "gone"),
     )
 )
 ID_KINDS = (
@@ -62,16 +62,16 @@ ID_KINDS = (
     IdKind("of another kind", "first", lambda field, ids: ids[SUBSTITUTE_FIELDS.get(field, field)]),
     IdKind("in capitals", "first", lambda field, ids: ids[field].upper()),
     IdKind("as a bare UUID", "first", _to_bare_uuid),
-    IdKind("cut short", "first", lambda field, ids: ids[field][:-1]),
+    IdKind("truncated", "first", lambda field, ids: ids[field][:-1]),
     IdKind("with a space", "first", lambda field, ids: ids[field] + " "),
-    IdKind("with more behind", "first", lambda field, ids: ids[field] + "0"),
-    IdKind("with another before", "first", lambda field, ids: f"x,{ids[field]}"),
+    IdKind("with a suffix", "first", lambda field, ids: ids[field] + "0"),
+    IdKind("with a prefix", "first", lambda field, ids: f"x,{ids[field]}"),
 )
 IdsByForm = Mapping[str, Ids]
 
 
 class Trial(NamedTuple):
-    """One combination for one attacker; ``form`` says how a knowledge base in its place is named."""
+    """One combination for one attacker. ``form`` is ``id`` or ``name``: the reference to a knowledge base."""
 
     case: EndpointCase
     fields: tuple[str, ...]
@@ -79,7 +79,7 @@ class Trial(NamedTuple):
     form: str
 
     def build_ids(self, mine: Ids, theirs: Ids) -> Ids:
-        """What is sent: one's own, but for the place."""
+        """Return the ids of a request: the attacker's ids, with foreign ids in the tested fields."""
         changed = {name: self.kind.format_id(name, theirs) for name in self.fields if name not in FIXED_FIELDS}
         return {**mine, **{name: theirs[name] for name in FIXED_FIELDS & set(self.fields)}, **changed}
 
@@ -89,7 +89,7 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Whose things are asked for, by owner, and who asks."""
+    """Owners with the ids of their objects, and the attackers."""
 
     owned_ids: Mapping[str, IdsByForm]
     owners: Mapping[str, Tenant]
@@ -97,7 +97,7 @@ class Grid:
 
 
 def iter_field_groups(case: EndpointCase) -> Iterator[tuple[str, ...]]:
-    """All ids of a case together, and each by itself among one's own."""
+    """Yield all id fields of a case together, then each field alone."""
     if case.fields:
         yield case.fields
     if len(case.fields) > 1:
@@ -107,15 +107,15 @@ def iter_field_groups(case: EndpointCase) -> Iterator[tuple[str, ...]]:
 def generate_trials(
     cases: Iterable[EndpointCase], things: Mapping[str, IdsByForm], attacker: Attacker
 ) -> Iterator[Trial]:
-    """All that this attacker tries."""
+    """Yield all combinations of one attacker."""
     is_operator = attacker.name == OPERATOR_NAME
     for case in cases:
         for place in iter_field_groups(case):
             if is_operator and (case.is_operator_only or "tenant" in place):
-                continue  # tenants are what it may ask for
+                continue  # the operator may read tenants
             for kind in ID_KINDS:
                 if is_operator and kind.owner == "operator":
-                    continue  # its own
+                    continue  # not foreign to the operator
                 for form in ("id", "name") if "kb" in place else ("id",):
                     trial = Trial(case, place, kind, form)
                     if kind in PLAIN_KINDS or _is_id_changed(trial, things[kind.owner][form]):
@@ -123,10 +123,10 @@ def generate_trials(
 
 
 def may_learn_existence(trial: Trial, attacker: Attacker) -> bool:
-    """Whether the key may learn of something that it is there: it is of the same tenant.
+    """Return whether a key may learn that a foreign object exists. Such a key belongs to the owner's tenant.
 
-    Chats are named by callers: who may not take over a name that is taken learns that it is. What an agent is bound to
-    holds for every key: one that may see none of it finds nothing.
+    Callers choose chat ids, so a refused chat id shows that the chat exists. An agent's settings apply to every key of
+    the tenant, and a key that may read none of the agent's knowledge bases gets no results.
     """
     if not attacker.name.startswith("A's"):
         return False
@@ -136,7 +136,7 @@ def may_learn_existence(trial: Trial, attacker: Attacker) -> bool:
 
 
 def _is_id_changed(trial: Trial, theirs: Ids) -> bool:
-    """Whether this kind writes the id in another way at all: a word has no bare UUID."""
+    """Return whether a kind of id changes an id. For example, a name has no form as a bare UUID."""
     return any(trial.kind.format_id(name, theirs) != theirs[name] for name in trial.fields if name not in FIXED_FIELDS)
 
 
@@ -145,7 +145,11 @@ SYSTEM_ID = encode_id("ten", SYSTEM_TENANT)
 
 
 def create_grid(service: Service, *, roles: Sequence[str] = ROLES) -> Grid:
-    """Owners with everything they can have, and a tenant of its own for each key that asks."""
+    """Create the owners with an object of every kind, and the attackers.
+
+    Each key of a foreign tenant belongs to a separate tenant. Other attackers are restricted keys of the owner's tenant
+    and the operator.
+    """
     a = service.create_tenant("a")
     owners = {
         "first": a,
@@ -166,7 +170,7 @@ def create_grid(service: Service, *, roles: Sequence[str] = ROLES) -> Grid:
             (" of a kb", ("kb",)),
             (" of a user", ("user",)),
             (" of both", ("kb", "user")),
-            (" of what is gone", ("gone",)),
+            (" of a deleted kb", ("gone",)),
         )
     ]
     attackers += [
@@ -183,7 +187,7 @@ def create_grid(service: Service, *, roles: Sequence[str] = ROLES) -> Grid:
 
 
 def list_hidden_secrets(attacker: Attacker) -> list[str]:
-    """What no reply to it may hold."""
+    """Return the texts that no reply to an attacker may contain."""
     owners = (
         ("first", "second", "third") if attacker.name == OPERATOR_NAME else ("first", "second", "third", "operator")
     )
@@ -191,7 +195,7 @@ def list_hidden_secrets(attacker: Attacker) -> list[str]:
 
 
 def _create_attacker(name: str, tenant: Tenant, role: str, narrowed: Sequence[str]) -> Attacker:
-    ids = to_forms(create_everything(tenant, "A text of whoever asks."))
+    ids = to_forms(create_everything(tenant, "A text of the attacker."))
     limits: dict[str, object] = {}
     if "kb" in narrowed:
         limits["knowledge_bases"] = [ids["id"]["kb"]]
@@ -207,32 +211,32 @@ def _create_attacker(name: str, tenant: Tenant, role: str, narrowed: Sequence[st
 
 
 def create_everything(tenant: Tenant, text: str) -> dict[str, str]:
-    """Everything that a tenant can have; whom a document is promoted to is there too. The operator has no users."""
+    """Create an object of every kind for a tenant and return the ids. The operator has no users, chats or SQL views."""
     fields = set(ALL_FIELDS) - ({"user_id", "chat_id", "sql_view"} if tenant.id == SYSTEM_ID else set())
     ids = create_objects(tenant, text, fields=fields, form="id")
     return {**ids, "taken": ids["kb_name"], "promoted_user": ids["user_id"], "promoted_chat": ids["chat_id"]}
 
 
 def to_forms(ids: Ids) -> IdsByForm:
-    """The same with the knowledge base's id, and with its name."""
+    """Return the ids in both forms: with the id and with the name of the knowledge base."""
     return {"id": ids, "name": {**ids, "kb": ids["kb_name"]}}
 
 
 def invent_forms() -> IdsByForm:
-    """Ids of nothing, that belong together as those of a thing do."""
+    """Return well-formed ids of objects that do not exist, in both forms."""
     ids = invent_ids("id")
     return to_forms({**ids, "taken": ids["kb_name"], "promoted_user": ids["user_id"], "promoted_chat": ids["chat_id"]})
 
 
 def _create_deleted(tenant: Tenant) -> dict[str, str]:
-    ids = create_everything(tenant, "What is gone.")
+    ids = create_everything(tenant, "A deleted text.")
     tenant.admin.delete(f"/v1/api-keys/{ids['api_key']}").raise_for_status()
     tenant.admin.delete(f"/v1/knowledge-bases/{ids['kb']}").raise_for_status()
     return ids
 
 
 def snapshot_owners(grid: Grid) -> dict[str, object]:
-    """What the owners have, as they see it; but for the index, which the service itself looks after."""
+    """Read the objects of all owners, without the field ``index``, which maintenance changes."""
     visited: dict[str, object] = {}
     for name, owner in grid.owners.items():
         ids = grid.owned_ids[name]["id"]

@@ -1,4 +1,4 @@
-"""The routing tables of the application and of everything mounted in it, as a flat list of endpoints."""
+"""List of the endpoints of the application and of its mounted applications."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Mount
 
 @dataclass(frozen=True)
 class RouteEndpoint:
-    """A method at a path, the names its query takes, and the names of every field in its body."""
+    """Method and path of an endpoint, with the names of its query parameters and of all fields of its body."""
 
     method: str
     path: str
@@ -24,7 +24,7 @@ class RouteEndpoint:
 
 
 def list_endpoints(routes: Sequence[BaseRoute], prefix: str = "") -> Iterator[RouteEndpoint]:
-    """Every endpoint; a mounted application whose routes cannot be seen is one, with the method ``*``."""
+    """Yield every endpoint. A mounted application without visible routes is one endpoint with the method ``*``."""
     for context in iter_route_contexts(routes):
         route: Any = context.original_route
         if isinstance(route, Mount):
@@ -59,7 +59,7 @@ def _flatten_dependants(dependant: Any) -> Iterator[Any]:
 
 
 def iter_properties(schema: object) -> Iterator[str]:
-    """The names of all properties anywhere in a JSON schema."""
+    """Yield the names of all properties at all levels of a JSON schema."""
     if isinstance(schema, dict):
         yield from schema.get("properties", {})
         for inner in schema.values():

@@ -1,8 +1,8 @@
-"""Send ids of other tenants and unknown ids in every place of every operation, with every kind of key.
+"""Send ids of other tenants and unknown ids in every id field of every operation, with every kind of API key.
 
-The service runs as a user starts it. Each combination of ``proofs.isolation.grid`` is sent twice, and the two replies
-may differ in nothing but the request's id; afterwards the owners still have what they had. How long the replies took is
-printed too: a difference there is a finding, not a failure.
+The service is started as a user starts it. Each combination of ``proofs.isolation.grid`` is sent with a foreign and
+with an unknown id. The two replies may differ only in the id of the request. Afterwards the objects of the owners must
+be unchanged. The proof also prints the times of the replies. A difference in time is reported but is not a failure.
 """
 
 import argparse
@@ -51,7 +51,7 @@ SIGNIFICANCE_LEVEL = 0.01
 
 @dataclass
 class GridFindings:
-    """What was tried, what differed, and how long it took: of another's and of nothing, by operation."""
+    """Combinations, differences and statuses, and the times with foreign and with unknown ids by operation."""
 
     combinations: set[tuple[str, ...]] = field(default_factory=set)
     differences: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class GridFindings:
     )
 
     def add(self, other: "GridFindings") -> None:
-        """The same with what another thread saw."""
+        """Add the findings of another thread."""
         self.combinations |= other.combinations
         self.differences += other.differences
         self.statuses += other.statuses
@@ -75,7 +75,7 @@ def _create_sample_pair() -> tuple[list[float], list[float]]:
 
 
 class _ProcessServiceAdapter(Service):
-    """A service that runs as processes, for what the tests' tenants need of one."""
+    """Adapter that presents a service in other processes as the ``Service`` of the tests."""
 
     @property
     def operator(self) -> httpx2.Client:
@@ -83,7 +83,7 @@ class _ProcessServiceAdapter(Service):
 
 
 def adapt_service(running: RunningService) -> Service:
-    """As the tests know a service."""
+    """Wrap a running service as the ``Service`` that the tests use."""
     runtime = json.loads((running.data_dir / "runtime.json").read_text())
     urls = DatabaseUrls(runtime["admin_database_url"], runtime["database_url"])
     resources: Resources = None  # type: ignore[assignment]  # in another process
@@ -91,20 +91,20 @@ def adapt_service(running: RunningService) -> Service:
 
 
 def list_all_cases() -> list[EndpointCase]:
-    """Of every operation; those that change nothing come first, those that take a name last.
+    """Return the cases of all operations: first those that change nothing, last those that use a taken name.
 
-    A tenant with a knowledge base of the operator's name may know of the operator's documents in it.
+    A tenant that has a knowledge base with the name of an operator's one may see the operator's documents in it.
     """
 
     def refuse_resources() -> AbstractAsyncContextManager[Resources]:
-        raise AssertionError("asked for its routes only")
+        raise AssertionError("the application must not open resources: only its routes are read")
 
     result = [case for endpoint in list_endpoints(create_app(refuse_resources).routes) for case in list_cases(endpoint)]
     return sorted(result, key=lambda case: (not case.is_read_only, "taken" in case.fields))
 
 
 def run_trials(attacker: Attacker, grid: Grid, cases: Sequence[EndpointCase], *, share: float) -> GridFindings:
-    """Everything that one attacker tries, or a share of it."""
+    """Send the combinations of one attacker, or a random share of them."""
     visited, chosen = GridFindings(), random.Random(attacker.name)
     nothing: dict[str, IdsByForm] = {owner: invent_forms() for owner in grid.owned_ids}
     for trial in generate_trials(cases, grid.owned_ids, attacker):
@@ -142,7 +142,7 @@ def _run_trial(
 
 
 def run(running: RunningService, *, share: float) -> tuple[GridFindings, list[str]]:
-    """What was seen, and what the owners have not as they had it."""
+    """Run all attackers; return the findings and the changed objects of the owners."""
     service, cases, visited = adapt_service(running), list_all_cases(), GridFindings()
     grid = create_grid(service)
     before = snapshot_owners(grid)
@@ -158,12 +158,12 @@ def run(running: RunningService, *, share: float) -> tuple[GridFindings, list[st
 
 
 def format_timing(findings: GridFindings) -> Iterator[str]:
-    """A table of the operations, those whose times differ most surely first."""
+    """Yield the rows of a table of operations, sorted by the p-value of the difference in time."""
     measured = {name: times for name, times in findings.seconds.items() if min(map(len, times)) >= MIN_SAMPLES}
     corrected = dict(
         zip(measured, apply_holm_correction([compute_mann_whitney(*times) for times in measured.values()]), strict=True)
     )
-    yield "| operation | pairs | another's, ms | nothing, ms | difference, ms | p (Mann-Whitney, Holm) |"
+    yield "| operation | pairs | foreign id, ms | unknown id, ms | difference, ms | p (Mann-Whitney, Holm) |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name in sorted(measured, key=lambda name: corrected[name]):
         foreign, nothing = measured[name]
@@ -177,19 +177,21 @@ def format_timing(findings: GridFindings) -> Iterator[str]:
 
 
 def build_chat_settings(chat: ChatServer) -> dict[str, str]:
-    """Answers need a chat model, whatever it says."""
+    """Return the settings of a chat model, which the answer endpoints need."""
     return {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--share", type=float, default=0.5, help="of the combinations, chosen at random")
+    parser.add_argument(
+        "--share", type=float, default=0.5, help="share of the combinations, chosen at random (default: 0.5)"
+    )
     share = parser.parse_args().share
     begun = time.monotonic()
     local = {
         "CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8",
         "CARREL_SQL_VIEWS": "true",
-    }  # where the cases' receivers would be
+    }  # the address of the webhooks in the cases
     with (
         ChatServer(reply=lambda _: "I do not know.") as chat,
         embedding_endpoint() as embedding_url,
@@ -203,8 +205,8 @@ def main() -> int:
         print(difference)
     print(
         f"\n{len(visited.combinations)} combinations of operation, place, kind of id, key and role in "
-        f"{time.monotonic() - begun:.0f} s (reach: {MIN_COMBINATIONS}); {len(visited.differences)} can be told apart; "
-        f"what the owners have is {'CHANGED' if changed else 'as it was'}"
+        f"{time.monotonic() - begun:.0f} s (target: {MIN_COMBINATIONS}); {len(visited.differences)} with a difference; "
+        f"the objects of the owners are {'CHANGED' if changed else 'unchanged'}"
     )
     enough = share < 1 or len(visited.combinations) >= MIN_COMBINATIONS
     return int(bool(visited.differences) or bool(changed) or not enough)

@@ -1,4 +1,4 @@
-"""What the tenants of these tests own, and ids of nothing at all."""
+"""Tenants and objects of the isolation tests, and ids of objects that do not exist."""
 
 import asyncio
 import secrets
@@ -14,13 +14,13 @@ from app.ids import decode_id, encode_id, generate_id
 from harness.running_service import Service, Tenant
 
 Ids = Mapping[str, str]
-# Not a number that other texts have in them.
+# A number that no other text contains.
 IMAGE_NUMBER = "1234567890"
 PROMOTED_FIELDS = {"promoted_user", "promoted_chat"}
 
 
 def invent_ids(form: str) -> dict[str, str]:
-    """Well-formed ids of nothing; ``form`` says how knowledge bases are named."""
+    """Return well-formed ids of objects that do not exist. ``form`` is ``id`` or ``name`` for knowledge bases."""
     word = secrets.token_hex(6)
     return {
         "kb": f"only-{word}" if form == "name" else encode_id("kb", generate_id()),
@@ -50,7 +50,7 @@ def invent_ids(form: str) -> dict[str, str]:
 
 
 def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: str) -> dict[str, str]:
-    """New things of this tenant, as far as ``fields`` asks for them."""
+    """Create the objects of a tenant that ``fields`` names, and return their ids."""
     ids = invent_ids(form)
     wanted = set(fields)
     ids["tenant"], name = tenant.id, ids["taken"]
@@ -58,7 +58,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     created.raise_for_status()
     ids["kb"], ids["kb_name"] = name if form == "name" else created.json()["id"], name
     if wanted & {"document", "external_id"}:
-        # What is promoted begins in a chat.
+        # A document that will be promoted is uploaded to a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
         ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"], **scope)["id"]
     for state in wanted & {"building", "retired"}:
@@ -85,7 +85,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
 
 
 def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) -> None:
-    """A user's text, a chat's, and an agent that may open its chat."""
+    """Add a text of a user, a text of a chat, and an agent with session scope."""
     if "user_id" in wanted:
         tenant.add_text(text, kb=kb, user_id=ids["user_id"])
     if "chat_id" in wanted:
@@ -96,7 +96,7 @@ def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) 
 
 
 def _add_outlets(tenant: Tenant, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
-    """Ways out of the service: a webhook with a delivery, and a SQL view."""
+    """Add a webhook with a delivery, and an SQL view."""
     if wanted & {"webhook", "delivery"}:
         ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
     if "sql_view" in wanted:
@@ -106,7 +106,7 @@ def _add_outlets(tenant: Tenant, kb: str, ids: dict[str, str], wanted: set[str])
 
 
 def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
-    """Two versions of a prompt, of the knowledge base and of the agent; the second one is in use."""
+    """Add two prompt versions to the knowledge base and to the agent. The second version is in use."""
     for prompt in ("First say this.", "Then say that."):
         changes = {"retrieval": {"rewrite_prompt": prompt}}
         tenant.admin.patch(f"/v1/knowledge-bases/{kb}", json=changes).raise_for_status()
@@ -115,7 +115,7 @@ def _add_prompts(tenant: Tenant, kb: str, agent_id: str | None) -> None:
 
 
 def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
-    """A file that is kept, and another that is attached, by itself or in a batch."""
+    """Add a file, and another file that is attached to a vector store, alone or in a batch."""
     for name in ("file", "vector_store_file"):
         if name in wanted or (name == "vector_store_file" and "batch" in wanted):
             part = {"file": ("a.txt", f"{text} {name}".encode())}
@@ -133,7 +133,7 @@ def _add_files(tenant: Tenant, text: str, kb: str, ids: dict[str, str], wanted: 
 
 
 def wait_until_done(client: httpx2.Client, path: str) -> None:
-    """Until a job has attached the files of a batch, or of a vector store, and they are ingested."""
+    """Wait until the files of a batch or of a vector store are attached and ingested."""
     deadline = time.monotonic() + 60
     while client.get(path).raise_for_status().json()["status"] == "in_progress":
         assert time.monotonic() < deadline, path
@@ -162,7 +162,7 @@ ALL_FIELDS = (
 
 
 async def add_image(tenant: Tenant, document: str) -> None:
-    """Give the document a picture as ingestion would with a vision model."""
+    """Add an image to a document, as ingestion with a vision model does."""
     owner, of = decode_id("ten", tenant.id), decode_id("doc", document)
     key = f"{owner}/{of}/{generate_id()}"
     (tenant.service.settings.server.data_dir / "objects" / key).write_bytes(b"picture")
@@ -175,7 +175,7 @@ async def add_image(tenant: Tenant, document: str) -> None:
 
 
 async def _add_generation(tenant: Tenant, kb: str, state: str) -> None:
-    """Another search index of the knowledge base: one that could not be built, or the one of before."""
+    """Add a search index to the knowledge base: a generation whose build failed, or a retired generation."""
     connection = await asyncpg.connect(tenant.service.urls.owner)
     await connection.execute(
         "insert into search_index (tenant_id, kb_id, id, identity, dim, state, settings, started_at, retired_at, error)"
@@ -191,7 +191,7 @@ async def _add_generation(tenant: Tenant, kb: str, state: str) -> None:
 
 
 async def _add_webhook(tenant: Tenant) -> tuple[str, str]:
-    """A webhook that leads to nobody, and a delivery that was given up: no worker changes them meanwhile."""
+    """Add a webhook without a receiver and a dead delivery, which no worker changes."""
     owner, webhook, delivery = decode_id("ten", tenant.id), generate_id(), generate_id()
     connection = await asyncpg.connect(tenant.service.urls.owner)
     await connection.execute(
@@ -210,7 +210,7 @@ async def _add_webhook(tenant: Tenant) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Attacker:
-    """One who asks for what is another's: a key, and what that key may see."""
+    """Caller that requests foreign objects: a client with an API key, and the ids that the key may read."""
 
     name: str
     client: httpx2.Client
@@ -219,25 +219,25 @@ class Attacker:
 
 @dataclass(frozen=True)
 class IsolationTenants:
-    """Tenant A, who owns; tenant B and narrowed keys of A, who ask."""
+    """Owner tenant A, and the attackers: keys of tenant B and restricted keys of tenant A."""
 
     owning_tenant: Tenant
     owned_ids: Mapping[str, Ids]
     attackers: tuple[Attacker, ...]
 
     def get_owner_client(self, *, operators: bool) -> httpx2.Client:
-        """The client that may do it."""
+        """Return the client of the operator or of the owner's administrator."""
         return self.owning_tenant.service.operator if operators else self.owning_tenant.admin
 
 
 def build_forms(ids: dict[str, str], tenant: Tenant) -> dict[str, Ids]:
-    """The same ids with the knowledge base's name, and with its id."""
+    """Return the ids in both forms: with the name and with the id of the knowledge base."""
     existing = tenant.admin.get(f"/v1/knowledge-bases/{ids['kb']}").json()
     return {"name": {**ids, "kb": existing["name"]}, "id": {**ids, "kb": existing["id"]}}
 
 
 def create_isolation_tenants(service: Service, secret: str) -> IsolationTenants:
-    """Everything the cases need."""
+    """Create tenants A and B with all objects, and the attackers."""
     a, b = service.create_tenant("a"), service.create_tenant("b")
     shared = build_forms(create_objects(a, f"The {secret} flies.", fields=ALL_FIELDS, form="name"), a)
     others = build_forms(create_objects(a, "Another text of A.", fields=ALL_FIELDS, form="name"), a)
@@ -252,12 +252,12 @@ def create_isolation_tenants(service: Service, secret: str) -> IsolationTenants:
 
 
 def get_operator_tenant(service: Service) -> Tenant:
-    """The operator as a tenant: what is theirs is shared."""
+    """Return the operator as a tenant. All tenants can read the operator's knowledge bases."""
     return Tenant(service, encode_id("ten", SYSTEM_TENANT), "", service.operator)
 
 
 def _add_operator_knowledge_base(service: Service, name: str) -> None:
-    """Give the operator a knowledge base of the same name: it must not weaken isolation."""
+    """Give the operator a knowledge base with the same name, which must not weaken isolation."""
     operator = get_operator_tenant(service)
     operator.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
-    operator.add_text("What everybody may read.", kb=name)
+    operator.add_text("A text that every tenant may read.", kb=name)

@@ -1,4 +1,4 @@
-"""Whether two samples of times differ: the Mann-Whitney test (Mann and Whitney 1947), and Holm's correction (1979)."""
+"""Statistical comparison of times: the Mann-Whitney test (Mann and Whitney 1947) and Holm's correction (1979)."""
 
 import math
 from collections import Counter
@@ -7,7 +7,10 @@ from statistics import NormalDist
 
 
 def compute_mann_whitney(first: Sequence[float], other: Sequence[float]) -> float:
-    """The two-sided p-value that both come from first distribution; by the normal approximation, corrected for ties."""
+    """Return the two-sided p-value of the hypothesis that both samples have the same distribution.
+
+    The function uses the normal approximation with corrections for ties and continuity.
+    """
     pooled = [*first, *other]
     counts = Counter(pooled)
     ranks, below = {}, 0
@@ -26,7 +29,7 @@ def compute_mann_whitney(first: Sequence[float], other: Sequence[float]) -> floa
 
 
 def apply_holm_correction(p_values: Sequence[float]) -> list[float]:
-    """The p-values, corrected for being so many."""
+    """Return the p-values after Holm's correction for multiple tests."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     corrected, worst = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(order):

@@ -1,1 +1,1 @@
-"""Kill API, workers and Postgres in every stage of ingestion, while a checker searches (``make prove NAME=kill``)."""
+"""Proof that kills API, workers and Postgres in every stage of ingestion while checkers search."""

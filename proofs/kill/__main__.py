@@ -1,4 +1,4 @@
-"""``make prove NAME=kill``: kill -9 processes in every stage of ingestion while clients write and search."""
+"""``make prove NAME=kill``: kill processes with SIGKILL in every stage of ingestion while clients write and search."""
 
 import argparse
 import asyncio
@@ -29,13 +29,13 @@ from proofs.kill.supervisor import supervision
 from proofs.kill.watcher import Checker
 
 CLIENTS, SLOTS_PER_CLIENT, CHECKERS = 4, 6, 2
-# Of four kills two are of the process that is in the stage, one of its Postgres session, one of the postmaster.
+# Of four kills, two hit the process that is in the stage, one its Postgres session and one the postmaster.
 KILL_TARGETS = ("process", "session", "process", "postmaster")
 Histogram = Counter[tuple[str, str]]
 
 
 def plan_kills(kills: int, rng: random.Random) -> list[tuple[str, str]]:
-    """Stage and target of each kill: every stage the same number of times, in a random order."""
+    """Return the stage and target of each kill in random order. Every stage occurs equally often."""
     of_a_stage = -(-kills // len(STAGES))
     cards = [(stage, KILL_TARGETS[number % len(KILL_TARGETS)]) for stage in STAGES for number in range(of_a_stage)]
     rng.shuffle(cards)
@@ -43,7 +43,7 @@ def plan_kills(kills: int, rng: random.Random) -> list[tuple[str, str]]:
 
 
 async def kill(service: ServiceProcesses, caught: CaughtProcess, target: str) -> str | None:
-    """kill -9, and start again what that ended; returns what it was, None where there was nothing to kill."""
+    """Kill the target with SIGKILL and restart it. Return the name of the target, or None if there was none."""
     if target == "postmaster":
         service.kill_postgres()
         return "Postgres"
@@ -51,7 +51,7 @@ async def kill(service: ServiceProcesses, caught: CaughtProcess, target: str) ->
         session = caught.session or await _find_session(service)
         if session is None:
             return None
-        os.kill(session, signal.SIGKILL)  # the postmaster then ends all the others too, and recovers
+        os.kill(session, signal.SIGKILL)  # the postmaster then ends all other sessions and runs recovery
         return "Postgres session"
     name = service.find_name(caught.pid) or ""
     service.kill_part(caught.pid)
@@ -71,7 +71,7 @@ async def _find_session(service: ServiceProcesses) -> int | None:
 async def run_kills(
     service: ServiceProcesses, endpoint: SlowEmbeddingEndpoint, tally: Tally, *, kills: int, seed: int, until: float
 ) -> Histogram:
-    """Kill as often as asked for; a stage that nobody comes to is tried again later."""
+    """Run all planned kills until ``until``. A stage that no process reaches is tried again later."""
     rng, histogram = random.Random(seed), Histogram()
     cards = plan_kills(kills, rng)
     while cards and time.monotonic() < until:
@@ -88,13 +88,13 @@ async def run_kills(
             continue
         histogram[stage, what] += 1
         if histogram.total() % 10 == 0:
-            print(f"{histogram.total()} kills, {tally.counts['looks']} looks, {len(tally.faults)} faults", flush=True)
+            print(f"{histogram.total()} kills, {tally.counts['checks']} checks, {len(tally.faults)} faults", flush=True)
         await asyncio.sleep(rng.uniform(0.0, 0.5))
     return histogram
 
 
 def prepare(service: ServiceProcesses) -> PatientClient:
-    """A tenant with a knowledge base of small chunks."""
+    """Create a tenant and a knowledge base with small chunks; return a client for them."""
     operator = {"Authorization": f"Bearer {OPERATOR_KEY}"}
     created = httpx2.post(f"{service.api_urls[0]}/v1/tenants", json={"name": "kill test"}, headers=operator, timeout=30)
     calls = PatientClient(service.api_urls, created.raise_for_status().json()["api_key"]["key"])
@@ -106,7 +106,7 @@ def prepare(service: ServiceProcesses) -> PatientClient:
 
 
 def show(histogram: Histogram, tally: Tally, calls: PatientClient, seconds: float) -> None:
-    """The table of kills, and what else was going on."""
+    """Print the table of kills, the counts of the clients and the repeated requests."""
     targets = ("API", "worker", "Postgres", "Postgres session")
     print("\n| stage | " + " | ".join(targets) + " | all |\n|" + " --- |" * (len(targets) + 2))
     for stage in STAGES:
@@ -115,7 +115,7 @@ def show(histogram: Histogram, tally: Tally, calls: PatientClient, seconds: floa
     print(f"\n{histogram.total()} kills in {seconds / 60:.1f} min")
     for what, count in sorted(tally.counts.items()):
         print(f"  {what}: {count}")
-    print(f"  requests that had to be tried again: {dict(calls.retry_counts)}")
+    print(f"  repeated requests by cause: {dict(calls.retry_counts)}")
 
 
 async def run(arguments: argparse.Namespace, folder: Path) -> int:
@@ -151,7 +151,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> int:
     if histogram.total() < arguments.kills:
         tally.record_fault(f"only {histogram.total()} of {arguments.kills} kills in {arguments.minutes} minutes")
     for wrong in tally.faults:
-        print(f"FAULT {wrong}")  # once more: of a long log the end is read
+        print(f"FAULT {wrong}")  # repeated at the end, because readers of a long log look there
     print(f"{len(tally.faults)} faults")
     return int(bool(tally.faults))
 
@@ -163,15 +163,15 @@ def _join(threads: Sequence[threading.Thread]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=204, help="how many; 12 is a quick try")
+    parser.add_argument("--kills", type=int, default=204, help="number of kills (default: 204); 12 is a quick run")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=30, help="when to give up")
-    parser.add_argument("--keep", type=Path, help="an empty folder for the data and the logs, which then stay")
+    parser.add_argument("--minutes", type=float, default=30, help="maximum duration in minutes (default: 30)")
+    parser.add_argument("--keep", type=Path, help="empty folder for data and logs, which are not deleted")
     arguments = parser.parse_args()
     if arguments.keep is not None:
         return asyncio.run(run(arguments, arguments.keep))
     with tempfile.TemporaryDirectory(prefix="carrel-kill-") as folder:
-        Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        Path(folder).chmod(0o711)  # under root, Postgres runs as another user, who must be able to enter this directory
         return asyncio.run(run(arguments, Path(folder)))
 
 

@@ -1,4 +1,4 @@
-"""HTTP as patient clients do it: tried again until the service says yes or no."""
+"""HTTP client that repeats a request until the service accepts or refuses it."""
 
 import itertools
 import threading
@@ -21,14 +21,14 @@ ANSWER_TIMEOUT_SECONDS = 180.0
 
 
 class NoAnswerError(Exception):
-    """The service did not answer for minutes, though everything is started again at once."""
+    """The service did not settle a request within 180 seconds although killed processes are restarted at once."""
 
 
 @dataclass(slots=True)
 class PatientClient:
-    """Clients, one a thread, each at one API until that does not answer, then at the next.
+    """Client with one connection pool for each thread and API. After a failure, a thread uses the next API.
 
-    ``refused`` counts what did not settle a request: statuses, and ``cut`` connections.
+    ``retry_counts`` counts the causes of repeated requests: statuses, and ``cut`` for broken connections.
     """
 
     urls: Sequence[str]
@@ -38,7 +38,7 @@ class PatientClient:
 
     @property
     def client(self) -> httpx2.Client:
-        """This thread's."""
+        """Client of the current thread."""
         if not hasattr(self._local, "clients"):
             headers = {"Authorization": f"Bearer {self.key}"}
             clients = [httpx2.Client(base_url=url, headers=headers, timeout=60) for url in self.urls]
@@ -51,7 +51,7 @@ class PatientClient:
         self._local.client = next(self._local.clients)
 
     def try_request(self, method: str, path: str, **arguments: Any) -> httpx2.Response | None:
-        """The answer; None where there was none, or one that asks for patience."""
+        """Send a request once. Return None without a reply or for status 409, 429 and 5xx."""
         try:
             reply = self.client.request(method, path, **arguments)
         except httpx2.TransportError:
@@ -65,7 +65,14 @@ class PatientClient:
         return reply
 
     def request_until_answered(self, method: str, path: str, **arguments: Any) -> tuple[httpx2.Response, bool]:
-        """The first answer that settles it, and whether an earlier try may have done it already. Raises NoAnswer."""
+        """Repeat a request until a reply settles it.
+
+        Returns:
+            The reply, and whether an earlier attempt may already have succeeded.
+
+        Raises:
+            NoAnswerError: No reply settled the request within 180 s.
+        """
         end, again = time.monotonic() + ANSWER_TIMEOUT_SECONDS, False
         while time.monotonic() < end:
             reply = self.try_request(method, path, **arguments)
@@ -76,7 +83,7 @@ class PatientClient:
         raise NoAnswerError(f"{method} {path}")
 
     def upload(self, slot: int, content: UploadContent) -> httpx2.Response:
-        """As a file or as JSON, under the slot's external id. Raises NoAnswer."""
+        """Upload a content as a file or as JSON under the slot's external id."""
         facts = {"external_id": build_external_id(slot)}
         if content.body is not None:
             body = {**content.body, **facts, "metadata": {"slot": slot}}
@@ -86,7 +93,7 @@ class PatientClient:
         return self.request_until_answered("POST", DOCUMENTS, data=data, files=file)[0]
 
     def search(self, slot: int, strategy: str) -> list[ReturnedChunk] | None:
-        """Everything that is found of the slot; None without an answer, and where a lane could not answer."""
+        """Return all chunks of a slot that a search finds, or None without a reply or if the search has warnings."""
         body = {
             "query": "harbour island jetty",
             "strategy": strategy,
@@ -106,7 +113,7 @@ class PatientClient:
         ]
 
     def list_documents(self, slot: int) -> list[dict[str, Any]] | None:
-        """The documents under the slot's external id; None without an answer."""
+        """Return the documents with the slot's external id, or None without a reply."""
         reply = self.try_request("GET", DOCUMENTS, params={"external_id": build_external_id(slot)})
         if reply is None:
             return None
@@ -114,7 +121,7 @@ class PatientClient:
         return result
 
     def list_chunks(self, document: str) -> list[ReturnedChunk] | None:
-        """The document's list of chunks, where it fits on one page; None without one, or without the document."""
+        """Return the chunks of a document if they fit on one page, else None; also None without a reply or document."""
         reply = self.try_request("GET", f"{DOCUMENTS}/{document}/chunks", params={"limit": 200})
         if reply is None or reply.status_code == 404:
             return None
@@ -127,5 +134,5 @@ class PatientClient:
 
 
 def build_external_id(slot: int) -> str:
-    """What the slot's document is called by its owner."""
+    """Build the external id of the slot's document."""
     return f"slot-{slot}"

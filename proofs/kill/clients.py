@@ -1,4 +1,4 @@
-"""Clients that upload, replace, send again, wait and delete, and write down what they were promised."""
+"""Client threads that upload, replace, resend, wait and delete, and record the acknowledgements in the ledger."""
 
 import random
 import threading
@@ -16,7 +16,7 @@ READY_TIMEOUT_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Tally:
-    """What all threads have done and found wrong."""
+    """Counts and faults of all threads."""
 
     counts: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -27,14 +27,14 @@ class Tally:
             self.counts[what] += 1
 
     def record_fault(self, what: str) -> None:
-        """Written down, and shown at once."""
+        """Record a fault and print it at once."""
         with self._lock:
             self.faults.append(what)
         print(f"FAULT {what}", flush=True)
 
 
 class SlotThread(threading.Thread):
-    """A thread that works on some slots until ``stop`` is set."""
+    """Thread that works on some slots until ``stop`` is set."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class SlotThread(threading.Thread):
 
 
 class SlotWriter(SlotThread):
-    """The only one that writes to its slots."""
+    """Thread that writes to its slots. No other thread writes to them."""
 
     def run(self) -> None:
         try:
@@ -84,26 +84,28 @@ class SlotWriter(SlotThread):
         self._tally.count(f"sent as {content.kind}")
         document = reply.json()["id"]
         if slot in self._documents and self._documents[slot][0] != document:
-            self._tally.record_fault(f"slot {slot}: a replacement got another id")
+            self._tally.record_fault(f"slot {slot}: the replacement of a document got another id")
         self._documents[slot] = document, content
 
     def _send_again(self, slot: int, document: str, content: UploadContent) -> None:
         reply = self._calls.upload(slot, content)
         if (reply.status_code, reply.json().get("id")) != (200, document):
-            self._tally.record_fault(f"slot {slot}: the same bytes again: {reply.status_code} {reply.text[:300]}")
+            self._tally.record_fault(
+                f"slot {slot}: an upload of the same bytes returned {reply.status_code} {reply.text[:300]}"
+            )
         self._tally.count("sent again")
 
     def _remove(self, slot: int, document: str) -> None:
         self._ledger.record_deletion_start(slot)
         reply, again = self._calls.request_until_answered("DELETE", f"{DOCUMENTS}/{document}")
         if reply.status_code != 204 and not (again and reply.status_code == 404):
-            self._tally.record_fault(f"slot {slot}: lost before it was deleted: {reply.status_code}")
+            self._tally.record_fault(f"slot {slot}: the document was missing before its deletion: {reply.status_code}")
         self._ledger.record_deletion(slot)
         del self._documents[slot]
         self._tally.count("deleted")
 
     def _wait(self, slot: int, document: str) -> None:
-        """For the newest version to be searchable, but not for ever: somebody may be killed all the time."""
+        """Wait until the newest version is searchable. The wait has a timeout, because kills can delay ingestion."""
         serial, end = self._ledger.take_snapshot(slot).expected.newest, time.monotonic() + READY_TIMEOUT_SECONDS
         while time.monotonic() < end and not self._stopping.is_set():
             look = self._ledger.take_snapshot(slot)

@@ -1,4 +1,4 @@
-"""The mixed corpus: a document of any kind for a slot and a serial, marked in every part."""
+"""Generator of documents of several formats. Every part of a document has a mark with its slot and serial."""
 
 import io
 import random
@@ -19,13 +19,13 @@ from proofs.kill.expectations import build_mark
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
 WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "oxbow", "peninsula", "quarry", "reef"]
 PARTS_PER_PAGE = 8
-# MuPDF is not made for threads.
+# MuPDF is not thread-safe.
 _pdf_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class UploadContent:
-    """What is sent: a file, or a JSON body."""
+    """Content of an upload: a file or a JSON body."""
 
     kind: str
     filename: str = ""
@@ -35,7 +35,7 @@ class UploadContent:
 
 
 def create_content(slot: int, serial: int, rng: random.Random) -> UploadContent:
-    """A document of a random kind and size; the largest have several hundred passages."""
+    """Create a document of random kind and size. The largest have several hundred chunks."""
     kind = rng.choice(sorted(CONTENT_BUILDERS))
     minimum, limit = PART_COUNTS.get(kind, (3, 40))
     parts = rng.randint(minimum, limit)
@@ -68,7 +68,7 @@ def _build_csv(texts: Sequence[str]) -> UploadContent:
 
 
 def _build_pdf(texts: Sequence[str]) -> UploadContent:
-    """The sample handbook behind pages of our own."""
+    """Build a PDF of generated pages, followed by the sample handbook."""
     with _pdf_lock, pymupdf.open() as created, pymupdf.open(SAMPLES / "handbook.pdf") as handbook:  # type: ignore[no-untyped-call]
         for start in range(0, len(texts), PARTS_PER_PAGE):
             page = created.new_page()
@@ -79,7 +79,7 @@ def _build_pdf(texts: Sequence[str]) -> UploadContent:
 
 
 def _build_pptx(texts: Sequence[str]) -> UploadContent:
-    """The sample presentation, and a slide of our own for each part."""
+    """Build the sample presentation with an additional slide for each part."""
     show = Presentation(str(SAMPLES / "product-tour.pptx"))
     for text in texts:
         slide = show.slides.add_slide(show.slide_layouts[6])

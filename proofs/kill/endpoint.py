@@ -1,4 +1,4 @@
-"""An embedding endpoint that takes its time over passages, and knows which documents it is at work on."""
+"""Slow embedding endpoint that knows the documents whose chunks it currently embeds."""
 
 import random
 import threading
@@ -15,7 +15,7 @@ LATENCY_RANGE_SECONDS = (0.1, 0.4)
 
 
 class SlowEmbeddingEndpoint(ThreadingHTTPServer):
-    """``with Endpoint() as endpoint`` serves ``base_url``; queries are answered at once."""
+    """Embedding server that delays chunks but not queries. As a context manager it serves ``base_url``."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -42,12 +42,12 @@ class SlowEmbeddingEndpoint(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def list_slots(self) -> set[int]:
-        """Whose passages are being embedded at this moment."""
+        """Return the slots whose chunks are currently being embedded."""
         with self._lock:
             return {slot for slot, count in self._under_way.items() if count > 0}
 
     def simulate_latency(self, texts: list[str]) -> None:
-        """Be slow, as a real model is."""
+        """Wait 0.1 to 0.4 s, as a real model would, and record the slots of the texts during the wait."""
         slots = {int(result[0]) for text in texts for result in MARK.findall(text)}
         with self._lock:
             self._under_way.update(slots)
@@ -58,7 +58,7 @@ class SlowEmbeddingEndpoint(ThreadingHTTPServer):
                 self._under_way.subtract(slots)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that was killed is no news."""
+        """Ignore errors of connections, because killed clients cause them."""
 
 
 class _SlowEmbeddingHandler(RandomEmbeddingHandler):

@@ -1,8 +1,8 @@
-"""What a search may find of a document that is uploaded, replaced and deleted all the time: pure judgement.
+"""Checks of search results for a document that clients upload, replace and delete. The functions have no side effects.
 
-Every document belongs to a slot (its external id). Each content that is sent to a slot has a serial of its own, and
-every part of it a mark: slot, serial, number of the part, number of parts. So the marks of what a search found say
-which version it is, and whether it is whole.
+Every document belongs to a slot (its external id). Each content that is sent to a slot has a separate serial. Every
+part of the content has a mark with the slot, the serial, the number of the part and the number of parts. The marks in
+search results therefore show the version and whether it is complete.
 """
 
 import re
@@ -14,7 +14,7 @@ MARK = re.compile(r"\bkx(\d+)v(\d+)p(\d+)n(\d+)x\b")
 
 @dataclass(frozen=True, slots=True)
 class ReturnedChunk:
-    """One passage that was found."""
+    """Chunk in a search result or in a list of chunks."""
 
     document: str
     index: int
@@ -24,7 +24,7 @@ class ReturnedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedSerials:
-    """The serials that may be found, and whether it would be wrong to find nothing."""
+    """Serials that a search may return, and whether an empty result is a fault (``present``)."""
 
     oldest: int
     newest: int
@@ -32,19 +32,19 @@ class ExpectedSerials:
 
 
 def build_mark(slot: int, serial: int, part: int, parts: int) -> str:
-    """The word that tells where a part belongs; parts count from 1."""
+    """Build the mark of a part. Parts are numbered from 1."""
     return f"kx{slot}v{serial}p{part}n{parts}x"
 
 
 def find_serials(slot: int, texts: Iterable[str]) -> set[int]:
-    """The contents of the slot that these texts are of."""
+    """Return the serials of the slot in the marks of the texts."""
     return {int(result[1]) for text in texts for result in MARK.findall(text) if int(result[0]) == slot}
 
 
 def find_faults(slot: int, result: Sequence[ReturnedChunk], expected: ExpectedSerials) -> list[str]:
-    """What is wrong with everything that was found of one slot; empty when nothing is."""
+    """Return the faults in all returned chunks of one slot."""
     if not result:
-        return ["lost: nothing was found"] if expected.present else []
+        return ["lost: no chunk was returned"] if expected.present else []
     return [
         *_check_one_document(result),
         *_check_one_version(slot, result, expected),
@@ -62,12 +62,12 @@ def _check_one_version(slot: int, result: Sequence[ReturnedChunk], expected: Exp
     serials = find_serials(slot, texts)
     wrong = []
     if any(int(item[0]) != slot for text in texts for item in MARK.findall(text)):
-        wrong.append("foreign: passages of another slot")
+        wrong.append("foreign: chunks of another slot")
     if len(serials) != 1:
-        wrong.append(f"mixed: passages of contents {sorted(serials)}")
+        wrong.append(f"mixed: chunks of contents {sorted(serials)}")
     if any(not expected.oldest <= serial <= expected.newest for serial in serials):
         limits = f"{expected.oldest} to {expected.newest}"
-        wrong.append(f"out of date: content {sorted(serials)}, where {limits} may be found")
+        wrong.append(f"out of date: content {sorted(serials)}, but only {limits} may be returned")
     return wrong
 
 
@@ -77,7 +77,7 @@ def _check_completeness(slot: int, result: Sequence[ReturnedChunk]) -> list[str]
     wrong = []
     if indexes != list(range(total)):
         missing, doubled = len(set(range(total)) - set(indexes)), len(indexes) - len(set(indexes))
-        wrong.append(f"half: of {total} passages {missing} are missing and {doubled} are double")
+        wrong.append(f"half: of {total} chunks {missing} are missing and {doubled} are duplicates")
     parts: dict[tuple[int, int], set[int]] = {}
     for passage in result:
         for place, serial, part, count in MARK.findall(passage.text):

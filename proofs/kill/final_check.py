@@ -1,4 +1,4 @@
-"""The end: everything has come to rest, and nothing is lost, double, half or left over."""
+"""Final check, when no job waits: no document is lost, duplicated or incomplete, and nothing is left over."""
 
 import asyncio
 import re
@@ -25,7 +25,7 @@ SWEEP_TIMEOUT_SECONDS = 60.0
 PROBE_NAME = re.compile("[a-z0-9_]{8}")
 ANSWER_TIMEOUT_SECONDS = 20.0
 COUNT_WAITING_SQL = "select count(*) from job where every is null and state <> 'dead'"
-# A job that was killed often waits for minutes before it is tried again.
+# After several kills, a job waits for minutes before its next attempt.
 RUN_NOW_SQL = "update job set run_at = now() where every is null and state = 'ready' and run_at > now()"
 LEFTOVER_CHECKS = {
     "dead jobs": "select id, kind, error from job where state = 'dead'",
@@ -35,8 +35,8 @@ LEFTOVER_CHECKS = {
         select d.id, d.status, d.version, d.live_version, count(*) from embedding_checkpoint c
           left join document d on (d.tenant_id, d.id) = (c.tenant_id, c.document_id)
          group by d.tenant_id, d.id, d.status, d.version, d.live_version""",
-    "deletions without an end": "select id, documents from deletion where finished_at is null",
-    "documents without their one original": """
+    "unfinished deletions": "select id, documents from deletion where finished_at is null",
+    "documents without exactly one original": """
         select d.id, count(o.key) from document d
           left join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
          group by d.tenant_id, d.id having count(o.key) <> 1""",
@@ -44,17 +44,17 @@ LEFTOVER_CHECKS = {
         select d.id, o.version from document d
           join document_object o on (o.tenant_id, o.document_id) = (d.tenant_id, d.id)
          where o.version <> d.version""",
-    "periodic jobs that are there twice": """
+    "duplicate periodic jobs": """
         select kind, count(*) from job where every is not null group by kind having count(*) > 1""",
 }
 
 
 async def check_final_state(service: ServiceProcesses, calls: PatientClient, ledger: Ledger, tally: Tally) -> None:
-    """Wait until the queue is empty, then compare everything; what is wrong goes to the tally."""
+    """Wait until the queue is empty, then check documents, rows and objects. Faults go to the tally."""
     connection = await asyncpg.connect(service.urls.owner)
     try:
         await _wait_until_quiet(connection, tally)
-        await asyncio.to_thread(_compare_slots, calls, ledger, tally)  # aside: the supervisor goes on
+        await asyncio.to_thread(_compare_slots, calls, ledger, tally)  # in a thread, so that the supervisor continues
         for name, rows in (await find_inconsistencies(service.urls.owner)).items():
             tally.record_fault(f"recount, {name}: {rows[:3]}")
         for name, sql in LEFTOVER_CHECKS.items():
@@ -72,33 +72,35 @@ async def _wait_until_quiet(connection: asyncpg.Connection, tally: Tally) -> Non
     while waiting := await connection.fetchval(COUNT_WAITING_SQL):
         if time.monotonic() > end:
             jobs = await connection.fetch("select kind, state, attempts, run_at, error from job where every is null")
-            tally.record_fault(f"{waiting} jobs are never done: {[dict(job) for job in jobs[:3]]}")
+            tally.record_fault(
+                f"{waiting} jobs did not end within {QUIET_TIMEOUT_SECONDS:.0f} s: {[dict(job) for job in jobs[:3]]}"
+            )
             return
         await asyncio.sleep(0.2)
 
 
 def _compare_slots(calls: PatientClient, ledger: Ledger, tally: Tally) -> None:
-    """Each slot has the newest content that was acknowledged, or nothing where that was a deletion."""
+    """Check that each slot has the newest acknowledged content, or none after an acknowledged deletion."""
     for slot in sorted(ledger.slots):
         expected = ledger.get_final_expectation(slot)
         documents, wrong = _read_final_state(calls, slot, expected)
         if documents is None or wrong is None:
-            tally.record_fault(f"slot {slot}: no answer at the end")
+            tally.record_fault(f"slot {slot}: no reply in the final check")
             continue
         if len(documents) != int(expected.present):
             tally.record_fault(
-                f"slot {slot}: {len(documents)} documents at the end, instead of {int(expected.present)}"
+                f"slot {slot}: {len(documents)} documents in the final check, instead of {int(expected.present)}"
             )
         for item in wrong:
-            tally.record_fault(f"slot {slot}, at the end, {item}")
+            tally.record_fault(f"slot {slot}, final check, {item}")
 
 
 def _read_final_state(
     calls: PatientClient, slot: int, expected: ExpectedSerials
 ) -> tuple[list[dict[str, Any]] | None, list[str] | None]:
-    """The slot's documents, and what is wrong with it; a 503 is tried again, as clients do.
+    """Return the documents and the faults of a slot. A failed request is repeated, as clients do.
 
-    A connection of an API's pool may have died unused: the request that meets it is the one that finds out.
+    A pooled database connection can be broken without notice. The first request that uses the connection then fails.
     """
     end = time.monotonic() + ANSWER_TIMEOUT_SECONDS
     while True:
@@ -110,7 +112,7 @@ def _read_final_state(
 
 
 async def _sweep(service: ServiceProcesses, connection: asyncpg.Connection, tally: Tally) -> None:
-    """Let the sweeper run with the least ages that it takes; then objects and rows have to be the same."""
+    """Run the sweeper with the minimum ages. Afterwards every object must have a row and every row an object."""
     rows = {row["key"] for row in await connection.fetch("select key from document_object")}
     before = list_stored_keys(service.store)
     print(f"before the last sweep: {len(before)} objects, {len(before - rows)} of them without a row", flush=True)
@@ -127,25 +129,28 @@ async def _sweep(service: ServiceProcesses, connection: asyncpg.Connection, tall
 
 
 def check_after_stop(service: ServiceProcesses, tally: Tally) -> None:
-    """With everything stopped: no half objects, no processes, no temporary files that the sweeper does not know."""
+    """Check the stopped service: no partial objects, no processes, no temporary files that the sweeper ignores."""
     if left_halves := list_partial_objects(service.store):
-        tally.record_fault(f"{len(left_halves)} halves of objects are left: {left_halves[:3]}")
+        tally.record_fault(f"{len(left_halves)} partial objects are left: {left_halves[:3]}")
     if left := service.list_orphans():
-        tally.record_fault(f"processes outlived the worker that had started them: {sorted(left)}")
+        tally.record_fault(f"processes outlived the killed worker that had started them: {sorted(left)}")
     temporary = service.folder / "tmp"
     swept = sweep_temp_files(temporary, older_than=timedelta(0))
     print(f"temporary files and folders of killed processes: {swept}, removed as a worker does after a day")
     if remainder := sorted(_list_temporary_names(temporary)):
-        tally.record_fault(f"temporary files that nobody removes: {remainder[:5]}")
+        tally.record_fault(f"temporary files that no sweep removes: {remainder[:5]}")
 
 
 def list_partial_objects(store: Path) -> list[str]:
-    """Objects that nobody has written to their end."""
+    """Return the names of objects whose upload did not end."""
     return [path.name for path in store.rglob("~*")]
 
 
 def _list_temporary_names(folder: Path) -> Iterable[str]:
-    """Without what Python's tempfile tries a folder with, which it removes at once unless it is killed meanwhile."""
+    """Yield the names of temporary files, except probe files.
+
+    Python's tempfile tests a folder with a probe file. A kill can prevent the removal of that file.
+    """
     return (
         path.name for path in folder.iterdir() if not (PROBE_NAME.fullmatch(path.name) and path.stat().st_size <= 4)
     )

@@ -1,4 +1,4 @@
-"""What the service acknowledged to its clients, and what a search may therefore find."""
+"""Ledger of the service's acknowledgements, and the results that a search may therefore return."""
 
 import threading
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,10 @@ from proofs.kill.expectations import ExpectedSerials
 
 @dataclass(slots=True)
 class SlotState:
-    """One document's story: ``sent`` is the newest serial, ``oldest`` the least that may still be found.
+    """State of one slot: the newest serial that was sent, and the oldest serial that a search may still return.
 
-    ``present`` means that it is searchable for sure: somebody saw it, and no deletion was sent since.
+    ``is_searchable`` means that a search has returned the document and that no deletion was sent since then.
+    ``is_expected`` means that an upload was acknowledged and that no deletion was sent since then.
     """
 
     newest_serial: int = 0
@@ -23,7 +24,7 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSnapshot:
-    """What may be found by a search that begins now."""
+    """Expectation for a search that begins at the time of the snapshot."""
 
     expected: ExpectedSerials
     deletion_count: int
@@ -31,38 +32,38 @@ class LedgerSnapshot:
 
 @dataclass(slots=True)
 class Ledger:
-    """All slots; each has one client that writes to it, and any number of readers."""
+    """States of all slots. Each slot has one client that writes to it, and any number of readers."""
 
     slots: dict[int, SlotState]
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def record_sending(self, slot: int) -> int:
-        """A new content is about to be sent; returns its serial."""
+        """Record that a new content is about to be sent, and return its serial."""
         with self._lock:
             item = self.slots[slot]
             item.newest_serial += 1
             return item.newest_serial
 
     def record_acknowledgement(self, slot: int) -> None:
-        """The newest content was taken in: from now on it may not be lost."""
+        """Record that the newest content was acknowledged and must not be lost from now on."""
         with self._lock:
             self.slots[slot].is_expected = True
 
     def record_deletion_start(self, slot: int) -> None:
-        """A deletion is about to be sent."""
+        """Record that a deletion is about to be sent."""
         with self._lock:
             item = self.slots[slot]
             item.deletion_count += 1
             item.is_being_deleted, item.is_searchable, item.is_expected = True, False, False
 
     def record_deletion(self, slot: int) -> None:
-        """It was acknowledged: nothing that was sent before may be found again."""
+        """Record that a deletion was acknowledged. No search may return an earlier content from now on."""
         with self._lock:
             item = self.slots[slot]
             item.is_being_deleted, item.oldest_serial = False, item.newest_serial + 1
 
     def take_snapshot(self, slot: int) -> LedgerSnapshot:
-        """Before a search."""
+        """Return the expectation before a search."""
         with self._lock:
             item = self.slots[slot]
             return LedgerSnapshot(
@@ -70,21 +71,27 @@ class Ledger:
             )
 
     def compute_limits(self, slot: int, look: LedgerSnapshot) -> ExpectedSerials:
-        """After it: what was sent meanwhile may be found too, what is being deleted need not be."""
+        """Return the expectation after a search that began at snapshot ``look``.
+
+        Contents that were sent during the search may be returned too. If a deletion was sent, the result may be empty.
+        """
         with self._lock:
             item = self.slots[slot]
             present = look.expected.present and item.deletion_count == look.deletion_count
             return replace(look.expected, newest=item.newest_serial, present=present)
 
     def record_found(self, slot: int, serial: int, look: LedgerSnapshot) -> None:
-        """A search that began at ``look`` found this content: no older one may be found by any that begins later."""
+        """Record the content that a search returned. Searches that begin later must not return an older content.
+
+        ``look`` is the snapshot from before the search.
+        """
         with self._lock:
             item = self.slots[slot]
             if item.deletion_count == look.deletion_count and serial >= item.oldest_serial:
                 item.oldest_serial, item.is_searchable = serial, not item.is_being_deleted
 
     def get_final_expectation(self, slot: int) -> ExpectedSerials:
-        """When everything has come to rest: the newest content alone, or nothing at all."""
+        """Return the expectation when no job waits: only the newest content, or none."""
         with self._lock:
             item = self.slots[slot]
             return (

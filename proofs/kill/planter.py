@@ -1,6 +1,7 @@
-"""Faults planted in the tables by hand, to show that the checker sees them before it is believed that there are none.
+"""Test of the checker: faults that SQL injects into the tables, each of which the checker must report.
 
-Each is undone: the rows that it touches are kept in tables of their own meanwhile.
+A checker that reports no faults is only credible after this test. Each fault is undone afterwards. Copies of the
+affected rows are in separate tables until then.
 """
 
 import random
@@ -16,7 +17,7 @@ from proofs.kill.watcher import check_slot
 
 READY_TIMEOUT_SECONDS = 60.0
 PART_COUNT = 12
-# In an order in which they can be put back; what belongs to a document, by its id.
+# Conditions that select the rows of a document by its id. The order of the tables allows their restoration.
 SAVED_TABLES = {
     "document": "id = $1",
     "chunk": "document_id = $1",
@@ -44,7 +45,11 @@ ADD_TO_RETRIEVERS_SQL = (
 
 
 async def verify_checker(calls: PatientClient, owner_url: str, slots: Sequence[int]) -> None:
-    """Plant three faults, one slot each. Raises AssertionError where the checker misses one, or sees one too many."""
+    """Inject three faults, each in a separate slot.
+
+    Raises:
+        AssertionError: The checker misses a fault or reports a fault that does not exist.
+    """
     half, other, risen = slots
     connection = await asyncpg.connect(owner_url)
     try:
@@ -93,19 +98,19 @@ async def _inject_restored_document(connection: asyncpg.Connection, calls: Patie
 
 
 def _expect_fault(calls: PatientClient, slot: int, expected: ExpectedSerials, beginning: str) -> None:
-    """One that begins so, by each strategy; none at all for an empty beginning."""
+    """Check that every strategy reports a fault with this beginning, or none for an empty beginning."""
     result = check_slot(calls, slot, expected)
-    assert result is not None, "the service did not answer"
+    assert result is not None, "the service did not reply to the checker"
     if beginning:
         visited = [item for item in result if item.partition(": ")[2].startswith(beginning)]
-        assert len(visited) >= 2, f"the checker did not see what was planted ({beginning}): {result}"
-        print(f"planted and seen: {visited[0]}", flush=True)
+        assert len(visited) >= 2, f"the checker did not report the injected fault ({beginning}): {result}"
+        print(f"injected and reported: {visited[0]}", flush=True)
     else:
-        assert result == [], f"the checker saw what is not there: {result}"
+        assert result == [], f"the checker reports faults that do not exist: {result}"
 
 
 async def _upload(connection: asyncpg.Connection, calls: PatientClient, slot: int, serial: int) -> object:
-    """A text that is ready; returns the key of its row."""
+    """Upload a text, wait until it is ready, and return the id of its row."""
     rng = random.Random(serial)
     texts = [
         f"{build_mark(slot, serial, n, PART_COUNT)} {'planted ' * rng.randint(20, 25)}."
@@ -120,12 +125,12 @@ async def _upload(connection: asyncpg.Connection, calls: PatientClient, slot: in
         if key is not None:
             return key
         time.sleep(0.1)
-    raise AssertionError("a document was not ingested before anything was killed")
+    raise AssertionError("a document was not ingested although no process was killed yet")
 
 
 def _find_document(calls: PatientClient, slot: int) -> str:
     result = calls.list_documents(slot)
-    assert result, "the planted document is not listed"
+    assert result, "the list does not contain the document of the injected fault"
     return str(result[0]["id"])
 
 
@@ -136,7 +141,7 @@ async def _save_rows(connection: asyncpg.Connection, key: object) -> None:
 
 
 async def _restore_rows(connection: asyncpg.Connection, key: object) -> None:
-    """Whatever is there of them goes first."""
+    """Delete the remaining rows of a document, then restore the saved rows."""
     await connection.execute("delete from chunk where document_id = $1", key)
     for table in SAVED_TABLES:
         await connection.execute(f"insert into {table} select * from kept_{table} on conflict do nothing")

@@ -1,7 +1,7 @@
-"""The service under test: Postgres, two APIs and two workers, each a process that can be killed and started again.
+"""Service of the kill proof: Postgres, two APIs and two workers, each a process that can be killed and restarted.
 
-Postgres is the embedded one with its usual settings, fsync on. A killed process loses nothing that it wrote, fsync or
-not: the kernel keeps the pages; what this test cannot show is a power cut.
+Postgres is the embedded one with its usual settings, including fsync. The kernel keeps the written pages of a killed
+process even without fsync. The proof therefore says nothing about a power failure.
 """
 
 import os
@@ -26,11 +26,11 @@ from proofs.kill.endpoint import QUERY_PREFIX
 OPERATOR_KEY = "kill-test-operator-key-0123456789abcdef"
 PART_NAMES = ("API 1", "API 2", "worker 1", "worker 2")
 START_TIMEOUT_SECONDS = 60.0
-# In the log of a worker, and of an API.
+# Log lines of a worker and of an API that have started.
 STARTED_EVENTS = (b'"worker.started"', b"Application startup complete")
 SETTINGS = {
     "CARREL_WORKER_LEASE_TIMEOUT_SECONDS": "2",
-    # A document that is under way at every kill must not be given up for that.
+    # Many kills can hit the ingestion of one document, which must not use up its attempts.
     "CARREL_WORKER_MAX_ATTEMPTS": "50",
     "CARREL_WORKER_TENANT_CONCURRENCY": "4",
     "CARREL_PARSER_PROCESSES": "2",
@@ -42,7 +42,7 @@ SETTINGS = {
 
 @dataclass(slots=True)
 class ServicePart:
-    """An API or a worker: its log, how long that was before, and the process that it is now."""
+    """API or worker with its log, the length of the log before the last start, and the current process."""
 
     name: str
     log: Path
@@ -51,7 +51,7 @@ class ServicePart:
 
     @property
     def has_started(self) -> bool:
-        """Whether this process got as far as to work."""
+        """Whether the current process has started completely."""
         with self.log.open("rb") as log:
             log.seek(self.log_offset)
             said = log.read()
@@ -60,7 +60,7 @@ class ServicePart:
 
 @dataclass(slots=True)
 class ServiceProcesses:
-    """Everything that runs, on one folder."""
+    """All processes of the service, with their data in one folder."""
 
     folder: Path
     postgres: EmbeddedPostgres
@@ -76,16 +76,16 @@ class ServiceProcesses:
 
     @property
     def store(self) -> Path:
-        """Where the originals are."""
+        """Folder of the stored originals."""
         return self.folder / "data" / "objects"
 
     @property
     def superuser_url(self) -> str:
-        """To look at every session, and to hold locks."""
+        """Database URL of the superuser, who can read all sessions and lock tables."""
         return self.postgres.build_url("carrel")
 
     def start(self, name: str) -> None:
-        """One of NAMES."""
+        """Start the API or worker with a name of ``PART_NAMES``."""
         command = [sys.executable, "-m", "app.cli"]
         command += ["serve", "--api-only", "--port", str(self.ports[name])] if name in self.ports else ["worker"]
         log = self.folder / f"{name}.log"
@@ -95,7 +95,7 @@ class ServiceProcesses:
         self.parts[name] = ServicePart(name, log, said_before, process)
 
     def start_all(self) -> None:
-        """And wait until the APIs answer. Raises RuntimeError."""
+        """Start all APIs and workers and wait until both APIs are ready."""
         for name in PART_NAMES:
             self.start(name)
         end = time.monotonic() + START_TIMEOUT_SECONDS
@@ -104,18 +104,21 @@ class ServiceProcesses:
                 if all(httpx2.get(f"{url}/readyz", timeout=2).is_success for url in self.api_urls):
                     return
             time.sleep(0.1)
-        raise RuntimeError(f"the API did not start:\n{self.parts['API 1'].log.read_text()[-2000:]}")
+        raise RuntimeError(f"the APIs are not ready:\n{self.parts['API 1'].log.read_text()[-2000:]}")
 
     def find_name(self, pid: int) -> str | None:
-        """Which part has this process id now."""
+        """Return the name of the API or worker with this process id."""
         return next((name for name, part in self.parts.items() if part.process.pid == pid), None)
 
     def list_pids(self, kind: str) -> list[int]:
-        """The processes of ``API`` or ``worker``."""
+        """Return the process ids of all APIs (``API``) or workers (``worker``)."""
         return [part.process.pid for name, part in self.parts.items() if name.startswith(kind)]
 
     def kill_part(self, pid: int) -> None:
-        """kill -9, and start it again; what it had started itself is remembered, for it has to go too."""
+        """Kill an API or worker with SIGKILL and restart it.
+
+        Its child processes are recorded as orphans, which must end too.
+        """
         name = self.find_name(pid)
         assert name is not None
         below = {child.pid for child in list_process_tree(pid)} - {pid}
@@ -125,7 +128,7 @@ class ServiceProcesses:
         self.start(name)
 
     def kill_postgres(self) -> None:
-        """kill -9 of the postmaster; started again as soon as the last of its children has noticed."""
+        """Kill the postmaster with SIGKILL and restart it when its last child process has ended."""
         pid = self.postgres.pid
         os.kill(pid, signal.SIGKILL)
         end = time.monotonic() + START_TIMEOUT_SECONDS
@@ -141,26 +144,26 @@ class ServiceProcesses:
                 time.sleep(0.2)
 
     def revive(self) -> list[str]:
-        """Start again what ended by itself, as any supervisor does; returns what should not have.
+        """Restart processes that ended without a kill, as a supervisor does, and return the faults.
 
-        A process may give up at its start when there is no database; one that runs has to outlive that.
+        A process may exit during its start if the database is down. A process that has started must not exit.
         """
         wrong = []
         for name, part in list(self.parts.items()):
             status = part.process.poll()
             if status is not None:
                 if part.has_started:
-                    wrong.append(f"{name} ended by itself with status {status}")
+                    wrong.append(f"{name} ended without a kill, with status {status}")
                 self.start(name)
         return wrong
 
     def list_orphans(self) -> set[int]:
-        """Processes that outlived the killed one that had started them."""
+        """Return the child processes of killed processes that still run."""
         self.orphans = {pid for pid in self.orphans if Path(f"/proc/{pid}").exists()}
         return self.orphans
 
     def stop(self) -> None:
-        """In order, as SIGTERM does."""
+        """Stop all APIs and workers with SIGTERM."""
         for part in self.parts.values():
             part.process.send_signal(signal.SIGTERM)
         for part in self.parts.values():
@@ -174,7 +177,7 @@ class ServiceProcesses:
 
 @contextmanager
 def killable_service(folder: Path, embedding_url: str) -> Iterator[ServiceProcesses]:
-    """On an empty database; call it from the main thread, as the embedded Postgres wants."""
+    """Start all processes on an empty database. The embedded Postgres requires a call from the main thread."""
     temporary = folder / "tmp"
     temporary.mkdir()
     ports = dict(zip((name for name in PART_NAMES if name.startswith("API")), find_free_ports(), strict=False))

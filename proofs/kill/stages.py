@@ -1,7 +1,7 @@
-"""Catching the service in a stage: told from outside, by its tables, sessions, files and processes.
+"""Detection of a process in a stage of ingestion, by tables, sessions, files and processes of the service.
 
-A stage that lasts milliseconds is made longer with a lock on a table that its statement needs, held by a session of
-ours: the process is inside of it when it is killed.
+Some stages last only milliseconds. A session of the proof then locks a table that the stage needs, so that the process
+waits in the stage until the kill.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ PURGING_SQL = (
 
 @dataclass(frozen=True, slots=True)
 class CaughtProcess:
-    """The process that is in the stage, and its session of Postgres where one is known."""
+    """Process in the stage, and its Postgres session if known."""
 
     pid: int
     session: int | None = None
@@ -57,7 +57,7 @@ class CaughtProcess:
 
 @dataclass(slots=True)
 class StageObserver:
-    """What a stage is recognised by."""
+    """Sources of information for the detection of a stage."""
 
     service: ServiceProcesses
     endpoint: SlowEmbeddingEndpoint
@@ -65,7 +65,7 @@ class StageObserver:
     rng: random.Random
 
     async def find_blocked(self, kind: str, *beginnings: str) -> CaughtProcess | None:
-        """A process of this kind that waits for our lock with a statement that begins so, or with any."""
+        """Return a process of a kind that waits for a lock in a statement with one of the beginnings, or in any."""
         for row in await self.connection.fetch(BLOCKED_SQL):
             if beginnings and not row["query"].startswith(beginnings):
                 continue
@@ -75,14 +75,14 @@ class StageObserver:
         return None
 
     async def list_running(self) -> list[tuple[int, str]]:
-        """Living workers that are at a document, and its external id."""
+        """Return the process ids of workers that ingest a document, with the external id of the document."""
         result = await self.connection.fetch(RUNNING_SQL)
         pairs = [(int(row["worker"].split(":")[1]), row["external_id"]) for row in result]
         return [pair for pair in pairs if self.service.find_name(pair[0]) is not None]
 
 
 def find_port_owner(port: int, pids: list[int]) -> int | None:
-    """Which of the processes has the TCP connection with this local port."""
+    """Return the process that has the TCP connection with this local port, or None."""
     wanted = f":{port:04X}"
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     inodes = {f"socket:[{fields[9]}]" for fields in map(str.split, lines) if fields[1].endswith(wanted)}
@@ -96,7 +96,7 @@ def find_port_owner(port: int, pids: list[int]) -> int | None:
 
 
 async def detect_after_put(look: StageObserver) -> CaughtProcess | None:
-    """An object without a row, and an API that waits to write it."""
+    """Find an API that has stored an object and waits to insert its row."""
     caught = await look.find_blocked("API", "with written")
     if caught is None:
         return None
@@ -105,14 +105,14 @@ async def detect_after_put(look: StageObserver) -> CaughtProcess | None:
 
 
 async def detect_after_commit(look: StageObserver) -> CaughtProcess | None:
-    """A job of this moment that nobody has claimed."""
+    """Find a job that was committed in the last second and not claimed; return a random API or worker."""
     if await look.connection.fetchval(COMMITTED_SQL) is None:
         return None
     return CaughtProcess(look.rng.choice([*look.service.list_pids("API"), *look.service.list_pids("worker")]))
 
 
 async def detect_in_parse(look: StageObserver) -> CaughtProcess | None:
-    """A document that is being parsed, and a parser process of its worker that runs."""
+    """Find a worker that ingests a document and whose parser process is running."""
     for pid, _ in await look.list_running():
         if any(_is_busy_parser(child) for child in _list_children(pid)):
             return CaughtProcess(pid)
@@ -120,7 +120,7 @@ async def detect_in_parse(look: StageObserver) -> CaughtProcess | None:
 
 
 async def detect_in_embed(look: StageObserver) -> CaughtProcess | None:
-    """A document that is being embedded, and its passages are at the model at this moment."""
+    """Find a worker whose chunks the embedding endpoint is processing."""
     for pid, name in await look.list_running():
         if any(build_external_id(slot) == name for slot in look.endpoint.list_slots()):
             return CaughtProcess(pid)
@@ -128,14 +128,14 @@ async def detect_in_embed(look: StageObserver) -> CaughtProcess | None:
 
 
 async def detect_in_replace(look: StageObserver) -> CaughtProcess | None:
-    """A worker that waits inside its transaction: it alone writes to these tables."""
+    """Find a worker that waits in the transaction that replaces a document. Only workers write to its tables."""
     return await look.find_blocked(
         "worker", "with gone", "delete from chunk", "delete from node", "with nodes", "with made"
     )
 
 
 async def detect_in_delete(look: StageObserver) -> CaughtProcess | None:
-    """An API inside of a deletion, or a worker that removes what is left of one."""
+    """Find an API that waits in a deletion, or a worker that waits in the purge after a deletion."""
     caught = await look.find_blocked("API", "with gone", "delete from document", "insert into deletion")
     return caught or await look.find_blocked("worker", "update deletion", "select 1 from deletion")
 
@@ -154,9 +154,9 @@ STAGES: dict[str, tuple[Callable[[StageObserver], Awaitable[CaughtProcess | None
 async def process_in_stage(
     stage: str, service: ServiceProcesses, endpoint: SlowEmbeddingEndpoint, rng: random.Random
 ) -> AsyncIterator[CaughtProcess | None]:
-    """Somebody in the stage, kept there until the block ends; None when nobody came.
+    """Yield a process in the stage and hold it there until the block ends; yield None after 8 s without one.
 
-    Raises OSError, asyncpg.PostgresError, asyncpg.InterfaceError when Postgres is not up.
+    If Postgres is down, the connection raises OSError or an exception of asyncpg.
     """
     recognise, tables = STAGES[stage]
     holder = await asyncpg.connect(service.superuser_url, timeout=5)
@@ -180,7 +180,7 @@ async def process_in_stage(
 
 
 async def _lock_table(holder: asyncpg.Connection, table: str) -> None:
-    """Nobody else can write to the table until the session ends; without one, nobody can claim a job."""
+    """Lock a table against writes until the session ends. An empty name locks the claims of jobs."""
     await holder.execute("set lock_timeout = '5s'")
     await holder.execute("begin")
     if table:
@@ -190,9 +190,9 @@ async def _lock_table(holder: asyncpg.Connection, table: str) -> None:
 
 
 def list_stored_keys(store: Path, *, since: float = 0.0) -> set[str]:
-    """The keys of the whole objects that were put since then."""
+    """Return the keys of the complete objects that were stored since a time in seconds since the epoch."""
     result = set()
-    for folder, _, names in os.walk(store):  # unlike rglob it does not mind what vanishes meanwhile
+    for folder, _, names in os.walk(store):  # unlike rglob, os.walk ignores files that disappear during the walk
         for path in (Path(folder, name) for name in names if not name.startswith("~")):
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime >= since:

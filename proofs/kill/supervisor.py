@@ -1,4 +1,4 @@
-"""What ends by itself is started again, up to the end of the test, and told if it should not have ended."""
+"""Supervisor that restarts ended processes until the end of the proof and records unexpected ends as faults."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,12 +8,12 @@ from proofs.kill.clients import Tally
 
 SUPERVISION_INTERVAL_SECONDS = 0.2
 ReviveFunction = Callable[[], list[str]]
-"""Starts again what has ended, and returns what is wrong with that."""
+"""Function that restarts ended processes and returns the faults."""
 
 
 @asynccontextmanager
 async def supervision(revive: ReviveFunction, tally: Tally) -> AsyncIterator[None]:
-    """For this block, with a last look at its end. What the supervisor itself dies of is raised there."""
+    """Supervise the processes during the block and once at its end. An exception of the supervisor is raised there."""
     supervisor = asyncio.create_task(_supervise(revive, tally))
     try:
         yield
@@ -25,7 +25,7 @@ async def supervision(revive: ReviveFunction, tally: Tally) -> AsyncIterator[Non
 
 
 async def _supervise(revive: ReviveFunction, tally: Tally) -> None:
-    """Also after the last kill: an API may find no database then."""
+    """Restart ended processes until cancelled, also after the last kill, when an API may find no database."""
     while True:
         _revive_and_record(revive, tally)
         await asyncio.sleep(SUPERVISION_INTERVAL_SECONDS)

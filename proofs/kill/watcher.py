@@ -1,4 +1,4 @@
-"""The checker: searches all the time, and judges what it finds."""
+"""Checker threads, which search continuously and check the results."""
 
 import time
 
@@ -10,7 +10,7 @@ STRATEGIES = ("dense", "hybrid")
 
 
 def check_slot(calls: PatientClient, slot: int, expected: ExpectedSerials) -> list[str] | None:
-    """What is wrong with a slot that nobody writes to; None without an answer."""
+    """Return the faults of a slot that no client writes to, or None without a reply."""
     wrong: list[str] = []
     for strategy in STRATEGIES:
         result = calls.search(slot, strategy)
@@ -21,14 +21,14 @@ def check_slot(calls: PatientClient, slot: int, expected: ExpectedSerials) -> li
 
 
 class Checker(SlotThread):
-    """Looks at one slot after the other, by search, by list of chunks and by list of documents."""
+    """Thread that checks random slots by searches and by lists of chunks and documents."""
 
     def run(self) -> None:
         try:
             while not self._stopping.is_set():
                 self._check_slot(self._rng.choice(self._slots))
                 time.sleep(0.02)
-        except Exception as exc:  # a checker that died would find nothing
+        except Exception as exc:  # a checker that ended silently would find no faults
             self._tally.record_fault(f"checker: {type(exc).__name__}: {exc}")
 
     def _check_slot(self, slot: int) -> None:
@@ -36,10 +36,10 @@ class Checker(SlotThread):
         how = self._rng.choice([*STRATEGIES, *STRATEGIES, "chunks"])
         result = self._list_chunks(slot) if how == "chunks" else self._calls.search(slot, how)
         if result is None:
-            self._tally.count("looks without an answer")
+            self._tally.count("checks without a reply")
             time.sleep(0.05)
             return
-        self._tally.count("looks")
+        self._tally.count("checks")
         expected = self._ledger.compute_limits(slot, look)
         for wrong in find_faults(slot, result, expected):
             self._tally.record_fault(f"slot {slot}, {how}: {wrong} ({expected}; {self._calls.list_documents(slot)})")

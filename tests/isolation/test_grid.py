@@ -101,7 +101,7 @@ def test_a_wall_that_is_down_is_noticed(grid: Grid) -> None:
     nothing = invent_forms()
     differs = 0
     for trial in generate_trials(reads, grid.owned_ids, owner):
-        if trial.kind.name == "another's" and trial.form == "id":
+        if trial.kind.name == "of another tenant" and trial.form == "id":
             sent = [trial.build_ids(owner.ids["id"], one["id"]) for one in (grid.owned_ids["first"], nothing)]
             seen, unseen = (build_comparable_reply(send_case(owner.client, trial.case, ids), ids) for ids in sent)
             differs += seen != unseen

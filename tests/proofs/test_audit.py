@@ -37,8 +37,8 @@ def test_newer_releases_are_those_of_locked_packages() -> None:
     [
         ([FIRST, SECOND], Advisories([], 0)),
         ([FIRST, SKIPPED], Advisories([], 1)),
-        ([{**FIRST, "vulns": [HOLE]}, SECOND], Advisories(["first 1.0: PYSEC-1, mended in 1.0.1, 1.1"], 0)),
-        ([{**FIRST, "vulns": [OPEN]}], Advisories(["first 1.0: X, mended in no release"], 1)),
+        ([{**FIRST, "vulns": [HOLE]}, SECOND], Advisories(["first 1.0: PYSEC-1, fixed in 1.0.1, 1.1"], 0)),
+        ([{**FIRST, "vulns": [OPEN]}], Advisories(["first 1.0: X, fixed in no release"], 1)),
         (None, Advisories([], 2)),
     ],
 )  # fmt: skip
