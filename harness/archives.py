@@ -1,4 +1,4 @@
-"""Archives of a test's own: as a service would write them, or almost."""
+"""Archives of knowledge bases for tests: valid ones, or ones with faults."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ import numpy as np
 
 from app.transfer.tar import END_MARKER, build_member
 
-# That of a knowledge base that is made with nothing said, on the embedded model.
+# Identity of a knowledge base with default settings and the embedded model.
 DEFAULT_IDENTITY = {
     "model": "all-MiniLM-L6-v2", "dimensions": 384, "precision": "fp32", "query_prefix": "", "document_prefix": "",
     "analyzer": "english-v1", "k1": 1.2, "b": 0.75,
@@ -19,7 +19,12 @@ DEFAULT_IDENTITY = {
 
 @dataclass
 class ArchiveDocument:
-    """A document of one paragraph for each chunk; ``parts`` and ``record`` may be made wrong."""
+    """Document with one paragraph for each chunk. Tests may change ``parts`` and ``record`` to add faults.
+
+    Attributes:
+        texts: Texts of the chunks.
+        record_fields: Further fields of the record.
+    """
 
     texts: Sequence[str]
     record_fields: Mapping[str, Any] = field(default_factory=dict)

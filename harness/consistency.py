@@ -1,8 +1,11 @@
-"""What the search tables say of themselves, counted again from the rows, for tests of what may be cut short."""
+"""Consistency checks of the search tables: stored counts against counts of the rows.
+
+Tests run them after work that was interrupted.
+"""
 
 import asyncpg
 
-# What is said of each term of an index, and what is so.
+# Stored and actual maximum weight of each term in an index.
 MAX_WEIGHTS_SQL = """
 select b.index_id, b.key, a.max_weight, b.weight
   from (select index_id, key, max(max_weight) max_weight from term_document_frequency group by 1, 2) a
@@ -65,7 +68,14 @@ CONSISTENCY_CHECKS = {
 
 
 async def find_inconsistencies(owner_url: str) -> dict[str, list[asyncpg.Record]]:
-    """The rows that do not fit, by check; empty when all is well. ``owner_url`` is the tables' owner's."""
+    """Run all checks in one snapshot.
+
+    Args:
+        owner_url: Address of the database, with the role that owns the tables.
+
+    Returns:
+        The inconsistent rows by check; empty if all checks pass.
+    """
     connection = await asyncpg.connect(owner_url)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):

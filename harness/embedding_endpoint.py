@@ -1,6 +1,6 @@
-"""An OpenAI-compatible embedding endpoint that costs next to nothing: a random direction for each text.
+"""OpenAI-compatible embedding endpoint with little CPU time: it returns a random direction for each text.
 
-Run as a module it prints its port and serves until its standard input ends.
+As a program, it prints its port and serves until its standard input ends.
 """
 
 import base64
@@ -17,13 +17,13 @@ DIMENSIONS = 384
 
 
 def compute_direction(text: str) -> bytes:
-    """DIMENSIONS little-endian float32 of unit length."""
+    """Return a vector of unit length as bytes: ``DIMENSIONS`` little-endian float32. The text is the random seed."""
     vector = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSIONS, np.float32)
     return (vector / np.linalg.norm(vector)).astype("<f4").tobytes()
 
 
 class RandomEmbeddingHandler(BaseHTTPRequestHandler):
-    """Answer each text with its direction; ``before_reply`` of a subclass may wait."""
+    """Handler that returns the direction of each text. A subclass may override ``delay_reply`` to wait."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
@@ -46,10 +46,10 @@ class RandomEmbeddingHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def delay_reply(self, texts: list[str]) -> None:
-        """Answer at once."""
+        """Return at once."""
 
     def handle(self) -> None:
-        with suppress(ConnectionError):  # a client that has been ended
+        with suppress(ConnectionError):  # the client was terminated
             super().handle()
 
     def log_message(self, format: str, *args: object) -> None:

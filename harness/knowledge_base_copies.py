@@ -1,4 +1,4 @@
-"""SQL that gives a tenant many knowledge bases at once."""
+"""SQL that adds many knowledge bases to a tenant."""
 
 ADD_KNOWLEDGE_BASES_SQL = """
 with source as (
@@ -10,4 +10,4 @@ with source as (
   returning tenant_id, id)
 insert into search_index (tenant_id, id, kb_id, identity, dim, state)
 select m.tenant_id, gen_random_uuid(), m.id, s.identity, s.dim, 'live' from made m, source s"""
-"""Add ``$2`` empty knowledge bases ``more-1`` … with the settings of the default one to the tenant ``$1``."""
+"""Adds ``$2`` empty knowledge bases ``more-1``, … to the tenant ``$1``, with the settings of ``default``."""

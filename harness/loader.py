@@ -1,7 +1,7 @@
-"""Fill knowledge bases by COPY, in a database of the benchmark's own: as superuser, foreign keys unchecked.
+"""Loader that fills knowledge bases with COPY in a separate database, as superuser and without foreign key checks.
 
-What is written is what ingestion writes for a search to read: documents, chunks, both lanes, frequencies and totals;
-no originals, trees and stored texts.
+It writes the rows that a search reads: documents, chunks, rows of both retrievers, frequencies and totals. It writes no
+originals, no nodes and no stored texts.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from app.index_maintenance.repository import StoredTerms
 from app.lexical.weights import DIMENSIONS, K1, B, compute_salt, compute_term_id, compute_term_key
 
 CHUNKS_PER_DOCUMENT = 10
-# Those that ingestion writes and a search, a filter or a count reads.
+# Columns that ingestion writes and that a search, a filter or a count reads.
 DOCUMENT_COLUMNS = [
     "tenant_id", "kb_id", "id", "live_version", "source", "title", "media_type", "bytes", "sha256", "scope_key",
     "metadata", "filterable", "status", "chunk_count",
@@ -40,18 +40,18 @@ CHUNK_COLUMNS = [
 ]  # fmt: skip
 DENSE_COLUMNS = ["tenant_id", "index_id", "chunk_id", "dim", "scope_key", "metadata", "embedding"]
 LEXICAL_COLUMNS = ["tenant_id", "index_id", "chunk_id", "dl", "scope_key", "metadata", "terms", "keys"]
-# What no constraint stands on: cheaper made once over all than row by row.
+# Indexes without a constraint. Creating them once after loading takes less time than updating them for each row.
 _SECONDARY_INDEXES_SQL = """
 select x.indexrelid::regclass::text, pg_get_indexdef(x.indexrelid) from pg_index x
  where x.indrelid in ('chunk'::regclass, 'chunk_lexical'::regclass) and not x.indisunique"""
 
 MetadataFactory = Callable[[int], dict[str, Any]]
-"""A document's metadata by its number."""
+"""Function that returns the metadata of a document by its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexReference:
-    """A knowledge base and its live search index."""
+    """Ids of a knowledge base, its tenant and its live search index."""
 
     tenant_id: UUID
     kb_id: UUID
@@ -60,7 +60,12 @@ class IndexReference:
 
 @dataclass(frozen=True, slots=True)
 class TermTable:
-    """The terms that occur, numbered in the order of their ids."""
+    """Terms of all texts, numbered in the order of their ids.
+
+    Attributes:
+        ids: Term id of each number.
+        numbers: Number of each term.
+    """
 
     ids: npt.NDArray[np.int64]
     numbers: dict[str, int]
@@ -75,7 +80,14 @@ class TermTable:
 
 @dataclass(frozen=True, slots=True)
 class LoadBatch:
-    """Passages, ten a document: texts, unit vectors, and their terms' numbers, all one after the other."""
+    """Chunks of documents with ``CHUNKS_PER_DOCUMENT`` chunks each.
+
+    Attributes:
+        texts: Texts of the chunks.
+        vectors: Unit vectors, shape (chunks, dimensions).
+        terms: Term numbers of all chunks, one chunk after the other.
+        lengths: Number of terms in each chunk.
+    """
 
     texts: Sequence[str]
     vectors: npt.NDArray[np.float16]
@@ -85,7 +97,14 @@ class LoadBatch:
 
 @dataclass(frozen=True, slots=True)
 class LexicalRows:
-    """The lexical lane's part of a batch; in how many passages each term is, and its greatest weight."""
+    """Rows of a batch for the lexical retriever.
+
+    Attributes:
+        terms: Stored terms of each chunk.
+        keys: Term keys of each chunk.
+        counts: Number of chunks with each term.
+        max_weights: Maximum weight of each term.
+    """
 
     terms: list[StoredTerms]
     keys: list[list[int]]
@@ -94,7 +113,17 @@ class LexicalRows:
 
 
 def build_lexical_rows(batch: LoadBatch, table: TermTable, keys: npt.NDArray[np.int32], *, avgdl: float) -> LexicalRows:
-    """What ``app.lexical.weights.build_entries`` makes of it, for many passages at once."""
+    """Build the same rows as ``app.lexical.weights.build_entries``, for many chunks at once.
+
+    Args:
+        batch: The chunks.
+        table: Terms of all texts.
+        keys: Key of each term number.
+        avgdl: Average number of terms in a chunk.
+
+    Returns:
+        The rows.
+    """
     size, passages = len(table.ids), len(batch.lengths)
     place = np.repeat(np.arange(passages), batch.lengths)
     pairs, tf = np.unique(place * size + batch.terms, return_counts=True)
@@ -115,7 +144,7 @@ def build_lexical_rows(batch: LoadBatch, table: TermTable, keys: npt.NDArray[np.
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Three connections as superuser: the tables are filled side by side."""
+    """Loader with three superuser connections, to fill three tables at the same time."""
 
     connections: Sequence[asyncpg.Connection]
 
@@ -134,7 +163,7 @@ class Loader:
 
     @asynccontextmanager
     async def without_secondary_indexes(self) -> AsyncIterator[None]:
-        """Without the secondary indexes, which are made again at the end; then statistics, as autovacuum would."""
+        """Drop the secondary indexes for the block, create them again at the end, and collect statistics."""
         owner = self.connections[0]
         definitions = [tuple(row) for row in await owner.fetch(_SECONDARY_INDEXES_SQL)]
         for name, _ in definitions:
@@ -156,7 +185,18 @@ class Loader:
         *,
         avgdl: float,
     ) -> int:
-        """One knowledge base, which is empty; how many chunks it has now."""
+        """Fill one empty knowledge base.
+
+        Args:
+            place: The knowledge base.
+            batches: Batches of chunks.
+            table: Terms of all texts.
+            describe: Function that returns the metadata of a document by its number.
+            avgdl: Average number of terms in a chunk.
+
+        Returns:
+            The number of chunks.
+        """
         salted = compute_salt(place.index_id)
         keys = np.array([compute_term_key(int(each), salted) for each in table.ids], np.int32)
         counts, tokens, chunks = np.zeros(len(table.ids), np.int64), 0, 0
@@ -209,7 +249,7 @@ class Loader:
 def _build_documents(
     place: IndexReference, first: int, texts: Sequence[str], describe: MetadataFactory
 ) -> list[DocumentRow]:
-    """Of the passages from this one on."""
+    """Build the documents of consecutive chunks. ``first`` is the number of the first chunk in the knowledge base."""
     created, now = [], datetime.now(UTC)
     for start in range(0, len(texts), CHUNKS_PER_DOCUMENT):
         number, own = (first + start) // CHUNKS_PER_DOCUMENT, texts[start : start + CHUNKS_PER_DOCUMENT]
@@ -233,7 +273,7 @@ def _build_row(document: DocumentRow) -> tuple[Any, ...]:
 
 
 def _iter_chunks(documents: Iterable[DocumentRow]) -> Iterable[tuple[DocumentRow, int, UUID, str]]:
-    """Document, ordinal, id, and what filters see."""
+    """Yield document, ordinal, chunk id, and the JSON that filters read."""
     for document in documents:
         node = encode_id("nod", build_node_id(document.id, 1, ()))
         stamp = json.dumps({**document.filterable, "$node": [node]})

@@ -1,11 +1,11 @@
-"""A clock for code that takes its clock as a parameter."""
+"""Clock for code that takes its clock as a parameter."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class ManualClock:
-    """Show the time ``now``, in seconds, until a test sets another."""
+    """Clock that shows the time ``now``, in seconds. Tests set ``now``."""
 
     now: float = 1000.0
 

@@ -1,4 +1,4 @@
-"""The service under measurement: started as a user starts it, its processes' CPU time and memory read from /proc."""
+"""The service as a subprocess of ``carrel serve``. CPU time and memory of its processes are read from ``/proc``."""
 
 import json
 import os
@@ -23,13 +23,13 @@ CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 START_TIMEOUT_SECONDS = 90
 INGESTION_TIMEOUT_SECONDS = 120
 AnswerT = TypeVar("AnswerT")
-# One client that searches as fast as it can exceeds the default rate of a tenant.
+# A single fast client exceeds the default rate limit of a tenant.
 FAST_CLIENT_SETTINGS = MappingProxyType({"CARREL_TENANT_SEARCHES_PER_SECOND": "100000"})
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """One process: seconds of CPU, its own and of the children it has waited for; its peak memory in MB."""
+    """Usage of one process: CPU seconds, including those of children it has waited for, and peak memory in MB."""
 
     pid: int
     parent_pid: int
@@ -40,7 +40,7 @@ class ProcessUsage:
 
 @dataclass(frozen=True, slots=True)
 class CpuSeconds:
-    """Seconds of CPU time of Carrel's processes and of Postgres'."""
+    """CPU seconds of Carrel's processes and of Postgres' processes."""
 
     carrel: float
     postgres: float
@@ -51,7 +51,7 @@ class CpuSeconds:
 
 @dataclass(frozen=True, slots=True)
 class RunningService:
-    """``carrel serve`` on a data directory of its own."""
+    """Running ``carrel serve`` with a separate data directory."""
 
     pid: int
     url: str
@@ -60,13 +60,13 @@ class RunningService:
     embedding_url: str | None
 
     def measure_cpu(self) -> CpuSeconds:
-        """What has been spent up to now."""
+        """Return the CPU time since the start."""
         tree = list_process_tree(self.pid)
         postgres = sum(process.cpu_seconds for process in tree if process.program == "postgres")
         return CpuSeconds(sum(process.cpu_seconds for process in tree) - postgres, postgres)
 
     def measure_peaks_mb(self) -> dict[str, float]:
-        """Peak memory in MB: the API, the worker, and the largest parser process."""
+        """Return the peak memory in MB of the API, of the largest worker and of the largest parser process."""
         tree = [process for process in list_process_tree(self.pid) if process.program != "postgres"]
         workers = [process for process in tree if process.parent_pid == self.pid]
         below = {process.pid for process in workers}
@@ -77,18 +77,25 @@ class RunningService:
         }
 
     def create_client(self) -> httpx2.Client:
-        """A client with the first tenant's key."""
+        """Create a client with the API key of the first tenant."""
         return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
     @property
     def database_url(self) -> str:
-        """The plain role's."""
+        """Address of the database, with the role that owns no tables."""
         result: str = json.loads((self.data_dir / "runtime.json").read_text())["database_url"]
         return result
 
 
 def read_process(pid: int) -> ProcessUsage:
-    """Raises OSError where it has ended."""
+    """Read the usage of a process from ``/proc``.
+
+    Args:
+        pid: Id of the process.
+
+    Raises:
+        OSError: The process has ended.
+    """
     directory = Path("/proc") / str(pid)
     head, _, remainder = (directory / "stat").read_text().rpartition(")")
     fields = remainder.split()
@@ -100,7 +107,11 @@ def read_process(pid: int) -> ProcessUsage:
 
 
 def list_process_tree(root: int) -> list[ProcessUsage]:
-    """A process and everything below it."""
+    """Return the usage of a process and of all its descendants.
+
+    Args:
+        root: Id of the process.
+    """
     everything: list[ProcessUsage] = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -117,7 +128,16 @@ def list_process_tree(root: int) -> list[ProcessUsage]:
 
 
 def wait_until_ingested(client: httpx2.Client, kb: str) -> None:
-    """Raises RuntimeError where a document failed, or nothing has got on for INGESTION_SECONDS."""
+    """Wait until all documents of a knowledge base are ingested.
+
+    Args:
+        client: Client of the service.
+        kb: Name or id of the knowledge base.
+
+    Raises:
+        RuntimeError: A document failed, or the number of pending documents did not change for
+            ``INGESTION_TIMEOUT_SECONDS``.
+    """
     url, left, end = f"/v1/knowledge-bases/{kb}/documents", -1, 0.0
     while left:
         before = left
@@ -135,25 +155,33 @@ def wait_until_ingested(client: httpx2.Client, kb: str) -> None:
 
 
 def exit_on_sigterm() -> None:
-    """Let a SIGTERM end this process as an exception does, so that what it started is ended too."""
+    """Raise SystemExit on SIGTERM, so that ``finally`` blocks stop the processes that this process started."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
 @dataclass(frozen=True, slots=True)
 class ListeningProcess:
-    """A server in a process of its own."""
+    """Server in a separate process."""
 
     address: str
     pid: int
 
     def measure_cpu_seconds(self) -> float:
-        """Seconds that it has spent up to now."""
+        """Return the CPU seconds since the start."""
         return read_process(self.pid).cpu_seconds
 
 
 @contextmanager
 def listening_process(module: str, *arguments: str) -> Iterator[ListeningProcess]:
-    """A module that prints its port and serves until its standard input ends."""
+    """Run a module that prints its port and serves until its standard input ends.
+
+    Args:
+        module: Name of the module.
+        arguments: Arguments of the command.
+
+    Yields:
+        The running server.
+    """
     command = [sys.executable, "-m", module, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
@@ -167,7 +195,7 @@ def listening_process(module: str, *arguments: str) -> Iterator[ListeningProcess
 
 @contextmanager
 def embedding_endpoint() -> Iterator[str]:
-    """The base URL of a cheap embedding endpoint in a process of its own."""
+    """Run the embedding endpoint in a separate process, and yield its base URL."""
     with listening_process("harness.embedding_endpoint") as server:
         yield f"{server.address}/v1"
 
@@ -179,12 +207,15 @@ def running_service(
     """Run ``carrel serve`` on an empty data directory until the block ends.
 
     Args:
-        embedding_url: The embedding endpoint; None for the embedded model.
-        settings: Settings by name. Our own checkout serves without the rate of searches unless they name it.
-        root: The checkout that is run. Another one than ours is run with the environment inside it.
+        embedding_url: Base URL of the embedding endpoint; None for the embedded model.
+        settings: Settings by name. This checkout runs without a rate limit unless they set one.
+        root: Checkout to run. Another checkout runs with the virtual environment inside it.
+
+    Yields:
+        The running service.
     """
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
-        Path(folder).chmod(0o711)  # under root Postgres runs as another user, who has to pass through
+        Path(folder).chmod(0o711)  # if root runs the benchmark, Postgres runs as another user, who needs access
         data_dir = Path(folder) / "data"
         log = Path(folder) / "serve.log"
         fast = FAST_CLIENT_SETTINGS if root == ROOT else {}
@@ -213,10 +244,18 @@ def _wait_until_ready(process: "subprocess.Popen[bytes]", data_dir: Path, log: P
 
 
 def wait_for_answer(process: "subprocess.Popen[bytes]", ask: Callable[[], AnswerT | None]) -> AnswerT | None:
-    """What ``ask`` answers once the service is there; None where it has ended, or took too long."""
+    """Call ``ask`` until it returns an answer.
+
+    Args:
+        process: Process of the service.
+        ask: Function that returns None, or raises a connection error, while the service starts.
+
+    Returns:
+        The answer; None if the process ended or did not start within ``START_TIMEOUT_SECONDS``.
+    """
     end = time.monotonic() + START_TIMEOUT_SECONDS
     while process.poll() is None and time.monotonic() < end:
-        # Until it listens, and has written its files as a whole.
+        # Errors are expected until the service listens and has completely written its files.
         with suppress(OSError, ValueError, httpx2.TransportError):
             if (answer := ask()) is not None:
                 return answer
@@ -225,7 +264,11 @@ def wait_for_answer(process: "subprocess.Popen[bytes]", ask: Callable[[], Answer
 
 
 def build_environment(embedding_url: str | None = None) -> dict[str, str]:
-    """This process's, without settings of Carrel's but those of the endpoint."""
+    """Return the environment of this process without Carrel's settings, but with those of the embedding endpoint.
+
+    Args:
+        embedding_url: Base URL of the embedding endpoint; None for the embedded model.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
     if embedding_url is not None:
         environment |= {

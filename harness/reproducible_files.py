@@ -1,4 +1,4 @@
-"""Zip packages without the time of their making: the same content gives the same bytes at any time."""
+"""Zip packages with fixed times: the same content gives the same bytes at any time."""
 
 import io
 import re
@@ -9,14 +9,21 @@ _PROPERTY_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def create_zip_member(name: str, compression: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
-    """Return the directory entry of one zip member, with a fixed time instead of the time of day."""
+    """Return the directory entry of one zip member, with a fixed time."""
     member = zipfile.ZipInfo(name, MEMBER_TIME)
     member.compress_type = compression
     return member
 
 
 def with_fixed_times(archive: bytes) -> bytes:
-    """Pack a zip again with a fixed time for every member, in its core properties and in embedded workbooks too."""
+    """Pack a zip again with fixed times for its members, its core properties and its embedded workbooks.
+
+    Args:
+        archive: Bytes of the zip.
+
+    Returns:
+        Bytes of the new zip.
+    """
     target = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():

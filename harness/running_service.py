@@ -1,4 +1,4 @@
-"""A running service: the real application on a port, with its worker, in a thread of the test process."""
+"""The service in a thread of the test process: the real application on a port, with its worker."""
 
 import asyncio
 import socket
@@ -27,7 +27,7 @@ NEVER_SECONDS = 86_400
 
 @dataclass(frozen=True)
 class Tenant:
-    """A tenant of the running service: its id, and a client for its admin key."""
+    """Tenant of the running service, with a client that uses its admin key."""
 
     service: "Service"
     id: str
@@ -35,13 +35,27 @@ class Tenant:
     admin: httpx2.Client
 
     def create_client(self, role: str = "reader", **narrowing: Any) -> httpx2.Client:
-        """A client with a new key of this role."""
+        """Create an API key and return a client that uses it.
+
+        Args:
+            role: Role of the key.
+            narrowing: Further fields of the key, such as its restrictions.
+        """
         created = self.admin.post("/v1/api-keys", json={"name": f"a {role}", "role": role, **narrowing})
         created.raise_for_status()
         return self.service.create_client(created.json()["key"])
 
     def upload(self, path: Path, *, kb: str = "default", **fields: str) -> dict[str, Any]:
-        """Upload a file and wait until it is ready or failed."""
+        """Upload a file, and wait until its document is ready or failed.
+
+        Args:
+            path: The file.
+            kb: Name or id of the knowledge base.
+            fields: Further form fields.
+
+        Returns:
+            The document.
+        """
         with path.open("rb") as file:
             reply = self.admin.post(
                 f"/v1/knowledge-bases/{kb}/documents",
@@ -54,7 +68,16 @@ class Tenant:
         return document
 
     def add_text(self, text: str, *, kb: str = "default", **fields: Any) -> dict[str, Any]:
-        """The same for a text."""
+        """Upload a text, and wait until its document is ready or failed.
+
+        Args:
+            text: The text.
+            kb: Name or id of the knowledge base.
+            fields: Further fields of the body.
+
+        Returns:
+            The document.
+        """
         body = {"text": text, **fields}
         reply = self.admin.post(f"/v1/knowledge-bases/{kb}/documents", params={"wait": 60}, json=body)
         reply.raise_for_status()
@@ -64,18 +87,18 @@ class Tenant:
 
 @dataclass
 class Service:
-    """Where it runs, and what it runs on."""
+    """Running service: its address, its settings and its resources."""
 
     url: str
     settings: Settings
     urls: DatabaseUrls
     resources: Resources
     app: Any
-    # Of all its clients: with one of its own for each, a test run would hold a thousand connections.
+    # All clients share one transport. With separate transports, a test run would keep a thousand connections open.
     transport: httpx2.HTTPTransport = field(default_factory=httpx2.HTTPTransport)
 
     def create_client(self, key: str | None = None) -> httpx2.Client:
-        """A client that sends this key."""
+        """Create a client that sends this key."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return httpx2.Client(base_url=self.url, headers=headers, timeout=90, transport=self.transport)
 
@@ -91,11 +114,19 @@ class Service:
 
 
 def build_settings(data_dir: Path, **groups: dict[str, Any]) -> Settings:
-    """Settings as the environment would give them; groups as in ``load_settings``."""
+    """Load settings for a test.
+
+    Args:
+        data_dir: Data directory of the service.
+        groups: Settings by group, as for ``load_settings``.
+
+    Returns:
+        The settings. They do not depend on the environment.
+    """
     server = {"CARREL_DATA_DIR": data_dir, "CARREL_OPERATOR_KEY": OPERATOR_KEY, **groups.pop("server", {})}
-    # Tests that compare scores would not like to be re-weighed in between; those of maintenance call it themselves.
+    # Index maintenance recomputes the weights, which would change scores during a test. Its tests call it directly.
     worker = {"CARREL_WORKER_MAINTENANCE_INTERVAL_SECONDS": NEVER_SECONDS, **groups.pop("worker", {})}
-    # All tests come from one address.
+    # All tests use one client address, so failed sign-ins of one test would block the others.
     identity = {"CARREL_AUTH_FAILURES_PER_MINUTE": 1_000_000, **groups.pop("identity", {})}
     # Receivers of webhooks are on this machine.
     webhooks = {"CARREL_WEBHOOK_ALLOW_PRIVATE": "127.0.0.0/8", **groups.pop("webhooks", {})}
@@ -104,7 +135,7 @@ def build_settings(data_dir: Path, **groups: dict[str, Any]) -> Settings:
 
 @dataclass
 class _ServiceThread:
-    """The service's thread: ``made`` is the running service once ``started`` is set, unless there are failures."""
+    """Thread of the service. When ``started`` is set, either ``service`` is running or ``failures`` has the errors."""
 
     settings: Settings
     urls: DatabaseUrls
@@ -167,7 +198,20 @@ class _ServiceThread:
 def run_service(
     settings: Settings, urls: DatabaseUrls, *, worker: bool = True, owner: bool = False
 ) -> Iterator[Service]:
-    """Start everything in a thread of its own and stop it at the end; the worker may know the tables' owner."""
+    """Run the service in a separate thread until the block ends.
+
+    Args:
+        settings: Settings of the service.
+        urls: Addresses of the database.
+        worker: Whether to run a worker.
+        owner: Whether the worker gets the role that owns the tables.
+
+    Yields:
+        The running service.
+
+    Raises:
+        TimeoutError: The service did not start within a minute.
+    """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else no TCP_NODELAY
     listening.bind(("127.0.0.1", 0))
     runner = _ServiceThread(settings, urls, listening, worker, owner)

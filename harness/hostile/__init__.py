@@ -1,4 +1,4 @@
-"""Files that mean harm, made in code: bombs, loops, links, lies and mutated copies of real files."""
+"""Hostile files, generated in code: bombs, loops, links, false claims and mutated copies of real files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ OCTET_STREAM = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class HostileFile:
-    """One upload; ``label`` says how it was made, and with it and the seed it can be made again."""
+    """One hostile upload. ``label`` describes how it was generated; with the seed, it can be generated again."""
 
     family: str
     label: str
@@ -20,7 +20,7 @@ class HostileFile:
 
 
 def iter_sample_files() -> Iterator[tuple[str, bytes]]:
-    """The sample files of the repository, by name."""
+    """Yield the sample files of the repository with their names."""
     for folder in (ROOT / "samples", ROOT / "tests" / "samples"):
         for path in sorted(folder.iterdir()):
             if path.is_file() and path.stat().st_size:

@@ -1,4 +1,4 @@
-"""Zip bombs in the formats that are archives: by ratio, by number of members, by nesting; and archives that lie."""
+"""Zip bombs in formats that are zip archives, by ratio, number of members and nesting; and archives with false data."""
 
 import struct
 import zipfile
@@ -32,7 +32,7 @@ _MAIN_MEMBERS = {"docx": "word/document.xml", "xlsx": "xl/worksheets/sheet1.xml"
 
 
 def generate_zip_bombs() -> Iterator[HostileFile]:
-    """Every bomb in every kind."""
+    """Generate each bomb and each false archive in each format."""
     inner = pack_zip({"b": bytes(10 * MEBIBYTE)})
     for kind, make in PACKAGE_BUILDERS.items():
         members = make("a text")
@@ -91,7 +91,7 @@ def _repeat_member(members: Members, name: str) -> bytes:
     with zipfile.ZipFile(file, "w") as archive:
         for member, content in members.items():
             archive.writestr(create_zip_member(member, zipfile.ZIP_STORED), content)
-    # zipfile warns of a name that comes twice, so the names are made equal afterwards.
+    # zipfile warns of duplicate names, so the names are replaced afterwards.
     other = "z" * len(name)
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr(create_zip_member(other, zipfile.ZIP_STORED), "<a>")

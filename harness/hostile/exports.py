@@ -1,4 +1,4 @@
-"""Hostile archives: a document that a knowledge base exports, with one of its parts replaced."""
+"""Hostile archives: the export of a knowledge base with one document, with replaced parts."""
 
 import hashlib
 import io
@@ -14,7 +14,7 @@ Parts = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class ExportedArchive:
-    """An archive with one document: its manifest, the record, and the parts by name."""
+    """Archive with one document: its manifest, its record, and its parts by name."""
 
     manifest: bytes
     record: Mapping[str, Any]
@@ -22,7 +22,11 @@ class ExportedArchive:
 
     @classmethod
     def from_bytes(cls, archive: bytes) -> "ExportedArchive":
-        """Read the archive of a knowledge base with one document."""
+        """Read the archive of a knowledge base with one document.
+
+        Args:
+            archive: Bytes of the archive.
+        """
         files: Parts = {}
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
             for member in tar:
@@ -34,7 +38,13 @@ class ExportedArchive:
         return cls(files["manifest.json"], record, parts)
 
     def with_parts(self, *, name: str, parts: Mapping[str, bytes] | None = None, **record: Any) -> Iterator[bytes]:
-        """Yield the archive with another original called ``name``, other parts and other facts of its document."""
+        """Yield the archive with another original, other parts and other fields.
+
+        Args:
+            name: Name and content of the original.
+            parts: Parts to replace, by name.
+            record: Fields of the record to replace.
+        """
         files = {**self.parts, **(parts or {}), "original": name.encode()}
         reported = [
             {"name": each, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
@@ -48,7 +58,15 @@ class ExportedArchive:
         yield bytes(1024)
 
     def build_chunked_parts(self, count: int, *, characters: int = 200) -> Parts:
-        """Return parts with a text of so many chunks, one paragraph each."""
+        """Build parts with a text of many chunks, one paragraph each.
+
+        Args:
+            count: Number of chunks.
+            characters: Approximate length of a chunk.
+
+        Returns:
+            The parts by name.
+        """
         words = [f"w{number:05} " + "lorem ipsum dolor sit amet " * (characters // 27) for number in range(count)]
         starts, position = [], 0
         for word in words:
@@ -72,7 +90,7 @@ class ExportedArchive:
 
 
 def edit_lines(lines: bytes, edit: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    """Return the JSON lines, each of them edited."""
+    """Apply ``edit`` to each JSON line, and return the new lines."""
     return _format_lines([edit(json.loads(line)) for line in lines.splitlines()])
 
 

@@ -1,4 +1,4 @@
-"""Real files under names and media types that are not theirs, and file names that mean harm."""
+"""Real files with false names and media types, and hostile file names."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ HOSTILE_NAMES = (
 
 
 def generate_false_types() -> Iterator[HostileFile]:
-    """Every sample under the extension and the media type of every parser; of those for source code, of one."""
+    """Generate each sample with the extension and media type of each parser. The types of source code count as one."""
     samples, visited = list(iter_sample_files()), False
     for media_type, spec in PARSERS.items():
         if spec.module.endswith(_SOURCE_CODE):
@@ -30,6 +30,6 @@ def generate_false_types() -> Iterator[HostileFile]:
 
 
 def generate_hostile_names() -> Iterator[HostileFile]:
-    """A small text under each of the names."""
+    """Generate a small text file for each hostile name."""
     for number, name in enumerate(HOSTILE_NAMES):
         yield HostileFile("name", f"{number}: {name[:40]!a}", name, f"The text of number {number}.".encode())

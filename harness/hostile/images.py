@@ -1,4 +1,4 @@
-"""Pictures that claim what they are not: huge, cut off, of no size, two things at once."""
+"""Images with false claims: huge sizes, no size, missing ends, and files that are valid in two formats."""
 
 import io
 import struct
@@ -17,7 +17,7 @@ def _build_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def build_png(width: int, height: int, *more: bytes, data: bytes = b"") -> bytes:
-    """A PNG of one bit a pixel with this header, whatever its data."""
+    """Build a PNG with one bit per pixel. Its header may not match its data."""
     header = _build_chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
     body = _build_chunk(b"IDAT", data or zlib.compress(b"\0" * 100))
     return b"\x89PNG\r\n\x1a\n" + header + b"".join(more) + body + _build_chunk(b"IEND", b"")
@@ -79,7 +79,7 @@ def _generate_spoiled_images() -> Iterator[tuple[str, str, bytes]]:
 
 
 def generate_hostile_images() -> Iterator[HostileFile]:
-    """All of them."""
+    """Generate all hostile images."""
     yield from (
         HostileFile("picture", label, name, data)
         for label, name, data in (*_generate_false_headers(), *_generate_spoiled_images())

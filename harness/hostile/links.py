@@ -1,4 +1,4 @@
-"""Files that ask their reader to fetch an address, in every place where a format can carry one."""
+"""Files that make a careless reader fetch an address, with the address at all places where a format allows one."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ _SLIDE_IMAGE = (
 
 
 def generate_linking_files(url: str) -> Iterator[HostileFile]:
-    """All of them, with this address."""
+    """Generate all files with links to this address."""
     yield from _generate_texts(url)
     yield from _generate_entities(url)
     yield from _generate_packages(url)

@@ -1,4 +1,4 @@
-"""A listening socket that counts who connects: the address that hostile files ask their reader to fetch."""
+"""Listening socket that counts connections. Hostile files have its address as their link target."""
 
 import socket
 import threading
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class LinkListener:
-    """Accepts and closes every connection."""
+    """Listener that accepts, counts and closes each connection."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -27,21 +27,21 @@ class LinkListener:
             self._connected.set()
 
     def check(self) -> None:
-        """Connect once, see that it is counted, and count from 0 again."""
+        """Connect once, check that the connection is counted, and reset the count."""
         socket.create_connection(self._socket.getsockname(), timeout=5).close()
         if not self._connected.wait(5):
             raise RuntimeError("the listener hears nothing")
         self.connections = 0
 
     def close(self) -> None:
-        """End accepting too."""
+        """Close the socket, which also ends the thread."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
 
 @contextmanager
 def link_listener() -> Iterator[LinkListener]:
-    """A listener that has shown that it hears, until the block ends."""
+    """Run a listener until the block ends. A test connection first shows that it counts connections."""
     listener = LinkListener()
     try:
         listener.check()

@@ -1,4 +1,4 @@
-"""Small inputs that would take much memory where nothing limits them, for every entry of the service."""
+"""Small inputs that would take much memory without limits, for all operations that accept large inputs."""
 
 import io
 import json
@@ -22,7 +22,7 @@ LINE_BYTES = 120 * 1024 * 1024
 
 @dataclass(slots=True)
 class AttackTarget:
-    """A running service with a small document, an archive of it, and one document of many chunks."""
+    """Running service with a small document, its archive, and one document of many chunks."""
 
     client: httpx2.Client
     archive: ExportedArchive
@@ -31,7 +31,11 @@ class AttackTarget:
 
     @classmethod
     def prepare(cls, client: httpx2.Client) -> "AttackTarget":
-        """Fill the service."""
+        """Create the small document and export its archive.
+
+        Args:
+            client: Client of the service.
+        """
         client.timeout = 200
         text = "The quarterly report is due on the first of May.\n\nHolidays are 30 days."
         client.post("/v1/knowledge-bases", json={"name": "small"}).raise_for_status()
@@ -40,7 +44,10 @@ class AttackTarget:
         return cls(client, archive)
 
     def get_giant_document(self) -> str:
-        """Return the id of the document of many chunks in the knowledge base ``giant``, imported at the first call."""
+        """Return the id of the document with ``GIANT_CHUNKS`` chunks in the knowledge base ``giant``.
+
+        The first call imports it.
+        """
         with self.lock:
             if not self.giant_ids:
                 self.client.post("/v1/knowledge-bases", json={"name": "giant"}).raise_for_status()
@@ -51,20 +58,27 @@ class AttackTarget:
         return self.giant_ids[0]
 
     def import_archive(self, kb: str, archive: Iterable[bytes]) -> httpx2.Response:
-        """Import an archive."""
+        """Import an archive into a new knowledge base, and return the response."""
         return self.client.post(
             f"/v1/knowledge-bases/{kb}/import", content=archive, headers={"Content-Type": TAR_MEDIA_TYPE}
         )
 
     def upload(self, name: str, body: bytes) -> str:
-        """Upload a file, wait for what becomes of it, and return that."""
+        """Upload a file, wait for the end of its ingestion, and return the outcome."""
         reply = self.client.post("/v1/knowledge-bases/default/documents", files={"file": (name, body)})
         if reply.status_code >= 300:
             return _describe_reply(reply)
         return self.wait_for_outcome(reply)
 
     def wait_for_outcome(self, reply: httpx2.Response) -> str:
-        """Return what becomes of a document that was taken in."""
+        """Wait for the end of an ingestion.
+
+        Args:
+            reply: Response to the upload.
+
+        Returns:
+            Status of the document with its error code; if the upload was refused, HTTP status and error code.
+        """
         if reply.status_code >= 300:
             return _describe_reply(reply)
         url = f"/v1/knowledge-bases/default/documents/{reply.json()['id']}"
@@ -76,7 +90,11 @@ class AttackTarget:
         return f"{result['status']} {(result.get('error') or {}).get('code', '')}".strip()
 
     def wait_until_idle(self, seconds: float) -> None:
-        """Wait until no document is being ingested."""
+        """Wait until no document is being ingested, at most ``seconds``.
+
+        Args:
+            seconds: Maximum time.
+        """
         end = time.monotonic() + seconds
         url = "/v1/knowledge-bases/default/documents"
         while time.monotonic() < end:
@@ -89,7 +107,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class HostileInput:
-    """One hostile input, and how often it is sent at a time."""
+    """Hostile input, and the number of times that it is sent at once."""
 
     name: str
     send: Callable[[AttackTarget, int], str]
@@ -108,7 +126,7 @@ def _build_pages_line(size: int) -> bytes:
 
 
 def import_long_title(target: AttackTarget, number: int) -> str:
-    """An archive of 1.1 MB: a title of 900,000 characters, which 200 chunks repeat."""
+    """Import an archive of 1.1 MB: a title of 900,000 characters, which 200 chunks repeat."""
     parts = target.archive.build_chunked_parts(200)
     return _describe_reply(
         target.import_archive(
@@ -118,7 +136,7 @@ def import_long_title(target: AttackTarget, number: int) -> str:
 
 
 def import_long_sections(target: AttackTarget, number: int) -> str:
-    """Section titles of a megabyte in a chunk."""
+    """Import an archive with section titles of 300 KB in each chunk."""
     chunks = edit_lines(
         target.archive.build_chunked_parts(200)["chunks.jsonl"],
         lambda chunk: {**chunk, "sections": ["s" * 100_000] * 3},
@@ -128,13 +146,13 @@ def import_long_sections(target: AttackTarget, number: int) -> str:
 
 
 def import_one_line(target: AttackTarget, number: int) -> str:
-    """An archive of 120 MB with a single line in ``pages.jsonl``."""
+    """Import an archive of 120 MB with a single line in ``pages.jsonl``."""
     parts = {"pages.jsonl": _build_pages_line(LINE_BYTES)}
     return _describe_reply(target.import_archive("small", target.archive.with_parts(name=f"l{number}", parts=parts)))
 
 
 def import_many_nodes(target: AttackTarget, number: int) -> str:
-    """Half a million nodes."""
+    """Import an archive with half a million nodes."""
     nodes = [b'{"kind":"document","level":0,"start":0,"end":%d}' % len(target.archive.parts["text.txt"])]
     nodes.extend(b'{"path":[%d],"kind":"paragraph","level":0,"start":0,"end":1}' % at for at in range(499_000))
     parts = {"nodes.jsonl": b"\n".join(nodes) + b"\n"}
@@ -142,13 +160,13 @@ def import_many_nodes(target: AttackTarget, number: int) -> str:
 
 
 def import_large_text(target: AttackTarget, number: int) -> str:
-    """A text of 30 million characters that take four bytes each."""
+    """Import an archive with a text of 30 million characters of four bytes each."""
     parts = {"text.txt": "𝐀".encode() * 30_000_000}
     return _describe_reply(target.import_archive("small", target.archive.with_parts(name=f"x{number}", parts=parts)))
 
 
 def leave_import(target: AttackTarget, number: int) -> str:
-    """Three hundred chunks of long words, and a caller who does not wait for them."""
+    """Import an archive with 20,000 chunks, and close the connection after two seconds."""
     archive = target.archive.with_parts(name=f"g{number}", parts=target.archive.build_chunked_parts(20_000))
     with httpx2.Client(base_url=target.client.base_url, headers=target.client.headers, timeout=2) as client:
         try:
@@ -159,7 +177,7 @@ def leave_import(target: AttackTarget, number: int) -> str:
 
 
 def export_giant(target: AttackTarget, _: int) -> str:
-    """Exports of one document of 20,000 chunks, all at a time."""
+    """Export the document of 20,000 chunks."""
     target.get_giant_document()
     with target.client.stream("GET", "/v1/knowledge-bases/giant/export") as reply:
         if reply.status_code >= 400:
@@ -171,7 +189,7 @@ def export_giant(target: AttackTarget, _: int) -> str:
 
 
 def search_giant(target: AttackTarget, _: int) -> str:
-    """Searches for 500 results with their vectors and sections."""
+    """Search for 500 results with their vectors and sections."""
     target.get_giant_document()
     body = {
         "query": "lorem ipsum",
@@ -184,51 +202,51 @@ def search_giant(target: AttackTarget, _: int) -> str:
 
 
 def read_giant_tree(target: AttackTarget, _: int) -> str:
-    """The whole tree of the document of 20,000 chunks."""
+    """Return the whole tree of the document of 20,000 chunks."""
     return _describe_reply(target.client.get(f"/v1/knowledge-bases/giant/documents/{target.get_giant_document()}/tree"))
 
 
 def upload_markdown_heading(target: AttackTarget, number: int) -> str:
-    """A Markdown file that is one heading."""
+    """Upload a Markdown file that consists of one heading."""
     return target.upload(f"heading{number}.md", b"# " + b"word%d " % number * (150_000 // 6))
 
 
 def upload_nested_headings(target: AttackTarget, number: int) -> str:
-    """Five nested headings of 500 characters above very many small sections."""
+    """Upload 60,000 small sections below five nested headings of 500 characters."""
     above = "\n\n".join("#" * level + " " + "word " * 99 for level in range(1, 6))
     return target.upload(f"nested{number}.md", (above + "\n\n###### a\n\nb" * 60_000).encode())
 
 
 def upload_tiny_elements(target: AttackTarget, number: int) -> str:
-    """A page with a million tiny elements."""
+    """Upload a web page with a million tiny elements."""
     return target.upload(f"tiny{number}.html", b"<h1>t</h1>" + b"<p>a" * 1_000_000)
 
 
 def upload_deep_elements(target: AttackTarget, number: int) -> str:
-    """A page that nests two hundred thousand levels."""
+    """Upload a web page with 200,000 nested elements."""
     return target.upload(f"deep{number}.html", b"<div>a" * 200_000)
 
 
 def upload_wide_header(target: AttackTarget, number: int) -> str:
-    """A table whose header is 20 KB long, above 100,000 short rows."""
+    """Upload a table with a header of 20 KB and 100,000 short rows."""
     header = ",".join(f"{'name ' * 1000}{at}" for at in range(4))
     return target.upload(f"wide{number}.csv", (header + "\n" + "a,b,c,d\n" * 100_000).encode())
 
 
 def upload_ragged_table(target: AttackTarget, number: int) -> str:
-    """Tables with one long row beside very many short ones."""
+    """Upload tables with one long row and 990 short rows each."""
     table = "<table><tr>" + "<td>a" * 1000 + "</tr>" + "<tr><td>b</tr>" * 990 + "</table>"
     return target.upload(f"ragged{number}.html", (table * 40).encode())
 
 
 def upload_wide_cells(target: AttackTarget, number: int) -> str:
-    """Rows of 60 columns with long names, one record each."""
+    """Upload a table with 60 long column names and 4,000 rows."""
     header = ",".join("column name " * 150 + str(at) for at in range(60))
     return target.upload(f"cells{number}.csv", (header + "\n" + (",".join("x" * 60) + "\n") * 4000).encode())
 
 
 def upload_workbook_strings(target: AttackTarget, number: int) -> str:
-    """A workbook of 100 KB whose cells all name one long text."""
+    """Upload a workbook of 100 KB whose cells all refer to one long text."""
     rows = "".join(
         f'<row r="{row}">' + "".join(f'<c r="{col}{row}" t="s"><v>0</v></c>' for col in "ABCDEFGH") + "</row>"
         for row in range(1, 5001)
@@ -241,7 +259,7 @@ def upload_workbook_strings(target: AttackTarget, number: int) -> str:
 
 
 def upload_zip_bomb(target: AttackTarget, number: int) -> str:
-    """A book of 1 MB that unpacks to a gigabyte."""
+    """Upload an EPUB of 1 MB that unpacks to a gigabyte."""
     members = {**build_book(build_paragraph("text")), "OEBPS/more.xhtml": b"<p>" + b"a" * (1 << 30)}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -251,7 +269,7 @@ def upload_zip_bomb(target: AttackTarget, number: int) -> str:
 
 
 def upload_pdf_title(target: AttackTarget, number: int) -> str:
-    """A PDF whose title has a million characters."""
+    """Upload a PDF whose title has a million characters."""
     body = build_pdf("BT /F 12 Tf 10 10 Td (hello) Tj ET")
     body = body.replace(b"trailer", b"trailer", 1).replace(
         b"/Root", b"/Info << /Title (" + b"a " * 500_000 + b") >> /Root", 1
@@ -260,7 +278,7 @@ def upload_pdf_title(target: AttackTarget, number: int) -> str:
 
 
 def upload_mail_attachments(target: AttackTarget, number: int) -> str:
-    """A mail with a subject of a megabyte and 5,000 attachments."""
+    """Upload a mail with a subject of a megabyte and 5,000 attachments."""
     part = b"--x\r\nContent-Type: text/plain\r\nContent-Disposition: attachment; filename=a.txt\r\n\r\nhello\r\n"
     head = (
         b"Subject: "
@@ -279,7 +297,7 @@ def _add_document(target: AttackTarget, **document: object) -> str:
 
 
 def add_provided_chunks(target: AttackTarget, number: int) -> str:
-    """Ready chunks of one character, below a title, and metadata of 15 KB that each of them has."""
+    """Upload 5,000 chunks of one word, with a long title and metadata of 15 KB, which each chunk repeats."""
     vector = [1.0] + [0.0] * 383
     chunk = {"text": f"a{number}", "vector": vector, "metadata": {"n": 1}}
     metadata = {f"key{at}": "v" * 140 for at in range(100)}
@@ -287,30 +305,30 @@ def add_provided_chunks(target: AttackTarget, number: int) -> str:
 
 
 def add_provided_sections(target: AttackTarget, number: int) -> str:
-    """One ready chunk of two megabytes with a vector and twenty section titles."""
+    """Upload one chunk of two megabytes with a vector and twenty section titles."""
     chunk = {"text": f"w{number} " * 600_000, "vector": [1.0] + [0.0] * 383, "section_titles": ["s " * 249] * 20}
     return _add_document(target, chunks=[chunk])
 
 
 def add_large_metadata(target: AttackTarget, number: int) -> str:
-    """A text of 2 MB with metadata of 15 KB, which every chunk repeats."""
+    """Upload a text of 2 MB with metadata of 15 KB, which each chunk repeats."""
     metadata = {f"key{at}": "v" * 140 for at in range(100)}
     return _add_document(target, text=f"word{number} and more. " * 100_000, metadata=metadata)
 
 
 def upload_many_parts(target: AttackTarget, _: int) -> str:
-    """A batch of 10,000 parts."""
+    """Upload a batch of 10,000 files."""
     files = [("file", (f"{at}.txt", b"hello")) for at in range(10_000)]
     return _describe_reply(target.client.post("/v1/knowledge-bases/default/documents/batch", files=files))
 
 
 def send_nested_json(target: AttackTarget, _: int) -> str:
-    """A body of 16 MB of nested lists."""
+    """Send a body of 16 MB of nested lists."""
     return _send_json(target, "/v1/search", b'{"query":"a","filter":' + b"[" * 8_000_000 + b"]" * 8_000_000 + b"}")
 
 
 def send_many_names(target: AttackTarget, _: int) -> str:
-    """A body of 16 MB of names."""
+    """Send a body with a million names."""
     names = b",".join(b'"n%d":0' % at for at in range(1_000_000))
     return _send_json(target, "/v1/search", b'{"query":"a","filter":{' + names + b"}}")
 
@@ -320,13 +338,13 @@ def _send_json(target: AttackTarget, url: str, body: bytes) -> str:
 
 
 def preview_tiny_elements(target: AttackTarget, _: int) -> str:
-    """The preview of a page with a million tiny elements."""
+    """Preview a web page with a million tiny elements."""
     files = {"file": ("tiny.html", b"<h1>t</h1>" + b"<p>a" * 1_000_000)}
     return _describe_reply(target.client.post("/v1/preview", files=files))
 
 
 def preview_large_text(target: AttackTarget, _: int) -> str:
-    """The preview of a text of 12 million characters that take four bytes each."""
+    """Preview a text of 12 million characters, half of them four bytes long."""
     return _describe_reply(target.client.post("/v1/preview", files={"file": ("large.txt", "𝐀 ".encode() * 6_000_000)}))
 
 

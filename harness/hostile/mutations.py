@@ -1,4 +1,4 @@
-"""Mutated copies of real files: bits, runs and blocks of the whole file, or of one member of an archive."""
+"""Mutated copies of real files: changed bits, runs and blocks of a file, or of one member of an archive."""
 
 import io
 import random
@@ -9,7 +9,7 @@ from harness.hostile import HostileFile
 from harness.hostile.zip_packages import pack_zip
 
 _HEAD_BYTES = 16
-"""So many bytes at the start stay in most copies: a file that no longer is of its kind never reaches a parser."""
+"""Number of bytes at the start that most copies keep. Without them, the format is not detected and no parser runs."""
 
 _BLOCK_BYTES = 512
 _SPLICES = (
@@ -19,31 +19,31 @@ _SPLICES = (
 
 
 def flip_bits(data: bytearray, dice: random.Random) -> None:
-    """A few bits."""
+    """Flip a few bits."""
     for _ in range(dice.choice((1, 2, 8, 40))):
         data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
 
 
 def fill_run(data: bytearray, dice: random.Random) -> None:
-    """One byte, again and again."""
+    """Fill a run with one byte."""
     start = dice.randrange(len(data))
     length = min(dice.choice((4, 64, 1024)), len(data) - start)
     data[start : start + length] = bytes([dice.choice((0, 32, 255, dice.randrange(256)))]) * length
 
 
 def cut_end(data: bytearray, dice: random.Random) -> None:
-    """The end is missing."""
+    """Cut off the end."""
     del data[dice.randrange(len(data)) + 1 :]
 
 
 def repeat_block(data: bytearray, dice: random.Random) -> None:
-    """A block comes again."""
+    """Insert copies of a block at another place."""
     start, place = dice.randrange(len(data)), dice.randrange(len(data))
     data[place:place] = data[start : start + _BLOCK_BYTES] * dice.choice((1, 3, 20))
 
 
 def swap_blocks(data: bytearray, dice: random.Random) -> None:
-    """Two blocks change their places."""
+    """Swap two blocks."""
     first, second = sorted((dice.randrange(len(data)), dice.randrange(len(data))))
     length = min(_BLOCK_BYTES, second - first, len(data) - second)
     item, other = data[first : first + length], data[second : second + length]
@@ -51,13 +51,13 @@ def swap_blocks(data: bytearray, dice: random.Random) -> None:
 
 
 def remove_block(data: bytearray, dice: random.Random) -> None:
-    """A block is missing."""
+    """Remove a block."""
     start = dice.randrange(len(data))
     del data[start : min(start + dice.randrange(1, _BLOCK_BYTES), len(data) - 1)]
 
 
 def splice_token(data: bytearray, dice: random.Random) -> None:
-    """Something that a parser counts with stands where it should not."""
+    """Insert tokens with a special meaning for parsers at random places."""
     for _ in range(dice.choice((1, 3))):
         place = dice.randrange(len(data))
         data[place : place + dice.choice((0, 1, 4))] = dice.choice(_SPLICES)
@@ -67,7 +67,16 @@ MUTATIONS = (flip_bits, fill_run, cut_end, repeat_block, swap_blocks, remove_blo
 
 
 def mutate_bytes(data: bytes, dice: random.Random, *, keep: int = 0) -> tuple[str, bytes]:
-    """One to three changes behind the first ``keep`` bytes, and their names."""
+    """Apply one to three mutations.
+
+    Args:
+        data: The file.
+        dice: Source of random numbers.
+        keep: Number of bytes at the start to keep.
+
+    Returns:
+        Names of the mutations, and the changed file.
+    """
     changed, names = bytearray(data[keep:]), []
     for _ in range(dice.choice((1, 1, 2, 3))):
         change = dice.choice(MUTATIONS)
@@ -78,7 +87,15 @@ def mutate_bytes(data: bytes, dice: random.Random, *, keep: int = 0) -> tuple[st
 
 
 def mutate_archive(data: bytes, dice: random.Random) -> tuple[str, bytes]:
-    """One member is changed, and the archive packed anew, so that it is a good one."""
+    """Mutate one member of a zip and pack the zip again, so that the zip itself is valid.
+
+    Args:
+        data: The zip.
+        dice: Source of random numbers.
+
+    Returns:
+        Names of the member and the mutations, and the new zip.
+    """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members: dict[str, str | bytes] = {name: archive.read(name) for name in archive.namelist()}
     chosen = dice.choice(sorted(name for name in members if members[name] and name != "mimetype"))
@@ -89,7 +106,13 @@ def mutate_archive(data: bytes, dice: random.Random) -> tuple[str, bytes]:
 
 
 def generate_mutations(sources: Sequence[tuple[str, bytes]], *, count: int, seed: int) -> Iterator[HostileFile]:
-    """So many copies, of each source in turn; the number of a copy and the seed are all that it is made from."""
+    """Generate mutated copies of the sources in turn. A copy depends only on its source, its number and the seed.
+
+    Args:
+        sources: Names and contents of files.
+        count: Number of copies.
+        seed: Seed of the random numbers.
+    """
     whole = {name for name, data in sources if zipfile.is_zipfile(io.BytesIO(data))}
     for number in range(count):
         name, data = sources[number % len(sources)]

@@ -1,4 +1,4 @@
-"""What others notice of an attack: a neighbour that uploads small texts, and the processes of the service."""
+"""Observers of an attack: another tenant that uploads small texts, and measurements of the service's processes."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ _ENDED_EVENTS = ('"job.done"', '"job.failed"')
 
 @dataclass(frozen=True, slots=True)
 class NeighbourUpload:
-    """One small upload of the neighbour: when it was answered and claimed, and the seconds until it was ready."""
+    """Small upload of the other tenant: times of its response and of its claim, and the seconds until it was ready."""
 
     answered_at: datetime
     claimed_at: datetime
@@ -30,26 +30,26 @@ class NeighbourUpload:
 
 @dataclass(slots=True)
 class ProcessWatch:
-    """The largest sizes in MB, by what the process is, and the processes that were workers."""
+    """Peak memory in MB by kind of process, and the ids of all processes that were workers."""
 
     peaks_mb: dict[str, float] = field(default_factory=dict)
     worker_pids: set[int] = field(default_factory=set)
 
     def sample(self, service: RunningService) -> None:
-        """Look once; blocking."""
+        """Measure once; blocking."""
         for name, size in service.measure_peaks_mb().items():
             self.peaks_mb[name] = max(size, self.peaks_mb.get(name, 0.0))
         self.worker_pids |= list_living_workers(service)
 
     async def run(self, service: RunningService) -> None:
-        """Look all the time, until cancelled."""
+        """Measure until cancelled."""
         while True:
             await asyncio.to_thread(self.sample, service)
             await asyncio.sleep(SAMPLE_INTERVAL_SECONDS)
 
 
 def list_living_workers(service: RunningService) -> set[int]:
-    """The processes that serve has started, the database apart."""
+    """Return the ids of the processes that ``serve`` has started, without Postgres."""
     return {
         item.pid
         for item in list_process_tree(service.pid)
@@ -58,7 +58,18 @@ def list_living_workers(service: RunningService) -> set[int]:
 
 
 async def upload_small_text(client: httpx2.Client, number: int) -> tuple[datetime, float]:
-    """One text until it is ready: when it was answered, and the seconds. Raises RuntimeError where it fails."""
+    """Upload one text and wait until it is ready.
+
+    Args:
+        client: Client of the tenant.
+        number: Number in the text, so that each text is new.
+
+    Returns:
+        Time of the response, and the seconds until the document was ready.
+
+    Raises:
+        RuntimeError: The ingestion failed.
+    """
     url, started = "/v1/knowledge-bases/default/documents", time.monotonic()
     text = {"text": f"The neighbour's text of number {number}."}
     reply = await asyncio.to_thread(client.post, url, json=text)
@@ -76,7 +87,14 @@ async def upload_small_text(client: httpx2.Client, number: int) -> tuple[datetim
 async def upload_small_texts(
     owner: asyncpg.Connection, client: httpx2.Client, tenant: object, *, wanted: Callable[[], bool]
 ) -> list[NeighbourUpload]:
-    """Upload a small text every second while ``wanted``, one after the other."""
+    """Upload small texts one after the other, with pauses of a second.
+
+    Args:
+        owner: Connection of the role that owns the tables.
+        client: Client of the tenant.
+        tenant: Id of the tenant.
+        wanted: Returns whether to continue.
+    """
     visits: list[NeighbourUpload] = []
     while wanted():
         answered, seconds = await upload_small_text(client, len(visits))
@@ -87,7 +105,16 @@ async def upload_small_texts(
 
 
 def count_ended_jobs(log: Path, tenant: object, visits: Sequence[NeighbourUpload]) -> list[int]:
-    """How many jobs of the attacker ended while each of the neighbour's waited for its claim, by the worker's log."""
+    """Count the jobs of the attacker that ended while each upload of the other tenant waited for its claim.
+
+    Args:
+        log: Log of the worker.
+        tenant: Id of the attacker's tenant.
+        visits: Uploads of the other tenant.
+
+    Returns:
+        One number for each upload.
+    """
     ended = [
         datetime.fromisoformat(json.loads(line)["time"])
         for line in log.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""PDF files that loop, swell or lie."""
+"""Hostile PDF files: loops, bombs and false claims."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,14 @@ TEXT = "BT /F 12 Tf 50 700 Td (a text) Tj ET"
 
 
 def build_pdf_from_objects(objects: Sequence[str | bytes]) -> bytes:
-    """A PDF of these objects, numbered from 1, the first the catalog, with a table that is right."""
+    """Build a PDF with a correct cross-reference table.
+
+    Args:
+        objects: Objects, numbered from 1. The first is the catalog.
+
+    Returns:
+        The file.
+    """
     data, places = bytearray(b"%PDF-1.7\n"), []
     for number, content in enumerate(objects, 1):
         places.append(len(data))
@@ -23,13 +30,24 @@ def build_pdf_from_objects(objects: Sequence[str | bytes]) -> bytes:
 
 
 def build_stream(content: bytes, entries: str = "") -> bytes:
-    """A stream object."""
+    """Build a stream object."""
     return f"<<{entries}/Length {len(content)}>>\nstream\n".encode() + content + b"\nendstream"
 
 
 def build_pdf(content: str | bytes, *, box: str = "0 0 600 800", catalog: str = "", entries: str = "",
         extra: Sequence[str | bytes] = ()) -> bytes:  # fmt: skip
-    """One page with this content; objects 6 and further are ``extra``, which the page knows as /X and /I."""
+    """Build a PDF with one page.
+
+    Args:
+        content: Content stream of the page.
+        box: Media box of the page.
+        catalog: Further entries of the catalog.
+        entries: Entries of the content stream, such as its filter.
+        extra: Objects from number 6 on. The page refers to object 6 as ``/X`` and to object 7 as ``/I``.
+
+    Returns:
+        The file.
+    """
     content = content if isinstance(content, bytes) else content.encode()
     resources = "<</Font<</F 5 0 R>>/XObject<</X 6 0 R/I 7 0 R>>>>"
     return build_pdf_from_objects(
@@ -121,17 +139,17 @@ def _generate_false_claims() -> Iterator[tuple[str, bytes]]:
 
 
 def generate_pdf_bombs() -> Iterator[HostileFile]:
-    """What unfolds."""
+    """Generate PDF files that become large when they are read."""
     return _create_files("pdf bomb", _generate_bombs())
 
 
 def generate_pdf_loops() -> Iterator[HostileFile]:
-    """What leads back to itself."""
+    """Generate PDF files whose objects refer to themselves."""
     return _create_files("pdf loop", _generate_loops())
 
 
 def generate_false_pdfs() -> Iterator[HostileFile]:
-    """What is not as it says."""
+    """Generate PDF files with false or damaged structure."""
     return _create_files("pdf lie", _generate_false_claims())
 
 

@@ -1,4 +1,4 @@
-"""Texts that tire their parser: entities in entities, deep nesting, long runs of signs, tables without an end."""
+"""Texts that take a parser much time or memory: nested entities, deep nesting, long runs and huge tables."""
 
 from collections.abc import Iterator
 
@@ -20,13 +20,13 @@ NESTING_DEPTH = 200_000
 
 
 def build_billion_laughs(name: str) -> str:
-    """A document type whose last entity, ``&l9;``, is ten to the ninth copies of the first."""
+    """Build a document type whose last entity, ``&l9;``, has 10⁹ copies of the first (the "billion laughs" attack)."""
     entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
     return f'<!DOCTYPE {name} [<!ENTITY l0 "laugh">{entities}]>'
 
 
 def build_quadratic_entity(name: str) -> str:
-    """One long entity, ``&l9;``, to be used often."""
+    """Build a document type with one long entity, ``&l9;``, for texts that use it often."""
     return f'<!DOCTYPE {name} [<!ENTITY l9 "{"a" * 100_000}">]>'
 
 
@@ -121,7 +121,7 @@ def _generate_sizes() -> Iterator[tuple[str, str, bytes]]:
 
 
 def generate_hostile_texts() -> Iterator[HostileFile]:
-    """All of them."""
+    """Generate all hostile texts."""
     for family, created in (
         ("entities", _generate_entities()),
         ("nesting", _generate_nesting()),

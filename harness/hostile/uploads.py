@@ -1,4 +1,4 @@
-"""Send hostile files to a running service, and see what became of each."""
+"""Uploads of hostile files to a running service, and the outcome of each file."""
 
 import hashlib
 from collections import Counter, defaultdict
@@ -17,12 +17,12 @@ EXPECTED_CODES = frozenset({
     "encrypted", "corrupt", "unsupported_media_type", "no_text", "too_large", "too_many_pages", "parser_timeout",
     "parser_memory", "embedding_unavailable", "chunker_failed",
 })  # fmt: skip
-"""What a failed document may say; ``internal`` is a defect, whatever the file."""
+"""Error codes that a failed document may have. ``internal`` is a defect of the service for any file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """One file and what the service said of it: ``document`` where it was taken in, else ``refused`` says why."""
+    """Uploaded file: ``document_id`` if the service accepted it; otherwise ``refusal`` has the reason."""
 
     file: HostileFile
     kb: str
@@ -32,7 +32,13 @@ class SentFile:
 
 @dataclass(frozen=True, slots=True)
 class HostileFileOutcome:
-    """How a file ended: ``ready``, a code, or ``refused: …``; ``good`` where that is how a file may end."""
+    """Outcome of a file.
+
+    Attributes:
+        sent: The uploaded file.
+        code: ``ready``, an error code, or ``refused: …``.
+        is_expected: Whether a correct service may have this outcome.
+    """
 
     sent: SentFile
     code: str
@@ -40,7 +46,16 @@ class HostileFileOutcome:
 
 
 def group_into_batches(files: Iterable[HostileFile]) -> Iterator[tuple[str, list[HostileFile]]]:
-    """Batches and their knowledge bases. The same bytes would be the same document there, so each copy gets another."""
+    """Group files into batches for one request each.
+
+    A knowledge base stores the same bytes only once, so each copy of a file goes to another knowledge base.
+
+    Args:
+        files: The files.
+
+    Yields:
+        Name of a knowledge base, and files for it.
+    """
     visited: Counter[bytes] = Counter()
     open_batches: dict[str, list[HostileFile]] = defaultdict(list)
     for file in files:
@@ -57,7 +72,12 @@ def group_into_batches(files: Iterable[HostileFile]) -> Iterator[tuple[str, list
 
 
 def send_files(client: httpx2.Client, files: Iterable[HostileFile]) -> list[SentFile]:
-    """Upload all of them, in batches."""
+    """Upload files in batches.
+
+    Args:
+        client: Client of the service.
+        files: The files.
+    """
     sent: list[SentFile] = []
     created: set[str] = set()
     for kb, batch in group_into_batches(files):
@@ -69,7 +89,13 @@ def send_files(client: httpx2.Client, files: Iterable[HostileFile]) -> list[Sent
 
 
 def send_batch(client: httpx2.Client, kb: str, batch: Sequence[HostileFile]) -> Iterator[SentFile]:
-    """One request; where the form as a whole is refused, each file by itself."""
+    """Upload a batch in one request. If the service refuses the whole request, upload each file separately.
+
+    Args:
+        client: Client of the service.
+        kb: Name of the knowledge base.
+        batch: The files.
+    """
     form = [("file", (file.name, file.content, file.declared_type)) for file in batch]
     reply = client.post(f"/v1/knowledge-bases/{kb}/documents/batch", files=form)
     if reply.is_success:
@@ -86,7 +112,12 @@ def send_batch(client: httpx2.Client, kb: str, batch: Sequence[HostileFile]) -> 
 
 
 def collect_outcomes(client: httpx2.Client, sent: Sequence[SentFile]) -> list[HostileFileOutcome]:
-    """What became of all of them, once nothing is queued any more."""
+    """Return the outcomes of uploaded files. Call it when the queue of the service is empty.
+
+    Args:
+        client: Client of the service.
+        sent: The uploaded files.
+    """
     result = {
         document["id"]: "ready" if document["status"] == "ready" else (document["error"] or {}).get("code", "unsettled")
         for kb in sorted({item.kb for item in sent})
@@ -115,7 +146,12 @@ def _iter_documents(client: httpx2.Client, kb: str) -> Iterator[dict[str, Any]]:
 
 
 def save_files(folder: Path, wrong: Sequence[HostileFileOutcome]) -> None:
-    """The files that ended as none may, with a list of how they were made."""
+    """Save the files with unexpected outcomes, and a list that describes how they were generated.
+
+    Args:
+        folder: Folder to write to; it is created.
+        wrong: Outcomes of these files.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
     for number, end in enumerate(wrong):

@@ -1,4 +1,4 @@
-"""Zip packages written member by member: the least that each parser takes for a file of its kind."""
+"""Minimal zip packages of each format: the fewest members that the format's parser accepts."""
 
 import io
 import zipfile
@@ -18,7 +18,7 @@ Members = Mapping[str, str | bytes]
 
 
 def pack_zip(members: Members) -> bytes:
-    """Return a zip of these members; the same members always give the same bytes."""
+    """Pack members into a zip. The same members always give the same bytes."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
@@ -27,13 +27,13 @@ def pack_zip(members: Members) -> bytes:
 
 
 def build_relationships(*targets: tuple[str, str, str], extra: str = "") -> str:
-    """Relationships of id, kind and target; ``extra`` goes in as it is."""
+    """Build the relationships of a package part from ids, kinds and targets; ``extra`` is XML to append."""
     result = "".join(f'<Relationship Id="{i}" Type="{OFFICE}/{kind}" Target="{to}"/>' for i, kind, to in targets)
     return f'<Relationships xmlns="{PACKAGE}/relationships">{result}{extra}</Relationships>'
 
 
 def build_external_relationship(identifier: str, kind: str, url: str) -> str:
-    """One relationship that points out of the package."""
+    """Build one relationship with a target outside of the package."""
     return f'<Relationship Id="{identifier}" Type="{OFFICE}/{kind}" Target="{url}" TargetMode="External"/>'
 
 
@@ -49,7 +49,14 @@ def _build_content_types(overrides: Mapping[str, str]) -> str:
 def build_word_document(
     body: str, *, prolog: str = "", extra_links: str = "", parts: Members | None = None
 ) -> dict[str, str | bytes]:
-    """The members of a Word document."""
+    """Build the members of a Word document.
+
+    Args:
+        body: XML of the body.
+        prolog: XML before the root element, such as a document type.
+        extra_links: XML of further relationships.
+        parts: Further members.
+    """
     kind = f"{CONTENT}.wordprocessingml.document.main+xml"
     return {
         "[Content_Types].xml": _build_content_types({"word/document.xml": kind}),
@@ -64,12 +71,18 @@ def build_word_document(
 
 
 def build_paragraph(text: str) -> str:
-    """One paragraph of a Word document."""
+    """Build one paragraph of a Word document."""
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
 def build_workbook(rows: str, *, prolog: str = "", extra_links: str = "") -> dict[str, str | bytes]:
-    """The members of an Excel workbook of one sheet."""
+    """Build the members of an Excel workbook with one sheet.
+
+    Args:
+        rows: XML of the rows.
+        prolog: XML before the root element of the sheet.
+        extra_links: XML of further relationships.
+    """
     kind = f"{CONTENT}.spreadsheetml"
     return {
         "[Content_Types].xml": _build_content_types(
@@ -88,12 +101,18 @@ def build_workbook(rows: str, *, prolog: str = "", extra_links: str = "") -> dic
 
 
 def build_cell(place: str, text: str) -> str:
-    """One cell with its text in it."""
+    """Build one cell with a text."""
     return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
 
 
 def build_presentation(shapes: str, *, prolog: str = "", extra_links: str = "") -> dict[str, str | bytes]:
-    """The members of a presentation of one slide."""
+    """Build the members of a presentation with one slide.
+
+    Args:
+        shapes: XML of the shapes.
+        prolog: XML before the root element of the slide.
+        extra_links: XML of further relationships.
+    """
     kind = f"{CONTENT}.presentationml"
     return {
         "[Content_Types].xml": _build_content_types(
@@ -115,7 +134,7 @@ def build_presentation(shapes: str, *, prolog: str = "", extra_links: str = "") 
 
 
 def build_text_box(text: str) -> str:
-    """One text box of a slide."""
+    """Build one text box of a slide."""
     return (
         "<p:sp><p:nvSpPr><p:cNvPr id='2' name='a'/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/>"
         f"<p:txBody><a:bodyPr/><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:txBody></p:sp>"
@@ -125,7 +144,14 @@ def build_text_box(text: str) -> str:
 def build_book(
     chapter: str, *, prolog: str = "", manifest: str = "", parts: Members | None = None
 ) -> dict[str, str | bytes]:
-    """The members of an EPUB of one chapter."""
+    """Build the members of an EPUB with one chapter.
+
+    Args:
+        chapter: XHTML of the chapter.
+        prolog: XML before the root element of the chapter.
+        manifest: XML of further manifest items.
+        parts: Further members.
+    """
     return {
         "mimetype": "application/epub+zip",
         "META-INF/container.xml": (

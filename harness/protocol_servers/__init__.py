@@ -1,1 +1,1 @@
-"""Servers that speak other programs' protocols for the tests: real HTTP, on a free port of the loopback."""
+"""Servers for tests that implement protocols of other programs, with real HTTP on a free port of the loopback."""

@@ -1,4 +1,4 @@
-"""A certificate authority of the tests' own, and servers' certificates for any name."""
+"""Certificate authority for tests. It issues server certificates for any host name."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 
 
 class CertificateAuthority:
-    """Made anew each time; what it has signed is good for a day."""
+    """Certificate authority with a new key. Its certificates are valid for a day."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -20,12 +20,17 @@ class CertificateAuthority:
         self._certificate = self._sign(self._name, self._key.public_key(), constraints)
 
     def create_client_context(self) -> ssl.SSLContext:
-        """For a client that believes it alone."""
+        """Create the TLS context of a client that trusts only this authority."""
         data = self._certificate.public_bytes(serialization.Encoding.PEM).decode()
         return ssl.create_default_context(cadata=data)
 
     def create_server_context(self, host: str, folder: Path) -> ssl.SSLContext:
-        """For a server of this name."""
+        """Create the TLS context of a server with a new certificate.
+
+        Args:
+            host: Host name of the server.
+            folder: Folder for the file with certificate and key.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         names = x509.SubjectAlternativeName([x509.DNSName(host)])

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat endpoint that talks and looks at pictures, and fails on demand as real ones do."""
+"""OpenAI-compatible chat endpoint for texts and images, which can simulate the failures of real endpoints."""
 
 import base64
 import io
@@ -14,8 +14,8 @@ from PIL import Image
 
 from harness.protocol_servers.http_server import FailingServer, ProtocolHandler, ProtocolHttpServer
 
-# Of texts alone: "stall" and "break_off" come in the middle, "endless" never stops, "length" has used its tokens up,
-# "error_event" and "no_end" spoil a stream.
+# The second line is for texts only. "stall" and "break_off" happen in the middle of the reply, and "endless" never
+# stops. "length" reports that the tokens are used up; "error_event" and "no_end" are for streams.
 ChatFailure = Literal[
     "slow", "garbage", "not_json", "empty", "refusal",
     "stall", "break_off", "endless", "length", "error_event", "no_end", "disconnect", "filtered",
@@ -25,7 +25,7 @@ ChatFeature = Literal["json_schema", "json_object", "max_tokens", "stream_option
 
 @dataclass(frozen=True, slots=True)
 class ReceivedVisionRequest:
-    """A request that came in: what was asked, and the picture."""
+    """Received request with an image: its question and the decoded image."""
 
     text: str
     image: Image.Image
@@ -36,7 +36,7 @@ class ReceivedVisionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedTextRequest:
-    """A request that came in without a picture."""
+    """Received request without an image."""
 
     messages: list[dict[str, str]]
     body: dict[str, Any]
@@ -48,40 +48,52 @@ class ReceivedTextRequest:
 
     @property
     def features(self) -> set[str]:
-        """What it makes use of that an endpoint may not know."""
+        """Features in the request that an endpoint may not support."""
         wanted = {self.body.get("response_format", {}).get("type"), *self.body}
         return wanted & set(get_args(ChatFeature))
 
 
 def echo_message(talk: ReceivedTextRequest) -> str:
-    """Tells talks apart by what was said last."""
+    """Return a reply that contains the last message."""
     return f"You said: {talk.last_message}"
 
 
 def request_no_tools(_: ReceivedTextRequest) -> list[dict[str, Any]]:
-    """No tool, whatever was said."""
+    """Return no tool calls."""
     return []
 
 
 def find_colour(image: Image.Image) -> str:
-    """The strongest of the three colours in the middle."""
+    """Return the strongest of red, green and blue in the middle of an image."""
     pixel = image.convert("RGB").getpixel((image.width // 2, image.height // 2))
     assert isinstance(pixel, tuple)
     return ("red", "green", "blue")[pixel.index(max(pixel))]
 
 
 def describe_colour(requested: ReceivedVisionRequest) -> str:
-    """Tells pictures apart by what they show."""
+    """Return a description with colour and size of the image."""
     return f"A {find_colour(requested.image)} square of {requested.image.width} by {requested.image.height} dots."
 
 
 @dataclass
 class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
-    """``with ChatServer() as server`` serves ``server.base_url``; ``fail`` spoils the next requests.
+    """Chat endpoint at ``base_url`` while its ``with`` block runs. ``fail`` makes the next requests fail.
 
-    Talks are answered by the tools that ``calls`` asks for, else by ``reply``, ``late_seconds`` late and, as streams, a
-    word at a time with ``pause_seconds`` between, in writes of ``fragment`` bytes. What ``lacks`` names is refused with
-    ``refusal_status``. ``left`` is set when a client has gone away in the middle.
+    Attributes:
+        describe_image: Returns the description of an image.
+        reply: Returns the reply to a text.
+        tool_calls: Returns the tool calls to request; without any, ``reply`` is sent.
+        tokens: Total number of tokens to report; None reports no usage.
+        unsupported_features: Features to refuse with ``refusal_status``.
+        refusal_status: HTTP status for an unsupported feature.
+        has_error_param: Whether the refusal names the feature.
+        delay_seconds: Delay of each reply.
+        pause_seconds: Pause between two words of a stream.
+        fragment_bytes: Size of each write of a stream; None writes each event as a whole.
+        can_stream: Whether streams are supported; otherwise the reply is sent as a whole.
+        received: Received requests with images.
+        text_requests: Received requests without images.
+        connections: Number of connections so far.
     """
 
     describe_image: Callable[[ReceivedVisionRequest], str] = describe_colour
@@ -108,7 +120,7 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
 
     @property
     def vision_settings(self) -> dict[str, str]:
-        """The settings of a service whose pictures it describes."""
+        """Settings of a service that uses this endpoint for chat and for image descriptions."""
         return {
             "CARREL_CHAT_BASE_URL": self.base_url,
             "CARREL_CHAT_MODEL": "talker",
@@ -116,7 +128,7 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
         }
 
     def fail(self, how: ChatFailure | int, *, times: int = 1, retry_after: str | None = None) -> None:
-        """Spoil the next ``times`` requests: a number is a status, "slow" never answers."""
+        """Make the next ``times`` requests fail. A number is an HTTP status; "slow" never replies."""
         with self._lock:
             self._failures += [(how, retry_after)] * times
 
@@ -127,7 +139,14 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
     def record(
         self, request: ReceivedVisionRequest | ReceivedTextRequest
     ) -> tuple[ChatFailure | int, str | None] | None:
-        """Keep a request, in ``talks`` if it has no image; return the failure of its reply."""
+        """Store a request, in ``text_requests`` if it has no image, and return the failure for its reply.
+
+        Args:
+            request: The request.
+
+        Returns:
+            The failure and its ``Retry-After``; None for a successful reply.
+        """
         if not isinstance(request, ReceivedTextRequest):
             return super().record(request)
         with self._lock:
@@ -135,23 +154,23 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
             return self._failures.pop(0) if self._failures else None
 
     def count_connection(self) -> None:
-        """One more client."""
+        """Count one more connection."""
         with self._lock:
             self.connections += 1
 
     def wait(self, seconds: float = 60.0) -> None:
-        """So long, but not beyond the server's end."""
+        """Wait, but at most until the server stops."""
         self.stopping.wait(seconds)
 
     def wait_for_text_request(self) -> None:
-        """Until somebody has asked something."""
+        """Wait until a request without an image has arrived, at most 30 seconds."""
         deadline = time.monotonic() + 30
         while not self.text_requests:
             assert time.monotonic() < deadline
             time.sleep(0.02)
 
     def find_unsupported_feature(self, talk: ReceivedTextRequest) -> str | None:
-        """What the request wants and this endpoint does not know."""
+        """Return an unsupported feature of the request, or None."""
         return min(talk.features & self.unsupported_features, default=None)
 
 
@@ -185,7 +204,12 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
             self.answer(200, self.build_reply(self.served.describe_image(requested), how))
 
     def answer_text(self, talk: ReceivedTextRequest, how: ChatFailure | None) -> None:
-        """An answer to a text: refused, whole or as a stream."""
+        """Answer a text with a refusal, with tool calls, as a whole or as a stream.
+
+        Args:
+            talk: The request.
+            how: Failure of the reply.
+        """
         chat = self.served
         if lacking := chat.find_unsupported_feature(talk):
             error = {"message": "may repeat the input", "code": 400, "param": lacking if chat.has_error_param else None}
@@ -204,7 +228,13 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
             self.answer(200, self.build_reply(chat.reply(talk), how), broken=how == "break_off")
 
     def stream(self, text: str, how: ChatFailure | None, *, usage: bool) -> None:
-        """The events of an answer, and what spoils them after the first word."""
+        """Send a reply as events. Some failures happen after the first word.
+
+        Args:
+            text: Text of the reply.
+            how: Failure of the reply.
+            usage: Whether to send the number of tokens.
+        """
         self.send_event(
             {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
         )
@@ -224,7 +254,11 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
         self.wfile.write(b"0\r\n\r\n")
 
     def break_stream(self, how: ChatFailure) -> None:
-        """The end of a stream that does not end."""
+        """Interrupt a stream in the way of the failure.
+
+        Args:
+            how: The failure.
+        """
         self.close_connection = True
         if how == "stall":
             self.wait_without_answer()
@@ -238,7 +272,11 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
         self.write(f"data: {json.dumps(payload, ensure_ascii=False)}\n\n".encode())
 
     def write(self, data: bytes) -> None:
-        """In chunks of HTTP, which need not be those of the events."""
+        """Write data in HTTP chunks, whose borders may differ from those of the events.
+
+        Args:
+            data: The data.
+        """
         size = self.served.fragment_bytes or len(data)
         for at in range(0, len(data), size):
             piece = data[at : at + size]
@@ -260,7 +298,14 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
         }
 
     def answer(self, status: int, body: Any, headers: dict[str, str] | None = None, *, broken: bool = False) -> None:
-        """The whole of it, or the first half and then nothing."""
+        """Send a whole reply, or only its first half.
+
+        Args:
+            status: HTTP status.
+            body: Bytes, or an object to send as JSON.
+            headers: Further headers.
+            broken: Whether to send only the first half, and then close the connection.
+        """
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = data[: len(data) // 2] if broken else data
         self.send(status, sent, {"Content-Length": str(len(data)), **(headers or {})})
@@ -268,7 +313,7 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
 
 
 def get_finish_reason(how: ChatFailure | None) -> str:
-    """Why a model has stopped."""
+    """Return the ``finish_reason`` of a reply."""
     return {"length": "length", "filtered": "content_filter"}.get(how or "", "stop")
 
 

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible embedding endpoint with deterministic vectors, which fails on demand as real ones do."""
+"""OpenAI-compatible embedding endpoint with deterministic vectors, which can simulate failures of real endpoints."""
 
 import base64
 import io
@@ -39,7 +39,7 @@ IMAGE_TOKENS = 300
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEmbeddingRequest:
-    """A request that came in; of a picture ``inputs`` say the colour, and ``pictures`` are their bytes."""
+    """Received request. For an image, ``inputs`` has the name of its colour and ``images`` has its bytes."""
 
     inputs: list[str]
     images: list[bytes]
@@ -49,7 +49,7 @@ class ReceivedEmbeddingRequest:
 
 @dataclass(slots=True)
 class PlannedFailure:
-    """What goes wrong, and how often yet (None for ever)."""
+    """Failure of the next requests. ``times`` is the number of requests left; None means all requests."""
 
     how: EmbeddingFailure | int
     times: int | None
@@ -58,14 +58,27 @@ class PlannedFailure:
 
 
 def reply_at_once(_: ReceivedEmbeddingRequest) -> None:
-    """Nothing to wait for."""
+    """Return at once."""
 
 
 @dataclass
 class EmbeddingServer(FailingServer[PlannedFailure]):
-    """``with EmbeddingServer() as server`` serves ``server.base_url``; the fields may be changed while it runs.
+    """Embedding endpoint at ``base_url`` while its ``with`` block runs. Tests may change its fields at any time.
 
-    ``requests`` counts every request, refused ones too; ``fail`` spoils the next ones; ``before_reply`` may wait.
+    Attributes:
+        dimensions: Number of dimensions if the request has none.
+        api_key: Required API key; None requires none.
+        max_batch: Maximum number of inputs in a request; None sets none.
+        refused_word: Texts with this word are refused as too long.
+        failing_word: Texts with this word make the request fail with status 500.
+        image_form: Form in which images are accepted; None refuses images.
+        ignores_base64: Whether vectors are sent as lists although the request asks for base64.
+        shuffles_results: Whether results are sent in reverse order.
+        reports_usage: Whether the number of tokens is sent.
+        latency_seconds: Delay of each reply.
+        before_reply: Function to call before each reply; it may wait.
+        port: Port to listen on; 0 uses a free port.
+        received: All requests, including refused ones.
     """
 
     dimensions: int = 64
@@ -91,7 +104,7 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Those of a service that embeds with it."""
+        """Settings of a service that uses this endpoint."""
         return {
             "CARREL_EMBEDDING_BASE_URL": self.base_url,
             "CARREL_EMBEDDING_MODEL": "words",
@@ -114,12 +127,26 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
         retry_after: str | None = None,
         seconds: float = 30.0,
     ) -> None:
-        """Spoil the next ``times`` requests: a number is a status, "slow" waits ``seconds`` first."""
+        """Make the next requests fail.
+
+        Args:
+            how: Failure; a number is an HTTP status.
+            times: Number of requests; None means all.
+            retry_after: Header ``Retry-After`` of the failure.
+            seconds: Delay of the failure "slow", after which the reply succeeds.
+        """
         with self._lock:
             self._failures.append(PlannedFailure(how, times, retry_after, seconds))
 
     def record(self, request: ReceivedEmbeddingRequest) -> PlannedFailure | None:
-        """Write a request down; what is to go wrong with it."""
+        """Store a request and return the failure for its reply.
+
+        Args:
+            request: The request.
+
+        Returns:
+            The failure; None for a successful reply.
+        """
         with self._lock:
             self.received.append(request)
             if not self._failures:
@@ -133,7 +160,7 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Requests are answered when the block has ended."""
+        """Hold back all replies until the block ends."""
         let_go = threading.Event()
 
         def wait(_: ReceivedEmbeddingRequest) -> None:
@@ -148,7 +175,7 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Nothing listens at the address until the block ends."""
+        """Close the port until the block ends."""
         self.port = self._http.server_address[1]
         self.__exit__(None, None, None)
         try:
@@ -158,11 +185,18 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
             self.__enter__()
 
     def wait(self, seconds: float) -> None:
-        """Sleep, but not beyond the server's end."""
+        """Wait, but at most until the server stops."""
         self.stopping.wait(seconds)
 
     def find_refusal(self, request: ReceivedEmbeddingRequest) -> tuple[int, str] | None:
-        """Status and code for a request that a well-behaved endpoint refuses."""
+        """Return why a correct endpoint would refuse the request.
+
+        Args:
+            request: The request.
+
+        Returns:
+            Status and error code; None if the request is accepted.
+        """
         if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
             return 401, "invalid_api_key"
         if self.max_batch is not None and len(request.inputs) > self.max_batch:
@@ -178,7 +212,15 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
         return (400, "empty_input") if "" in request.inputs else None
 
     def build_reply(self, request: ReceivedEmbeddingRequest, failure: PlannedFailure | None) -> dict[str, Any]:
-        """The body of a successful answer, spoiled where it is to be."""
+        """Build the body of a reply with status 200, with the fault of the failure.
+
+        Args:
+            request: The request.
+            failure: The failure.
+
+        Returns:
+            The body.
+        """
         how = failure.how if failure else None
         dimensions = int(request.body.get("dimensions", self.dimensions)) + (1 if how == "dimension" else 0)
         vectors = [compute_text_vector(text, dimensions) for text in request.inputs]
@@ -221,7 +263,14 @@ class _EmbeddingHandler(ProtocolHandler[EmbeddingServer]):
             self.send_reply(json.dumps(endpoint.build_reply(request, failure)).encode(), failure)
 
     def send_failure(self, failure: PlannedFailure) -> bool:
-        """Fail outside the reply; whether there is nothing more to say."""
+        """Send a failure that replaces the reply.
+
+        Args:
+            failure: The failure.
+
+        Returns:
+            Whether the request is finished; otherwise a reply must follow.
+        """
         if isinstance(failure.how, int):
             self.refuse(failure.how, "told_to_fail", failure.retry_after)
         elif failure.how == "disconnect":
@@ -239,7 +288,13 @@ class _EmbeddingHandler(ProtocolHandler[EmbeddingServer]):
         return True
 
     def send_reply(self, body: bytes, failure: PlannedFailure | None) -> None:
-        """The whole of it, the first half as if that were all, or the first half and then nothing."""
+        """Send a reply.
+
+        Args:
+            body: Body of the reply.
+            failure: "truncated" sends the first half as a complete body; "cut_off" sends the first half of a body with
+                the full content length.
+        """
         how = failure.how if failure else None
         if how == "cut_off":
             self.close_connection = True
@@ -257,7 +312,10 @@ def _encode_base64(vector: list[float]) -> str:
 
 
 def _read_inputs(body: dict[str, Any]) -> tuple[list[str], list[bytes]]:
-    """Texts, or the colours of pictures with their bytes: a picture is close to the text that names its colour."""
+    """Return texts, or colours and bytes of images.
+
+    The vector of an image is that of its colour's name, so an image is similar to a text that contains the name.
+    """
     inputs = body.get("input", [])
     if isinstance(inputs, str):
         return [inputs], []

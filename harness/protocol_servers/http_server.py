@@ -1,4 +1,4 @@
-"""What the protocol servers share: each is served by a thread of its own, on a free port, for as long as a ``with``."""
+"""Base classes of the protocol servers. Each server runs in a separate thread while its ``with`` block runs."""
 
 import json
 import select
@@ -13,9 +13,10 @@ from typing import Any, Generic, Self, TypeVar
 
 
 class ProtocolServer(ABC):
-    """``make`` gives the HTTP server; ``stopping`` is set when it is to end, for replies that wait.
+    """Server that runs in a thread while its ``with`` block runs.
 
-    ``left`` is set when a client has left while a reply of its own kept it waiting.
+    ``stopping`` is set when the server stops, so that waiting replies end. ``client_left`` is set when a client closes
+    the connection while its reply waits.
     """
 
     def __post_init__(self) -> None:
@@ -25,10 +26,10 @@ class ProtocolServer(ABC):
 
     @abstractmethod
     def create_http_server(self) -> ThreadingHTTPServer:
-        """Bound to a port, not yet serving."""
+        """Create the HTTP server, bound to a port and not yet serving."""
 
     def end(self) -> None:
-        """Let go of every reply that waits."""
+        """End all replies that wait."""
         self.stopping.set()
 
     def __enter__(self) -> Self:
@@ -47,7 +48,7 @@ class ProtocolServer(ABC):
 
     @property
     def address(self) -> str:
-        """Where it is served."""
+        """Address of the server, without a path."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
 
@@ -55,9 +56,9 @@ FailureT = TypeVar("FailureT")
 
 
 class FailingServer(ProtocolServer, Generic[FailureT]):
-    """A protocol server that keeps its requests in ``received`` and whose next replies can fail.
+    """Protocol server that stores its requests in ``received`` and whose next replies can fail.
 
-    A reply that is "late" waits for ``released``.
+    A reply with the failure "late" waits for the event ``released``.
     """
 
     received: list[Any]
@@ -72,13 +73,13 @@ class FailingServer(ProtocolServer, Generic[FailureT]):
         super().end()
 
     def reset(self) -> None:
-        """Forget the requests, and the failures that are still to come."""
+        """Discard the stored requests and the planned failures."""
         with self._lock:
             self.received.clear()
             self._failures.clear()
 
     def record(self, request: Any) -> FailureT | None:
-        """Keep a request; return the failure of its reply."""
+        """Store a request, and return the failure for its reply."""
         with self._lock:
             self.received.append(request)
             return self._failures.pop(0) if self._failures else None
@@ -88,16 +89,16 @@ ServedT = TypeVar("ServedT", bound=ProtocolServer)
 
 
 class LongQueueServer(ThreadingHTTPServer):
-    """An HTTP server with a long queue of connections.
+    """HTTP server with a long queue of pending connections.
 
-    With the default of 5, the sixth client of a busy machine waits a second until its system connects again.
+    With the default queue of 5, the sixth client on a busy machine waits a second, until TCP retries the connection.
     """
 
     request_queue_size = 128
 
 
 class ProtocolHttpServer(LongQueueServer, Generic[ServedT]):
-    """What listens for one of them."""
+    """HTTP server of a protocol server."""
 
     daemon_threads = True
 
@@ -106,11 +107,11 @@ class ProtocolHttpServer(LongQueueServer, Generic[ServedT]):
         self.served = served
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that has given up is no news."""
+        """Ignore errors, because clients may close their connection at any time."""
 
 
 class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
-    """A request that is answered as real endpoints do: on connections that are kept, without delay."""
+    """Handler that replies like real endpoints: with persistent connections and without delay."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
@@ -122,14 +123,20 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
         return self.server.served
 
     def read_json(self) -> Any:
-        """The JSON of the body."""
+        """Read the body and return its JSON."""
         return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
     def read_headers(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.headers.items()}
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """JSON, unless ``headers`` say otherwise; they may lie about the length."""
+        """Send a reply.
+
+        Args:
+            status: HTTP status.
+            body: The body.
+            headers: Headers that replace the defaults: JSON, with the right length. A test may send a false length.
+        """
         self.send_response_only(status)
         reported = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
         for name, value in reported.items():
@@ -139,9 +146,13 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
         self.wfile.flush()
 
     def wait_without_answer(self, *, drips: bool = False) -> None:
-        """Answer nothing, or a byte at a time without end, until the client has left, or the server's end."""
+        """Send nothing, or one byte at a time, until the client closes the connection or the server stops.
+
+        Args:
+            drips: Whether to send bytes.
+        """
         self.close_connection = True
-        # Writing to a client that has left, or asking whether it has, fails: that is what is waited for.
+        # When the client has closed the connection, writing and checking raise OSError; this ends the wait.
         with suppress(OSError):
             if drips:
                 self.send(200, b"", {"Content-Length": "1000000"})
@@ -158,4 +169,4 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
         return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not among the tests' output."""
+        """Ignore log messages, to keep them out of the tests' output."""

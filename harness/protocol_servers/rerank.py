@@ -1,4 +1,4 @@
-"""Rerank endpoints of every family: they score texts by the query's words, and fail on demand as real ones do."""
+"""Rerank endpoints of four APIs. They score texts by the words of the query and can simulate failures."""
 
 import json
 import math
@@ -33,7 +33,7 @@ RerankFailure = Literal[
     "short",
     "empty",
 ]
-# What each family takes beside the query and its texts.
+# Fields that each API accepts in addition to the query and the texts.
 OPTIONAL_FIELDS: dict[RerankStyle, set[str]] = {
     "tei": {"truncate", "raw_scores", "return_text", "truncation_direction"},
     "cohere": {"model", "top_n", "max_tokens_per_doc"},
@@ -50,14 +50,14 @@ FAILING_SCORES: dict[RerankFailure, Any] = {
 
 
 def compute_relevance(query: str, text: str) -> float:
-    """The share of the query's words that are in the text."""
+    """Return the share of the query's words that the text contains."""
     requested, there = (set(re.findall(r"\w+", item.lower())) for item in (query, text))
     return len(requested & there) / len(requested)
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRerankRequest:
-    """A request that came in."""
+    """Received request."""
 
     query: str
     texts: list[str]
@@ -67,9 +67,15 @@ class ReceivedRerankRequest:
 
 @dataclass
 class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
-    """``with RerankServer("tei") as server`` serves ``server.url``; ``fail`` spoils the next requests.
+    """Rerank endpoint at ``url`` while its ``with`` block runs. ``fail`` makes the next requests fail.
 
-    More than ``max_documents``, or a text of more than ``max_characters``, is refused with ``too_large``.
+    Attributes:
+        style: API of the endpoint.
+        api_key: Required API key; None requires none.
+        max_documents: Maximum number of texts; more are refused with ``too_large_status``.
+        max_characters: Maximum length of a text; a longer one is refused with ``too_large_status``.
+        too_large_status: HTTP status of these refusals.
+        received: Received requests.
     """
 
     style: RerankStyle = "cohere"
@@ -88,16 +94,23 @@ class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
 
     @property
     def request_sizes(self) -> list[int]:
-        """How many texts each request had."""
+        """Number of texts in each request."""
         return [len(request.texts) for request in self.received]
 
     def fail(self, how: RerankFailure | int, *, times: int = 1, retry_after: str | None = None) -> None:
-        """Spoil the next ``times`` requests: a number is a status, "late" answers once ``released`` is set."""
+        """Make the next requests fail. A number is an HTTP status; "late" replies when ``released`` is set."""
         with self._lock:
             self._failures += [(how, retry_after)] * times
 
     def find_refusal(self, request: ReceivedRerankRequest) -> int | None:
-        """The status for a request that a well-behaved endpoint of this family refuses."""
+        """Return the HTTP status if a correct endpoint of this API would refuse the request.
+
+        Args:
+            request: The request.
+
+        Returns:
+            The status; None if the request is accepted.
+        """
         if self.api_key is not None and request.headers.get("authorization") != f"Bearer {self.api_key}":
             return 401
         named = {"query", "texts" if self.style == "tei" else "documents"}
@@ -112,7 +125,15 @@ class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
         return None
 
     def build_reply(self, request: ReceivedRerankRequest, how: RerankFailure | None) -> Any:
-        """The body of a successful answer, best first, spoiled where it is to be."""
+        """Build the body of a reply with status 200, best text first, with the fault of the failure.
+
+        Args:
+            request: The request.
+            how: The failure.
+
+        Returns:
+            The body.
+        """
         name = "score" if self.style == "tei" else "relevance_score"
         result = [
             {"index": index, name: compute_relevance(request.query, text), **self._build_document_field(request, text)}
@@ -124,7 +145,7 @@ class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
         return result if self.style == "tei" else {"id": "an-id", "results": result, "usage": {"total_tokens": 1}}
 
     def _build_document_field(self, request: ReceivedRerankRequest, text: str) -> dict[str, Any]:
-        """Some send the text back, and Jina's unless it is told not to."""
+        """Return the field with the text: vLLM always sends it, Jina unless the request says otherwise."""
         shows = self.style == "vllm" or (self.style == "jina" and request.body.get("return_documents", True))
         return {"document": {"text": text}} if shows else {}
 
@@ -164,7 +185,14 @@ class _RerankHandler(ProtocolHandler[RerankServer]):
             self.send(200, json.dumps(rerank.build_reply(request, how)).encode())
 
     def send_failure(self, how: RerankFailure | None) -> bool:
-        """Fail outside the answer; whether there is nothing more to say."""
+        """Send a failure that replaces the reply.
+
+        Args:
+            how: The failure.
+
+        Returns:
+            Whether the request is finished; otherwise a reply must follow.
+        """
         if how == "disconnect":
             self.close_connection = True
         elif how == "redirect":

@@ -1,4 +1,4 @@
-"""An S3 server as awkward as real ones: requests go on to another one, and a rule may hold, change or refuse them."""
+"""Proxy of an S3 server. A rule may delay, change or refuse requests, to simulate difficult S3 servers."""
 
 import http.client
 import threading
@@ -16,7 +16,7 @@ ERROR_CODES = {400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 501
 
 @dataclass
 class ProxiedRequest:
-    """What a rule may look at and change."""
+    """Request that a rule may read and change."""
 
     method: str
     path: str
@@ -28,7 +28,10 @@ Rule = Callable[[ProxiedRequest], int | None]
 
 
 class S3Proxy(LongQueueServer):
-    """``rule`` sees each request before it is passed on; a number that it returns, one of CODES, refuses it."""
+    """Proxy that calls ``rule`` with each request before forwarding it.
+
+    If the rule returns a status of ``ERROR_CODES``, the request is refused with that status.
+    """
 
     def __init__(self, upstream: str) -> None:
         super().__init__(("127.0.0.1", 0), S3ProxyHandler)
@@ -56,7 +59,7 @@ class S3ProxyHandler(BaseHTTPRequestHandler):
             return
         dropped = {"Content-Length", "Expect", "Connection"}
         headers = {name: value for name, value in request.headers.items() if name not in dropped}
-        # Whoever gave up may be gone before the answer is there.
+        # The client may close its connection before the reply arrives; the upstream connection is closed anyway.
         with closing(http.client.HTTPConnection(*self.server.upstream, timeout=30)) as upstream:
             upstream.request(request.method, request.path, request.body, headers)
             reply = upstream.getresponse()
@@ -81,7 +84,14 @@ class S3ProxyHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def s3_proxy(upstream: str) -> Iterator[S3Proxy]:
-    """Serve on a free port until the block ends."""
+    """Run a proxy on a free port until the block ends.
+
+    Args:
+        upstream: Address of the S3 server.
+
+    Yields:
+        The proxy.
+    """
     server = S3Proxy(upstream)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""The admin API of versitygw in front of an S3 server: users and owners of buckets; all else goes on to that server."""
+"""Admin API of versitygw for users and owners of buckets. All other requests are forwarded to an S3 server."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,7 +10,10 @@ import httpx2
 
 
 class S3AdminServer:
-    """Takes requests that ``root`` has signed; ``users`` have a secret and a role."""
+    """Admin API that accepts requests signed with the access key ``root``.
+
+    ``users`` has secret and role by access key, and ``owners`` has the owner of each bucket.
+    """
 
     def __init__(self, behind: str, *, root: str) -> None:
         self.upstream, self.root = behind, root
@@ -31,7 +34,17 @@ class S3AdminServer:
         self._server.server_close()
 
     def handle_admin_request(self, path: str, query: dict[str, str], body: bytes, authorization: str) -> int:
-        """The status of a request of the admin API."""
+        """Handle a request of the admin API.
+
+        Args:
+            path: Path of the request.
+            query: Query parameters.
+            body: XML of a user.
+            authorization: Header ``Authorization``. Only the access key in it is checked.
+
+        Returns:
+            The HTTP status.
+        """
         if not authorization.startswith(f"AWS4-HMAC-SHA256 Credential={self.root}/"):
             return 403
         if path == "/change-bucket-owner/":
@@ -39,7 +52,7 @@ class S3AdminServer:
                 return 404
             self.owners[query["bucket"]] = query["owner"]
             return 200
-        said = {each.tag: each.text or "" for each in ElementTree.fromstring(body)}  # our own script's
+        said = {each.tag: each.text or "" for each in ElementTree.fromstring(body)}  # the tested script is trusted
         access = said.get("Access") or query.get("access", "")
         if (path == "/create-user") == (access in self.users):
             return 409 if access in self.users else 404
@@ -76,6 +89,6 @@ def _create_handler_class(server: S3AdminServer) -> type[BaseHTTPRequestHandler]
         do_GET = do_PUT = _forward
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Ignore log messages."""
 
     return S3AdminHandler

@@ -1,4 +1,4 @@
-"""A site's own search, and a web search engine: they answer from a few pages, and fail on demand as real ones do."""
+"""Search API of a website, and of a web search engine. They search a few pages and can simulate failures."""
 
 import json
 import re
@@ -24,7 +24,7 @@ PAGES = {
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSiteSearchRequest:
-    """A request that came in; ``params`` are those of its query string, each value once."""
+    """Received request. ``params`` are the query parameters, each with its first value."""
 
     method: str
     path: str
@@ -35,10 +35,12 @@ class ReceivedSiteSearchRequest:
 
 @dataclass
 class SiteSearchServer(FailingServer[SiteFailure | int]):
-    """``/search`` (GET, ``q`` and ``n``, answers ``results``) and ``/api/query`` (POST JSON, answers ``hits.hits``).
+    """Search APIs while the ``with`` block runs. With ``api_key``, requests need the header ``X-Api-Key``.
 
-    ``/web`` is a search engine over many sites, which heeds ``site:``. ``/echo`` shows the request's headers.
-    With a ``key`` it wants ``X-Api-Key``.
+    - GET ``/search`` with ``q`` and ``n`` returns ``results``.
+    - POST ``/api/query`` with JSON returns ``hits.hits``.
+    - GET ``/web`` is a search engine over many sites, which supports ``site:``.
+    - GET ``/echo`` returns the request's headers.
     """
 
     api_key: str | None = None
@@ -58,12 +60,16 @@ class SiteSearchServer(FailingServer[SiteFailure | int]):
         return f"{self.address}/search"
 
     def fail(self, how: SiteFailure | int, *, times: int = 1) -> None:
-        """Spoil the next requests; a number is a status, "late" answers once ``released`` is set."""
+        """Make the next requests fail. A number is an HTTP status; "late" replies when ``released`` is set."""
         with self._lock:
             self._failures += [how] * times
 
     def find_pages(self, query: str) -> list[dict[str, Any]]:
-        """The pages that have any of the words, those with most of them first."""
+        """Return the pages with any word of the query, those with most of the words first.
+
+        Args:
+            query: The query.
+        """
         requested = set(re.findall(r"\w+", query.lower()))
         scored = [
             {
@@ -77,7 +83,11 @@ class SiteSearchServer(FailingServer[SiteFailure | int]):
         return sorted((item for item in scored if item["rank"]), key=lambda item: -item["rank"])
 
     def search_web(self, query: str) -> list[dict[str, Any]]:
-        """Pages of all sites that have any of the words; of one ``site:`` or more those alone."""
+        """Return the pages of all sites with any word of the query.
+
+        Args:
+            query: The query; ``site:`` with a host name restricts the results to that site and may be repeated.
+        """
         only = re.findall(r"site:(\S+)", query)
         words = set(re.findall(r"\w+", re.sub(r"site:\S+", "", query).lower()))
         return [
@@ -89,7 +99,12 @@ class SiteSearchServer(FailingServer[SiteFailure | int]):
 
 
 def build_source_settings(*sites: SiteSearchServer, **binding: Any) -> dict[str, str]:
-    """Settings that allow all tenants to ask anything of these sites; ``binding`` has other fields of each binding."""
+    """Build settings that allow all tenants to send any request to these sites.
+
+    Args:
+        sites: The sites.
+        binding: Further fields of each site's settings.
+    """
     whole = {"tenants": ["*"], "methods": ["GET", "POST"], **binding}
     return {"CARREL_HTTP_SOURCES": json.dumps([{"url": f"{site.address}/", **whole} for site in sites])}
 
@@ -130,7 +145,14 @@ class _SiteSearchHandler(ProtocolHandler[SiteSearchServer]):
         return {"hits": {"hits": hits}}
 
     def send_failure(self, how: SiteFailure | None) -> bool:
-        """Fail outside the answer; whether there is nothing more to say."""
+        """Send a failure that replaces the reply.
+
+        Args:
+            how: The failure.
+
+        Returns:
+            Whether the request is finished; otherwise a reply must follow.
+        """
         replies: dict[str, tuple[bytes, dict[str, str]]] = {
             "not_json": (b"{'results': []}", {}),
             "html": (b'{"results": []}', {"Content-Type": "text/html"}),

@@ -1,4 +1,4 @@
-"""A slow link between a client and a server of any protocol: a TCP proxy whose answers come late, or not at all."""
+"""Slow network link to a server of any protocol: a TCP proxy that delays or holds back the server's replies."""
 
 import asyncio
 import threading
@@ -12,9 +12,9 @@ BLOCK_BYTES = 65536
 
 @dataclass
 class SlowLink:
-    """``with SlowLink(url) as link`` stands at ``link.url``, the same with another port, and leads to ``url``.
+    """TCP proxy to ``target`` while its ``with`` block runs. Its ``url`` is the target with another port.
 
-    What the server says is ``delay_seconds`` under way, and waits while the link is ``stall``-ed.
+    Data from the server arrives ``delay_seconds`` later. After ``stall``, it is held back until ``release``.
     """
 
     target: str
@@ -39,17 +39,17 @@ class SlowLink:
 
     @property
     def url(self) -> str:
-        """Where the server is, seen through the link."""
+        """Address of the server through this link."""
         parts = urlsplit(self.target)
         head, _, _ = parts.netloc.rpartition(":")
         return urlunsplit(parts._replace(netloc=f"{head}:{self._port}"))
 
     def stall(self) -> None:
-        """Hold back what the server says from now on."""
+        """Hold back data from the server from now on."""
         self._loop.call_soon_threadsafe(self._open.clear)
 
     def release(self) -> None:
-        """Let through what was held back, and what follows."""
+        """Deliver the data that was held back, and further data."""
         self._loop.call_soon_threadsafe(self._open.set)
 
     async def _listen(self) -> int:
@@ -85,7 +85,10 @@ class SlowLink:
             await writer.drain()
 
     async def _receive(self, reader: asyncio.StreamReader, late: asyncio.Queue[tuple[float, bytes]]) -> None:
-        """Blocks with the time at which each is to arrive; the link is slow and not narrow. Ends with the client."""
+        """Store blocks with their time of arrival: the link has latency, but no limit of bandwidth.
+
+        The task runs until the client closes the connection.
+        """
         while block := await reader.read(BLOCK_BYTES):
             late.put_nowait((self._loop.time() + self.delay_seconds, block))
         late.put_nowait((self._loop.time() + self.delay_seconds, b""))

@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer: discovery, public keys, and tokens signed with real RSA, EC and Ed25519 keys."""
+"""OpenID Connect issuer with discovery, public keys, and tokens signed with RSA, EC and Ed25519 keys."""
 
 import json
 import time
@@ -20,7 +20,7 @@ PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Pri
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key, and what its public half is called."""
+    """Private key, with the id and the algorithm of its public key."""
 
     kid: str
     algorithm: str
@@ -57,7 +57,14 @@ class SigningKey:
 
 @dataclass
 class TokenIssuer(ProtocolServer):
-    """Answers on a port of its own; what it answers can be changed, and what it was asked is counted."""
+    """Issuer that runs while its ``with`` block runs.
+
+    Attributes:
+        keys: Signing keys; the last one signs new tokens.
+        failure_status: HTTP status of all replies; None replies normally.
+        answers: Replies by path, which replace the normal ones.
+        request_counts: Number of requests by path.
+    """
 
     keys: list[SigningKey] = field(default_factory=lambda: [SigningKey.generate("first")])
     failure_status: int | None = None
@@ -78,7 +85,7 @@ class TokenIssuer(ProtocolServer):
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Not among the tests' output."""
+                """Ignore log messages, to keep them out of the tests' output."""
 
         return LongQueueServer(("127.0.0.1", 0), TokenIssuerHandler)
 
@@ -98,7 +105,7 @@ class TokenIssuer(ProtocolServer):
         return (404, b"{}") if result is None else (200, body)
 
     def build_claims(self, **claims: Any) -> dict[str, Any]:
-        """Those of a valid token with changes; None leaves one out."""
+        """Return the claims of a valid token, with the given changes. A claim of None is left out."""
         now = int(time.time())
         usual = {"iss": self.url, "aud": AUDIENCE, "sub": "someone", "iat": now, "nbf": now, "exp": now + 300}
         return {name: value for name, value in {**usual, **claims}.items() if value is not None}

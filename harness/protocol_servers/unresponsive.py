@@ -1,4 +1,4 @@
-"""A service that answers as it is told to, and keeps what it was asked."""
+"""HTTP server with scripted replies, which stores the requests it receives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from harness.protocol_servers.http_server import LongQueueServer, ProtocolServer
 
 @dataclass(frozen=True)
 class ScriptedReply:
-    """One answer; a status of 0 breaks the connection off instead."""
+    """One reply. A status of 0 closes the connection instead."""
 
     status: int
     body: bytes = b"{}"
@@ -18,7 +18,7 @@ class ScriptedReply:
 
 @dataclass(frozen=True)
 class ReceivedRequest:
-    """One request."""
+    """Received request."""
 
     method: str
     path: str
@@ -28,7 +28,7 @@ class ReceivedRequest:
 
 @dataclass
 class ScriptedServer(ProtocolServer):
-    """Gives its ``replies`` one after the other, the last one again and again."""
+    """Server that sends its ``replies`` one after the other, and then repeats the last one."""
 
     replies: Sequence[ScriptedReply]
     received: list[ReceivedRequest] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A receiver of webhooks: keeps what it was sent, and takes it, refuses it, leads elsewhere or says nothing."""
+"""Receiver of webhooks. It stores the requests, and accepts, refuses, redirects or ignores them."""
 
 import ssl
 import threading
@@ -13,14 +13,14 @@ from harness.protocol_servers.http_server import LongQueueServer, ProtocolServer
 
 @dataclass(frozen=True)
 class ReceivedWebhook:
-    """A request as it came."""
+    """Received request."""
 
     path: str
     headers: dict[str, str]
     body: bytes
 
     def verify(self, secret: str) -> dict[str, Any]:
-        """What it says. Raises WebhookVerificationError where it was not signed with this secret."""
+        """Return the payload. Raises WebhookVerificationError if the signature does not match the secret."""
         result: dict[str, Any] = Webhook(secret).verify(self.body, self.headers)
         return result
 
@@ -31,7 +31,18 @@ class ReceivedWebhook:
 
 @dataclass
 class WebhookReceiver(ProtocolServer):
-    """``statuses`` are of the next requests, one each; then it is ``status``. ``silent`` ones get no answer."""
+    """Receiver that runs while its ``with`` block runs.
+
+    Attributes:
+        status: HTTP status of replies after ``statuses`` is used up.
+        statuses: HTTP statuses of the next replies.
+        is_silent: Whether requests get no reply.
+        tls: TLS context of the server; None serves plain HTTP.
+        headers: Further headers of replies, such as ``Location``.
+        reply_body: Body of replies.
+        received: Received requests.
+        changed: Condition that is notified of each request.
+    """
 
     status: int = 200
     statuses: list[int] = field(default_factory=list)
@@ -62,15 +73,15 @@ class WebhookReceiver(ProtocolServer):
                 self.wfile.write(receiver.reply_body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Nobody reads it."""
+                """Ignore log messages."""
 
         class WebhookReceiverServer(LongQueueServer):
             def handle_error(self, request: Any, client_address: Any) -> None:
-                """A client that does not believe a certificate just goes."""
+                """Ignore errors, because a client that does not trust the certificate closes the connection."""
 
         server = WebhookReceiverServer(("127.0.0.1", 0), WebhookHandler)
         if self.tls is not None:
-            # The handshake is for the thread of the connection.
+            # The thread of the connection does the handshake, so that a slow client does not block other connections.
             server.socket = self.tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         return server
 
@@ -81,7 +92,7 @@ class WebhookReceiver(ProtocolServer):
             return self.statuses.pop(0) if self.statuses else self.status
 
     def wait_for(self, count: int) -> list[ReceivedWebhook]:
-        """The first so many; within half a minute."""
+        """Wait at most 30 seconds for ``count`` requests, and return them."""
         with self.changed:
             enough = self.changed.wait_for(lambda: len(self.received) >= count, timeout=30)
             assert enough, f"{len(self.received)} of {count} came"
