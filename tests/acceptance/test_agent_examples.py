@@ -28,7 +28,7 @@ PASSAGE = "72 hours before pickup"
 
 @pytest.fixture(scope="module")
 def rental(service: Service) -> Tenant:
-    """A handbook, and an agent that is bound to it."""
+    """Tenant with a handbook and an agent whose binding searches it."""
     tenant = service.create_tenant("rental")
     assert tenant.upload(HANDBOOK)["status"] == "ready"
     binding = {"knowledge_bases": ["default"], "citations": "prefix", "session_scope": True}
@@ -49,7 +49,7 @@ def client(chat: ChatServer) -> Iterator[OpenAI]:
 
 
 def at(tenant: Tenant) -> dict[str, Any]:
-    """Where the agent searches, and in whose name."""
+    """Return the address, key, agent and session of the example's searches."""
     return {
         "url": f"{tenant.service.url}/v1/agent-search",
         "key": tenant.key,
@@ -90,7 +90,7 @@ def wants(**arguments: Any) -> list[dict[str, Any]]:
 
 
 def asks_once(talk: ReceivedTextRequest) -> list[dict[str, Any]]:
-    """For the tool, until it has answered."""
+    """Call the tool once, and answer after its result."""
     return [] if talk.messages[-1]["role"] == "tool" else wants(query=QUESTION, top_k=1)
 
 
@@ -148,7 +148,7 @@ def test_the_manifest_of_the_page_is_what_a_caller_needs(rental: Tenant) -> None
 
 
 class Broken(BaseHTTPRequestHandler):
-    """A door whose path says how it breaks the contract."""
+    """Handler whose path names the broken reply: its status and its body."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -163,7 +163,7 @@ class Broken(BaseHTTPRequestHandler):
 
 @dataclass
 class Doors(ProtocolServer):
-    """Many of them."""
+    """Server of broken replies."""
 
     def create_http_server(self) -> ThreadingHTTPServer:
         return ThreadingHTTPServer(("127.0.0.1", 0), Broken)

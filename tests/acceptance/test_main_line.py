@@ -1,4 +1,4 @@
-"""A person uploads a file, an agent finds the passage, an admin deletes the file and it is out of every search."""
+"""Acceptance of the main line: a user uploads a file, an agent finds its passage, and an admin deletes the file."""
 
 from pathlib import Path
 

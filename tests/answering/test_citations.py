@@ -1,4 +1,4 @@
-"""Numbers that a model names become documents, and what cannot be a number is dropped."""
+"""Citations: the model names numbers of documents, and values that cannot be a number are dropped."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ SOURCES = [
     [
         ([], []),
         ([2], [[2]]),
-        ([2, 1, 3], [[2], [3, 1]]),  # documents as they are named, their passages as they stand
+        ([2, 1, 3], [[2], [3, 1]]),  # documents in the order of the citations, passages in their own order
         ([1, 1, 99, 0, -3], [[1]]),
     ],
 )

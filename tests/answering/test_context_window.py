@@ -1,4 +1,4 @@
-"""Whole passages go into the context, the best first, as many as there is room for."""
+"""Context window: whole passages, best first, until the token budget is used."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ HITS = [hit("a" * 300, 0.9), hit("b" * 900, 0.8, document=2), hit("c" * 300, 0.7
         (10_000, "abc"),
         (sum(estimate_source_tokens(source) for source in number_sources(HITS)), "abc"),
         (sum(estimate_source_tokens(source) for source in number_sources(HITS)) - 1, "ab"),
-        (350, "ac"),  # what is too large leaves its room to others
+        (350, "ac"),  # a passage that is too large leaves its tokens to smaller ones
         (200, "a"),
     ],
 )

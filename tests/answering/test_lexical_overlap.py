@@ -1,4 +1,4 @@
-"""Sources by the words that they have in common with an answer."""
+"""Sources chosen by the words that they share with an answer."""
 
 import pytest
 

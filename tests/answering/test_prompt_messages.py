@@ -1,4 +1,4 @@
-"""What documents, turns and questions say stays material; only an administrator's prompt is among the instructions."""
+"""Prompt messages: documents, turns and questions are data; only an administrator's prompt is an instruction."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Thoughts in front of an answer are left out, however they are cut into pieces."""
+"""Reasoning filter: the thoughts before an answer are removed, wherever the stream is cut."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""A chat model that answers as one would, and the reading of answers' events."""
+"""A chat model that answers each kind of prompt, and a reader of the events of answers."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ Events = list[tuple[str, dict[str, Any]]]
 
 
 def material(talk: ReceivedTextRequest) -> dict[str, Any]:
-    """What others have written, as the model was given it."""
+    """Return the documents, turns and question that the model received."""
     found: dict[str, Any] = json.loads(talk.messages[-1]["content"])
     return found
 
 
 def kind(talk: ReceivedTextRequest) -> str:
-    """What the model was asked for."""
+    """Return the kind of prompt that the model received."""
     if talk.body.get("stream"):
         return "answer"
     given = material(talk)
@@ -30,7 +30,7 @@ def kind(talk: ReceivedTextRequest) -> str:
 
 @dataclass
 class Writer:
-    """``ChatServer.reply`` of these tests: what it says to each kind of question."""
+    """``ChatServer.reply`` of these tests: an answer for each kind of prompt."""
 
     answer: str = "It costs ninety euros."
     numbers: Any = field(default_factory=lambda: [1])
@@ -50,7 +50,7 @@ class Writer:
 
 
 def events_of(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The events of a stream as they come."""
+    """Yield the name and data of each event of a stream."""
     name = ""
     for line in lines:
         key, _, value = line.partition(": ")
@@ -61,7 +61,7 @@ def events_of(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def streamed(client: httpx2.Client, path: str, **body: Any) -> Events:
-    """All events of an answer."""
+    """Return all events of an answer."""
     with client.stream("POST", path, json=body) as reply:
         assert reply.status_code == 200, reply.read()
         assert reply.headers["content-type"].startswith("text/event-stream")
@@ -70,16 +70,16 @@ def streamed(client: httpx2.Client, path: str, **body: Any) -> Events:
 
 
 def names(events: Events) -> list[str]:
-    """Their names; those of all pieces are one."""
+    """Return the names of the events; consecutive tokens count as one."""
     found = [name for name, _ in events]
     return [name for place, name in enumerate(found) if name != "token" or found[place - 1] != "token"]
 
 
 def text_of(events: Events) -> str:
-    """The answer."""
+    """Return the text of the answer."""
     return "".join(data["text"] for name, data in events if name == "token")
 
 
 def asked(talks: Sequence[ReceivedTextRequest]) -> list[str]:
-    """What the model was asked for, in order."""
+    """Return the kinds of the prompts that the model received, in order."""
     return [kind(talk) for talk in talks]

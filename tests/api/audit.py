@@ -1,4 +1,4 @@
-"""Reading the audit in tests: all that a list tells."""
+"""Readers of audit events for tests: whole lists, oldest first."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ EVENTS = "/v1/audit-events"
 
 
 def events(client: httpx2.Client, path: str = EVENTS, **query: Any) -> list[dict[str, Any]]:
-    """All that a list tells, oldest first."""
+    """Return all audit events of a list, oldest first."""
     reply = client.get(path, params={"format": "jsonl", **query})
     assert reply.status_code == 200, reply.text
     assert reply.headers["content-type"] == "application/x-ndjson"
@@ -19,12 +19,12 @@ def events(client: httpx2.Client, path: str = EVENTS, **query: Any) -> list[dict
 
 
 def of_tenant(service: Service, tenant: str) -> list[dict[str, Any]]:
-    """The same of one tenant, as the operator reads it."""
+    """Return all audit events of one tenant, as the operator reads them."""
     return events(service.operator, f"/v1/tenants/{tenant}/audit-events")
 
 
 def told_of(service: Service, tenant: str) -> list[dict[str, Any]]:
-    """What was done in a tenant, and to it: its own list, and what is the operator's about it."""
+    """Return the tenant's own audit events and the operator's events about the tenant."""
     own_list = of_tenant(service, tenant)
     return own_list + told_since(own_list, events(service.operator, object_id=tenant))
 

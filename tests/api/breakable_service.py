@@ -1,4 +1,4 @@
-"""A service whose embedding endpoint a test can hold."""
+"""A service whose embedding endpoint a test can block."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ UPLOAD_LIMIT = 200_000
 
 @dataclass
 class HoldingServer(EmbeddingServer):
-    """One that can keep every request waiting."""
+    """Embedding server that can block every request."""
 
     released: threading.Event = field(default_factory=threading.Event)
 
@@ -25,7 +25,7 @@ class HoldingServer(EmbeddingServer):
 
 @dataclass(frozen=True)
 class BreakableService:
-    """The service and what can be broken under it."""
+    """A service with the parts that a test can break."""
 
     service: Service
     embedding: HoldingServer
@@ -33,7 +33,7 @@ class BreakableService:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """No document gets beyond its embedding until the end of the block, or ``release``; keep it short."""
+        """Block all embeddings until the end of the block or until ``release``. Keep the block short."""
         self.embedding.released.clear()
         try:
             yield

@@ -1,4 +1,4 @@
-"""A second service for these tests, with a small limit on uploads and an embedding endpoint that can fail; the log."""
+"""Fixtures of the API's tests: services with special settings, and the log."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def talking(
     make_database: DatabaseFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
-    """A service with a chat model."""
+    """Service with a chat model."""
     from harness.running_service import build_settings, run_service
 
     settings = build_settings(
@@ -80,7 +80,7 @@ def talking(
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """The log of the whole process at its most talkative; the loggers are put back."""
+    """Stream of the process's log at debug level; the loggers are restored afterwards."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
     out = io.StringIO()

@@ -1,4 +1,4 @@
-"""What every error of the native door has in common."""
+"""Checks for all problem documents of the native API."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import httpx2
 
 
 def problem(reply: httpx2.Response, status: int, code: str | None = None) -> dict[str, Any]:
-    """The problem document of a reply, once it is known to be a whole one of this status and code."""
+    """Return the problem document of a reply after checking its status, its code and all its fields."""
     assert reply.status_code == status, reply.text[:2000]
     assert reply.headers["content-type"] == "application/problem+json"
     found: dict[str, Any] = reply.json()

@@ -1,4 +1,4 @@
-"""Large bodies: which they are, and how many are read at a time."""
+"""Admission of large bodies: which bodies are large, and how many are read at a time."""
 
 import asyncio
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What an agent notes in a conversation: found in its next turn, in that chat alone, and never after its expiry."""
+"""Agent memory: a note of an agent is found in the next turn of the same chat, until it expires."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ def note(tenant: Tenant, text: str = NOTE, **fields: Any) -> dict[str, Any]:
 
 
 def recalled(tenant: Tenant, *, agent: str | None = "agt", chat: str | None = "chat-1", **more: Any) -> list[str]:
-    """What the agent's next turn is given."""
+    """Return the passages that the agent's next turn receives."""
     messages = [{"role": "user", "content": "Which booking in Leeds has Ada paid?"}]
     body = {"agent_id": agent, "session_id": chat, "messages": messages, **more}
     found: list[str] = tenant.admin.post("/v1/agent-search", json=body).raise_for_status().json()
@@ -43,7 +43,7 @@ def bind(tenant: Tenant, agent: str = "agt", *, session_scope: bool = True) -> N
 
 @pytest.fixture
 def remembering(tenant: Tenant) -> Tenant:
-    """A tenant whose agent may open its chats."""
+    """Tenant whose agent may use session scopes."""
     bind(tenant)
     return tenant
 
@@ -65,7 +65,7 @@ def test_what_the_chat_shares_is_every_agents_in_it(remembering: Tenant) -> None
 
 
 async def test_after_its_expiry_no_search_has_it(remembering: Tenant) -> None:
-    """Nobody has come to remove it, and still it is not told; what is not expired takes its place."""
+    """The expired note is not removed yet, but no search returns it; other passages take its place."""
     made = note(remembering)
     note(remembering, OTHER)
     assert recalled(remembering, top_k=1) == [NOTE]

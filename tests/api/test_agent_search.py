@@ -1,4 +1,4 @@
-"""The external-search contract: conversations as agent platforms send them, and a bare array of texts."""
+"""External-search contract: conversations as agent platforms send them, and a reply that is an array of texts."""
 
 import json
 from typing import Any
@@ -77,7 +77,7 @@ def test_the_question_is_the_last_of_the_asking_side(zoo: Tenant, messages: list
 
 
 def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> None:
-    """What calls tools says nothing, parts are its texts, and what else a message has is ignored."""
+    """Messages with tool calls have no text, a list of parts has the text of its parts, and other fields are ignored."""
     messages = [
         said("dolphins", "user"),
         {**said(None, "assistant"), "tool_calls": [{"id": "1", "type": "function"}], "refusal": None},

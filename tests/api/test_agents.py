@@ -1,4 +1,4 @@
-"""Agents: binding them, and what their searches get of it."""
+"""Agents: bindings, and their effect on searches."""
 
 import asyncio
 from typing import Any
@@ -33,7 +33,7 @@ DEFAULTS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def zoo(service: Service) -> Tenant:
-    """Two knowledge bases, each with a text about every animal, and a chat's own text in ``default``."""
+    """Two knowledge bases with a text about each animal, and a text of one chat in ``default``."""
     tenant = service.create_tenant("zoo")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "night"}).raise_for_status()
     for animal in ANIMALS:
@@ -83,7 +83,7 @@ def test_a_binding_is_made_read_replaced_changed_and_deleted(tenant: Tenant) -> 
     assert changed["updated_at"] > made["updated_at"]
     assert tenant.admin.patch(path, json={"knowledge_bases": []}).json()["knowledge_bases"] == []
 
-    unset = tenant.admin.patch(path, json=dict.fromkeys(SETTINGS))  # null is as without it
+    unset = tenant.admin.patch(path, json=dict.fromkeys(SETTINGS))  # null is the same as no value
     assert {name: unset.json()[name] for name in DEFAULTS} == DEFAULTS
     tenant.admin.put(path, json={"knowledge_bases": ["default"], **SETTINGS}).raise_for_status()
 
@@ -283,12 +283,12 @@ def test_a_session_is_opened_only_where_the_binding_allows_it(zoo: Tenant) -> No
     assert seen("guard") == {"hamsters"}
     for other in ("chat-2", None, "", 5, ["chat-1"], "a\0b"):
         assert seen("keeper", other) == set(), other
-    # The chat is nobody's of theirs.
+    # Neither of them owns the chat.
     assert seen("keeper", client=zoo.create_client("reader", user_id="u")) == set()
 
 
 def test_only_the_newest_messages_are_read(zoo: Tenant) -> None:
-    """With more of them the question before is searched for too, and what it names is found by its word alone."""
+    """With more messages, the question before is searched too, and the word in it finds its passage."""
     bind(zoo, "forgetful", "default", strategy="lexical", max_messages=1)
     assert len(ask(zoo.admin, "forgetful", "camels", "geese")) == 1
     bind(zoo, "forgetful", "default", strategy="lexical", max_messages=2)
@@ -345,7 +345,7 @@ def test_a_knowledge_base_that_is_deleted_is_left_out(tenant: Tenant) -> None:
 
 
 def test_one_that_is_deleted_while_an_agent_is_bound_to_it_is_left_out(tenant: Tenant) -> None:
-    """The deletion is under way, and nobody else knows of it yet: the binding waits for it."""
+    """The deletion is not committed, so other transactions do not see it. The binding waits for it."""
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     brief = decode_id("kb", kb_id(tenant, "brief"))
     waiting = "select count(*) from pg_locks where not granted and pid <> pg_backend_pid()"

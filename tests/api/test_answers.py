@@ -1,4 +1,4 @@
-"""Answers over HTTP: what comes in which order, what the model is shown, and what becomes of it when it fails."""
+"""Answers over HTTP: the order of events, the context of the model, and failures of the model."""
 
 import io
 import json
@@ -79,7 +79,7 @@ def chat(running_chat: ChatServer) -> ChatServer:
 
 
 def ask(tenant: Tenant, path: str = ALONE, **body: Any) -> dict[str, Any]:
-    """The answer as one object."""
+    """Return the answer as one object."""
     reply = tenant.admin.post(path, json={"query": QUESTION, "stream": False, "timeout_seconds": 30, **body})
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()
@@ -87,7 +87,7 @@ def ask(tenant: Tenant, path: str = ALONE, **body: Any) -> dict[str, Any]:
 
 
 def places(found: dict[str, Any], external_id: str) -> list[int]:
-    """The numbers of a document's passages."""
+    """Return the numbers of a document's passages."""
     return [one["number"] for one in found["sources"] if one["document"]["title"] == external_id]
 
 
@@ -161,7 +161,7 @@ def test_when_the_second_call_fails_the_answer_stands(tenant: Tenant, chat: Chat
     assert events[-1][1]["warnings"] == [BY_WORDS]
     chat.reset()
     chat.reply = Writer()
-    ask(tenant)  # it answers again: no failure of this table opens the circuit for the next one
+    ask(tenant)  # The model answers again, so no failure of this table opens the circuit breaker for the next one.
 
 
 @pytest.mark.parametrize("how", [500, 401, "empty", "refusal", "disconnect"], ids=str)
@@ -319,7 +319,7 @@ def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: 
         leaver.request("POST", ALONE, json.dumps(body), headers)
         chat.wait_for_text_request()
         leaver.close()
-    assert chat.client_left.wait(IDLE_TIMEOUT_SECONDS * 0.75)  # by then no limit of ours has ended it
+    assert chat.client_left.wait(IDLE_TIMEOUT_SECONDS * 0.75)  # no time limit of the service has ended the request yet
 
 
 def test_nobody_elses_documents_are_answered_from(answering: Service, tenant: Tenant, chat: ChatServer) -> None:

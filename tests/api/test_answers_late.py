@@ -1,4 +1,4 @@
-"""Answers of a model that is late: each limit holds, and what is there by then is not lost."""
+"""Answers of a slow model: each time limit holds, and the text received before it is returned."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def tenant(
     make_database: DatabaseFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Tenant]:
-    """Of a service that waits three seconds for the first word, five for all of them, and one for citations."""
+    """Tenant of a service with chat limits: 3 seconds for the first token, 5 for all tokens, 1 for citations."""
     settings = build_settings(
         tmp_path_factory.mktemp("late"),
         embedding=embedding.settings,
@@ -61,7 +61,7 @@ def test_a_model_that_says_nothing_is_given_up(tenant: Tenant, chat: ChatServer)
     assert (events[-1][1]["status"], events[-1][1]["type"]) == (503, "urn:carrel:problem:chat_unavailable")
     assert chat.client_left.wait(30)
     problem(tenant.admin.post(ALONE, json={**ASKED, "stream": False}), 503, "chat_unavailable")
-    assert len(chat.text_requests) == 2  # nobody asks again when the time is over
+    assert len(chat.text_requests) == 2  # no retry after the timeout
 
 
 def test_an_answer_that_stalls_ends_with_an_error(tenant: Tenant, chat: ChatServer) -> None:

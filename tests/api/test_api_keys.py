@@ -1,4 +1,4 @@
-"""Keys in use: rotation with an overlap, and when each was used last."""
+"""API keys: rotation with an overlap, and the time of the last use."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +61,7 @@ def test_a_rotated_key_goes_on_for_a_day_beside_the_new_one(service: Service, te
 def test_without_an_overlap_the_old_key_ends_at_once(service: Service, tenant: Tenant) -> None:
     old = make(tenant)
     client = service.create_client(old["key"])
-    assert client.get("/v1/me").status_code == 200  # and is kept
+    assert client.get("/v1/me").status_code == 200  # and the cached key is valid
     new = rotate(tenant, old["id"], overlap_seconds=0).json()
     problem(client.get("/v1/me"), 401, "unauthorized")
     assert service.create_client(new["key"]).get("/v1/me").status_code == 200
@@ -163,7 +163,7 @@ async def test_no_request_waits_for_its_use_to_be_written(service: Service, tena
 
 
 def test_refused_use_is_no_use(service: Service, tenant: Tenant) -> None:
-    """Nor is what somebody tries with the beginning of a key."""
+    """A request with only the beginning of a key does not count as a use either."""
     key = make(tenant)
     problem(service.create_client(key["key"][:-1] + "!").get("/v1/me"), 401)
     assert listed(tenant)[key["id"]]["last_used_at"] is None

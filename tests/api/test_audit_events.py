@@ -1,4 +1,4 @@
-"""The audit of the routes: each that writes leaves its event, and what is told is no text and no secret."""
+"""Audit events of the routes: each write leaves its event, without texts and secrets."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ DOCUMENTS = f"{KB}/documents"
 STORES = "/openai/v1/vector_stores"
 STORE = f"{STORES}/{{kb}}"
 WRITING = ("POST", "PUT", "PATCH", "DELETE")
-# What changes nothing, whatever its method.
+# Routes that change nothing, whatever their method.
 ASKING = {
     "POST /v1/preview",
     "POST /v1/search",
@@ -32,7 +32,7 @@ ASKING = {
     "POST /dify/retrieval",
     f"POST {STORE}/search",
 }
-# What is told of each other route: the actions of one request, and of another where they hang on what is there.
+# The actions of each other route. A second list holds the actions of a request that depend on the state.
 TOLD: dict[str, tuple[list[str], ...]] = {
     "POST /v1/tenants": (["tenant.create", "key.create"],),
     "PATCH /v1/tenants/{tenant}": (["tenant.update"],),
@@ -110,7 +110,7 @@ def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case:
     before = told_of(service, about)
     reply = send_case(client, case, given)
     assert reply.is_success, reply.text
-    if case.endpoint.name in BATCHES:  # a job goes on as the caller
+    if case.endpoint.name in BATCHES:  # a job acts as the caller
         wait_until_done(client, f"{reply.request.url.path}/{reply.json()['id']}")
     if case.endpoint.name == "POST /v1/tenants":
         about = reply.json()["id"]
@@ -193,7 +193,7 @@ def test_many_are_deleted_in_one_event(tenant: Tenant) -> None:
 
 
 def test_nothing_that_was_sent_is_told(service: Service, tenant: Tenant) -> None:
-    """A word in every place a caller can put one, but for a key's name, which is told."""
+    """A marker is in every field of every request. Only the name of an API key may be in the audit."""
     path = f"{KB.format(kb='default')}/documents"
     fields: dict[str, Any] = {
         "title": PLANTED,
@@ -222,7 +222,7 @@ def test_nothing_that_was_sent_is_told(service: Service, tenant: Tenant) -> None
 
 
 def test_the_address_is_the_clients(service: Service, tenant: Tenant) -> None:
-    """uvicorn believes X-Forwarded-For of this machine; what is no address is not told."""
+    """uvicorn trusts X-Forwarded-For of this machine. A value that is no address is left out."""
     given = {
         "203.0.113.9": "203.0.113.9",
         "2001:DB8::1": "2001:db8::1",

@@ -1,4 +1,4 @@
-"""Reading the audit by HTTP: pages, filters, JSON Lines, whose list has what; and failed sign-ins."""
+"""Reading the audit over HTTP: pages, filters, JSON Lines, the list of each tenant, and failed sign-ins."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def test_pages_are_the_whole(busy: Tenant) -> None:
 
 
 def page_cursor(tenant: Tenant, limit: int) -> str:
-    """Where the page after so many begins."""
+    """Return the cursor of the page after ``limit`` events."""
     cursor: str = tenant.admin.get(EVENTS, params={"limit": limit}).json()["next_cursor"]
     return cursor
 
@@ -89,7 +89,7 @@ def test_questions_that_are_none(busy: Tenant, query: dict[str, str], form: str)
 
 
 def sign_ins(client: httpx2.Client, *, since: list[dict[str, Any]], at_least: int) -> Iterator[dict[str, Any]]:
-    """Failed sign-ins that were not told of before; they are written a little later."""
+    """Yield the failed sign-ins that are new since a list. They are written with a short delay."""
     deadline = time.monotonic() + 30
     while True:
         found = told_since(since, events(client, action="sign_in.fail"))
@@ -166,7 +166,7 @@ def test_what_was_done_outlives_the_tenant(service: Service, tenant: Tenant) -> 
 
 
 def is_erased(service: Service, tenant: Tenant) -> bool:
-    """Whether none of its rows is there any more but these."""
+    """Return whether the tenant's rows are deleted, except for the rows that a deletion leaves."""
 
     async def count() -> int:
         connection = await asyncpg.connect(service.urls.owner)

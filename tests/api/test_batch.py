@@ -1,4 +1,4 @@
-"""Many files in one request: a verdict each, and what is wrong with one stops no other."""
+"""Upload of many files in one request: each file has its own result, and a bad file does not stop the others."""
 
 import asyncio
 import gzip
@@ -132,7 +132,7 @@ def test_as_many_as_the_limit(tenant: Tenant) -> None:
 
 
 def test_larger_than_a_body_of_json_may_be(tenant: Tenant) -> None:
-    """The limit of an upload holds for all files together, not the one of other bodies."""
+    """The limit of uploads applies to all files together, not the limit of JSON bodies."""
     noise = PACKED + random.Random(1).randbytes(1024 * 1024)
     found = verdicts(tenant.admin, [(f"{number}.gz", noise) for number in range(18)])
     assert [one["status"] for one in found] == [415] * 18

@@ -1,4 +1,4 @@
-"""The hash of a body: the same for the same parts, however they come; another for anything else."""
+"""Hash of a request body: equal for the same parts, however they are encoded, and different for other parts."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def digest(content_type: str, body: bytes, *, piece: int = 1 << 20) -> bytes:
 
 
 def form(boundary: str, parts: Sequence[Part]) -> tuple[str, bytes]:
-    """Content type and body."""
+    """Return the content type and the body of a form."""
     delimiter = f"--{boundary}".encode()
     body = b"".join(
         delimiter + f'\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + content + b"\r\n"
@@ -49,7 +49,7 @@ def test_the_pieces_do_not_matter(piece: int) -> None:
         [*PARTS, PARTS[0]],
         [("file", b"other"), *PARTS[1:]],
         [("files", PARTS[0][1]), *PARTS[1:]],
-        # What one form has as parts, the other has as the content of one.
+        # The parts of one form are the content of a single part of the other form.
         [("file", form("other", PARTS)[1])],
     ],
     ids=["one less", "another order", "one more", "another content", "another name", "a form in a form"],

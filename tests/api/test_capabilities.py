@@ -1,4 +1,4 @@
-"""What the server says it can read: pictures are among it, and their text where there is language data."""
+"""Capabilities: the formats that the server reads, among them images, and OCR if language data is installed."""
 
 from harness.running_service import Service, Tenant
 

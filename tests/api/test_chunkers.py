@@ -1,4 +1,4 @@
-"""A knowledge base's chunker by name, with options of its own."""
+"""The chunker of a knowledge base: its name and its options."""
 
 import httpx2
 import pytest

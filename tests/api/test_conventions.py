@@ -1,4 +1,4 @@
-"""What holds for every route: problems, request ids, ids and names that are none, bodies that are not what they say."""
+"""Conventions of all routes: problems, request ids, invalid ids and names, and bodies that contradict their type."""
 
 import json
 import time
@@ -9,7 +9,7 @@ import pytest
 from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 
-# Deep enough for any stack, and not so much that it is counted as too large.
+# Deep enough to exhaust a stack, and small enough to stay under the limit of body size.
 DEEP = "[" * 40_000 + "]" * 40_000
 DEEP_OBJECT = '{"a":' * 40_000 + "1" + "}" * 40_000
 SEARCH = "/v1/knowledge-bases/default/search"

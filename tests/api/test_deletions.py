@@ -1,4 +1,4 @@
-"""Deletion of many documents: what is meant and nothing else, out of every search at once, with a receipt."""
+"""Deletion of many documents: the selection, the immediate effect on searches, and the receipt."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ HEADER = "carrel-deletion-id"
 
 
 def add(tenant: Tenant, text: str, *, kb: str = "default", **fields: Any) -> str:
-    """A document that is ready; its id."""
+    """Add a document, wait until it is ready, and return its id."""
     document = tenant.add_text(text, kb=kb, **fields)
     assert document["status"] == "ready"
     found: str = document["id"]
@@ -60,7 +60,7 @@ def delete(tenant: Tenant, *, kb: str = "default", **query: Any) -> dict[str, An
 
 
 def finished(tenant: Tenant, deletion: str) -> dict[str, Any]:
-    """The receipt once the originals are gone."""
+    """Return the receipt after the stored files are deleted."""
     path = f"/v1/deletions/{deletion}"
     eventually(lambda: tenant.admin.get(path).json()["finished_at"] is not None)
     found: dict[str, Any] = tenant.admin.get(path).json()
@@ -68,7 +68,7 @@ def finished(tenant: Tenant, deletion: str) -> dict[str, Any]:
 
 
 def run(url: str, *statements: str, values: tuple[Any, ...] = ()) -> Any:
-    """As the owner of the tables; returns what the last statement says."""
+    """Run statements as the owner of the tables, and return the value of the last one."""
 
     async def main() -> Any:
         connection = await asyncpg.connect(url)
@@ -84,7 +84,7 @@ def run(url: str, *statements: str, values: tuple[Any, ...] = ()) -> Any:
 
 @pytest.fixture
 def shelf(tenant: Tenant) -> dict[str, str]:
-    """Some documents, and one in another knowledge base."""
+    """Some documents in ``default``, and one in another knowledge base."""
     tenant.admin.post("/v1/knowledge-bases", json={"name": "other"}).raise_for_status()
     facts: dict[str, dict[str, Any]] = {
         "red": {"external_id": "r", "metadata": {"colour": "red", "size": 1}},
@@ -98,14 +98,14 @@ def shelf(tenant: Tenant) -> dict[str, str]:
     return {name: add(tenant, f"The {name} heron.", **said) for name, said in facts.items()}
 
 
-# One after the other, each with what it takes away.
+# Deletions in order, each with the documents that it removes.
 STEPS: list[tuple[dict[str, Any], set[str]]] = [
     ({"ids": ["other", "invented", "nothing"]}, set()),
     ({"external_id": "nothing"}, set()),
     ({"filter": {"colour": "black"}}, set()),
     ({"ids": ["red,invented", "red"]}, {"red"}),
     ({"ids": ["red"]}, set()),
-    ({"external_id": "r"}, set()),  # the other knowledge base's has the same
+    ({"external_id": "r"}, set()),  # a document of the other knowledge base has the same external id
     ({"external_id": "g", "confirm": "whatever"}, {"green"}),
     ({"filter": {"size": {"gte": 3}, "colour": {"exists": True}}}, {"blue"}),
     ({"filter": {"$document_id": "white"}}, {"white"}),
@@ -129,7 +129,7 @@ def test_what_is_meant_goes(service: Service, tenant: Tenant, shelf: dict[str, s
         for name in gone:
             del left[name]
         assert listed(tenant) | listed(tenant, "other") == {*left.values()}, query
-        # What belongs to a user alone is not searched here.
+        # A tenant-wide search does not find a user's document.
         assert texts(tenant, "heron") == {f"The {name} heron." for name in left if name != "blue"}, query
         receipt = finished(tenant, made["deletion"])
         assert (receipt["id"], receipt["documents"], receipt["chunks"]) == (made["deletion"], len(gone), len(gone))
@@ -193,7 +193,7 @@ def test_a_list_says_that_no_document_has_what_chunks_have(keeper: Tenant) -> No
 
 @pytest.fixture(scope="module")
 def keeper(service: Service) -> Tenant:
-    """A tenant whose one document stays."""
+    """Tenant with one document that no deletion selects."""
     made = service.create_tenant("keeper")
     add(made, "Kept.", external_id="r", metadata={"size": 1})
     return made
@@ -221,7 +221,7 @@ def test_one_document_has_a_receipt_too(service: Service, tenant: Tenant) -> Non
 
 
 def test_it_is_not_finished_before_the_originals_are_gone(service: Service, tenant: Tenant) -> None:
-    """The job waits behind a lock, as behind many others; the receipt waits with it."""
+    """A lock stops the job, as a long queue would; the receipt is not finished until the job is."""
     add(tenant, "Still there.")
 
     async def main() -> str:
@@ -272,7 +272,7 @@ def test_exactly_one_batch(service: Service, tenant: Tenant) -> None:
 
 
 def test_a_clock_that_is_ahead_keeps_nothing(service: Service, tenant: Tenant) -> None:
-    """A document that came in by another machine, seconds before by the true clock."""
+    """The document came from another machine, some seconds before the true time."""
     ids = [add(tenant, f"From the future {number}.") for number in range(3)]
     ahead = "update document set created_at = now() + interval '5 min' where tenant_id = $1 returning 1"
     run(service.urls.owner, ahead, values=(decode_id("ten", tenant.id),))
@@ -402,7 +402,7 @@ def test_answers_that_are_kept_for_retries_go_with_what_they_are_about(
     kept = "select count(*) from idempotency_key where tenant_id = $1 and position($2::text::bytea in body) > 0"
     left = run(service.urls.owner, kept, values=(decode_id("ten", tenant.id), IN_AN_ANSWER))
     assert left == (0 if what == "knowledge base" else 1)
-    # What was done once is not done again by a retry, though nobody knows any more what was answered.
+    # A retry does not repeat the deletion, although its response is deleted.
     problem(tenant.admin.post(path, params={"wait": 60}, json=body, headers=again), 409, "idempotency_response_deleted")
 
 

@@ -1,4 +1,4 @@
-"""Dify's external knowledge API, asked as Dify does: a probe with nothing but the key, then searches."""
+"""Dify's external knowledge API: a probe with the key alone, then searches."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ CODES = {"nan": "NaN", "inf": "Infinity", "large": "1e400", "joined": "1_000", "
 
 
 class Dify:
-    """What Dify does: the key alone when the API is registered, everything with each search."""
+    """Dify's requests: the key alone at registration, and a full body with each search."""
 
     def __init__(self, service: Service, key: str) -> None:
         self.client = httpx2.Client(
@@ -28,13 +28,17 @@ class Dify:
         )
 
     def probe(self) -> None:
-        """Raises where registration would fail."""
+        """Send the probe; raise an error for a status with which registration would fail."""
         status = self.client.post("retrieval").status_code
         if status in (403, 404, 502):
             raise ConnectionError(status)
 
     def search(self, knowledge_id: str, query: str, **more: Any) -> list[dict[str, Any]]:
-        """The records. Raises ValueError with what the user is shown."""
+        """Return the records.
+
+        Raises:
+        ValueError: The search failed; the message is the text that Dify shows.
+        """
         setting = {"top_k": 4, "score_threshold": 0.0}
         body = {"retrieval_setting": setting, "query": query, "knowledge_id": knowledge_id, **more}
         reply = self.client.post("retrieval", json=body)
@@ -141,7 +145,7 @@ def test_an_operator(dify: Dify, name: str | list[str], operator: str, value: An
 
 @pytest.fixture(scope="module")
 def odd(shelf: Tenant) -> str:
-    """A knowledge base of lists that hold nothing much, and of texts that look like numbers."""
+    """Knowledge base whose documents have unusual metadata: nearly empty lists, and texts that look like numbers."""
     shelf.admin.post("/v1/knowledge-bases", json={"name": "odd"}).raise_for_status()
     for name, value in {**LISTS, **CODES, **FLAGS}.items():
         metadata = {"tags" if name in LISTS else "flag" if name in FLAGS else "code": value}
@@ -270,7 +274,7 @@ def test_the_probe_is_no_search_and_tells_none(dify: Dify) -> None:
 
 
 def test_a_body_that_is_too_large_is_refused(dify: Dify) -> None:
-    """By the middleware where its length is told, by the route where it is not."""
+    """The middleware refuses a body with a content length, the route a body without one."""
     headers, megabyte = {"Content-Type": "application/json"}, b" " * 1024 * 1024
     assert dify.client.post("retrieval", content=megabyte * 17, headers=headers).status_code == 413
     reply = dify.client.post("retrieval", content=(megabyte for _ in range(17)), headers=headers)

@@ -1,4 +1,4 @@
-"""Callers who leave in the middle: the work for their request ends, in the database and in threads."""
+"""Disconnects: when a caller leaves, the work for its request ends in the database and in threads."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ def holds_soon(check: Callable[[], bool]) -> bool:
 
 
 class Locked:
-    """A table that everybody else waits for; ``waiting`` counts the sessions that do."""
+    """A table locked against all other sessions; ``waiting`` counts the sessions that wait for the lock."""
 
     def __init__(self, url: str) -> None:
         self._url, self._loop = url, asyncio.new_event_loop()
@@ -62,7 +62,7 @@ def locked(service: Service, table: str) -> Iterator[Locked]:
 
 @contextmanager
 def asking(tenant: Tenant, request: Mapping[str, Any]) -> Iterator[Callable[[], None]]:
-    """A request on a connection of its own; calling what is yielded closes the connection."""
+    """Send a request on a separate connection. A call of the yielded function closes the connection."""
     client = httpx2.Client(base_url=tenant.service.url, headers=tenant.admin.headers, timeout=PATIENCE_SECONDS)
     cancelled = threading.Event()
 
@@ -150,7 +150,7 @@ def test_import_caller_leaves_while_words_are_analysed_thread_ends(service: Serv
 
 
 def works_on(package: str) -> bool:
-    """Whether a thread, other than the event loop's, runs code of this package."""
+    """Return whether a thread other than the event loop's runs code of a package."""
     import sys
 
     loops = {thread.ident for thread in threading.enumerate() if thread.name in ("service", "MainThread")}

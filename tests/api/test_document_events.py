@@ -1,4 +1,4 @@
-"""A document's events: every state of it once, in order, to whoever asks, until the last one."""
+"""Events of a document: each state once and in order, to each reader, until the last state."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ PING = "ping"
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a stream; a comment is one of the kind PING."""
+    """One event of a stream. A comment is an event of kind PING."""
 
     kind: str
     id: str = ""
@@ -70,7 +70,7 @@ def following(client: httpx2.Client, document: dict[str, Any], seen: str | None 
 
 
 def put_chunks(tenant: Tenant, count: int, *, kb: str = "default") -> dict[str, Any]:
-    """A document that is embedded in slices."""
+    """Upload a document that is embedded in slices."""
     chunks = [{"text": f"Passage {number} of {time.monotonic_ns()}."} for number in range(count)]
     return put(tenant, {"chunks": chunks}, kb=kb)
 
@@ -108,7 +108,7 @@ def test_every_state_to_the_last(fragile: BreakableService, tenant: Tenant) -> N
     order = ["queued", "parsing", "chunking", "embedding", "ready"]
     statuses = [order.index(event.data["status"]) for event in told]
     assert statuses == sorted(statuses)
-    # `status` where it is another than the last one told, else `progress`.
+    # A `status` event if the status changed since the last event, else `progress`.
     for before, event in pairwise(told[:-1]):
         assert (event.kind == "progress") == (event.data["status"] == before.data["status"])
     counts = [event.data["progress"] for event in told if event.data["status"] == "embedding"]
@@ -246,7 +246,7 @@ LISTENING = "datname = $1 and query ilike 'listen%carrel_document%'"
 
 
 async def listeners(server: EmbeddedPostgres, name: str, *, end: bool = False) -> list[int]:
-    """The backends that listen for documents, ended if told to."""
+    """Return the backends that listen for documents; terminate them if ``end`` is true."""
     superuser = await asyncpg.connect(server.build_url("postgres"))
     what = "pid, pg_terminate_backend(pid)" if end else "pid"
     rows = await superuser.fetch(f"select {what} from pg_stat_activity where {LISTENING}", name)
@@ -270,7 +270,7 @@ def test_a_lost_connection_loses_nothing(
 
 
 def test_a_lost_database_is_no_end(fragile: BreakableService, tenant: Tenant) -> None:
-    """The stream stops without a word of the document, so that who follows comes back."""
+    """The stream stops without a final event, so that readers connect again."""
     key = decode_id("ten", tenant.id)
     assert key is not None
 

@@ -1,4 +1,4 @@
-"""Reading documents: lists and their filters, changes, the original in parts, chunks and the tree."""
+"""Reading documents: lists with filters, changes, ranges of the original, chunks and the tree."""
 
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,8 @@ def test_changes_are_seen_by_lists_and_searches_at_once(tenant: Tenant) -> None:
     emptied = tenant.admin.patch(path, json={"metadata": {}, "title": None, "source_uri": None}).json()
     assert (emptied["metadata"], emptied["title"], emptied["source_uri"]) == ({}, None, None)
     assert (hits(b=2), hits(**{"$title": {"exists": True}}), hits()) == (0, 0, 1)
-    ready = tenant.add_text("Ropes are long.")  # the same bytes: it waits for the words of the titles
+    # The same text as before: the index of titles is up to date when it is ready.
+    ready = tenant.add_text("Ropes are long.")
     assert {**ready, "updated_at": None} == {**emptied, "updated_at": None, "status": "ready", "progress": None}
     assert tenant.admin.patch(path, json={}).json() == ready
     assert tenant.admin.get(path).json() == ready

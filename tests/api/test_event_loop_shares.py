@@ -1,4 +1,4 @@
-"""A tenant that holds the event loop waits its turn; others do not."""
+"""Shares of the event loop: a tenant with heavy requests waits, others do not."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ GUARD_SECONDS = 30
 
 
 def lagging(*, heavy: bool = True) -> LoopShares:
-    """As measured while the loop comes back late; nothing watches it, so it stays so."""
+    """Return shares of an event loop that lags. No task measures the lag, so it does not change."""
     shares = LoopShares(lag_seconds=10 * LAG_THRESHOLD_SECONDS)
     if heavy:
         shares.charge(HEAVY, 10.0)
@@ -54,9 +54,9 @@ async def started(
     ("shares", "tenants", "admitted"),
     [
         (lagging(), [OTHER, *[HEAVY] * 6], 1 + MAX_CONCURRENT_WHEN_HEAVY),
-        (lagging(), [HEAVY] * 6, 6),  # nobody else is there
-        (lagging(heavy=False), [OTHER, *[HEAVY] * 6], 7),  # it waits for something else than the loop
-        (LoopShares(), [OTHER, *[HEAVY] * 6], 7),  # the loop is in time
+        (lagging(), [HEAVY] * 6, 6),  # no other tenant is waiting
+        (lagging(heavy=False), [OTHER, *[HEAVY] * 6], 7),  # the tenant used no time of the event loop
+        (LoopShares(), [OTHER, *[HEAVY] * 6], 7),  # the event loop does not lag
         (lagging(), [HEAVY, *[OTHER] * 6], 7),
     ],
 )

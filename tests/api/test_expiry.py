@@ -1,4 +1,4 @@
-"""What has expired: nobody reads it any more, and it is in nobody's way, though nobody has come to remove it yet."""
+"""Expired documents that are not removed yet: no request returns them, and they block no new document."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def tenant(service: Service) -> Tenant:
 
 
 async def expire(tenant: Tenant, document: dict[str, Any]) -> None:
-    """Without the sweeper, who comes once a minute."""
+    """Let a document expire without the expiry job, which runs once a minute."""
     connection = await asyncpg.connect(tenant.service.urls.owner)
     await connection.execute("update document set expires_at = now() where id = $1", decode_id("doc", document["id"]))
     await connection.close()
@@ -49,7 +49,7 @@ async def test_nobody_reads_or_changes_it(tenant: Tenant) -> None:
 
 
 async def test_it_can_still_be_deleted(tenant: Tenant) -> None:
-    """Who asks for that wants a receipt, not to be told that there is nothing to be seen."""
+    """A deletion of an expired document returns a receipt, not 404."""
     document = tenant.add_text("It goes.")
     await expire(tenant, document)
     assert tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").is_success

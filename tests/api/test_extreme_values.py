@@ -1,4 +1,4 @@
-"""No value breaks a list or a search: it is refused, or stored and shown."""
+"""Extreme values in lists and searches are refused, or stored and returned."""
 
 from collections.abc import Iterator
 from typing import Any

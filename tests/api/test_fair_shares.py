@@ -1,4 +1,4 @@
-"""What one tenant can take of the service over HTTP: searches and streams at once, database time, knowledge bases."""
+"""Fair shares over HTTP: concurrent searches and streams, database time and knowledge bases of one tenant."""
 
 import time
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def test_event_streams_at_once(fragile: BreakableService) -> None:
                 found = problem(second, 429, "rate_limited")
                 assert "1 event streams at once" in found["detail"]
                 assert second.headers["Retry-After"] == "30"
-            # An upload that waits counts as a stream: it is stored all the same, and answered at once.
+            # A waiting upload counts as a stream. Over the limit, it is stored, but answered without waiting.
             began = time.monotonic()
             assert tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"text": "One more."}).status_code == 202
             assert time.monotonic() - began < GUARD_SECONDS
@@ -89,7 +89,7 @@ def test_searches_at_once(fragile: BreakableService) -> None:
         before = fragile.embedding.request_count
         slow = pool.submit(search, tenant, query="a word of its own", timeout_seconds=20)
         deadline = time.monotonic() + GUARD_SECONDS
-        while fragile.embedding.request_count == before:  # another search could have the only place
+        while fragile.embedding.request_count == before:  # another search could have taken the only place
             assert time.monotonic() < deadline
             time.sleep(0.01)
         refused = search(tenant, strategy="lexical")
@@ -109,7 +109,7 @@ async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: Brea
     patterns = {"or": [{"blob": {"contains": f"{stem}{number:06d}"}} for number in range(16)]}
     reply = search(tenant, filter=patterns, timeout_seconds=1.5)
     assert reply.status_code in (200, 503)
-    # It has shown its cost: a search with no more time is refused before it runs.
+    # The cost of the search is known now: a search with a shorter time limit is refused before it runs.
     deadline = time.monotonic() + GUARD_SECONDS
     while (reply := search(tenant, filter=patterns, timeout_seconds=1.5)).status_code == 503:
         assert time.monotonic() < deadline
@@ -121,7 +121,7 @@ async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: Brea
     deadline = time.monotonic() + GUARD_SECONDS
     while await by_sql(tenant, (active.replace("$1", "$1::uuid") + " and pid <> pg_backend_pid()",)):
         assert time.monotonic() < deadline
-    # Sane filters are answered meanwhile.
+    # Cheap filters are answered during that time.
     assert search(tenant, filter={"blob": {"starts_with": "ab"}}, timeout_seconds=20).json()["results"]
     assert search(tenant, filter={"$title": {"exists": False}}, timeout_seconds=20).status_code == 200
 

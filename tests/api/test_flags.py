@@ -1,4 +1,4 @@
-"""Text is untrusted: passages that speak to a model are found like others, and flagged wherever they are shown."""
+"""Flags of suspicious passages: passages that instruct a model are found like others, and every result is flagged."""
 
 import time
 from typing import Any
@@ -28,7 +28,7 @@ def coast(service: Service) -> tuple[Tenant, dict[str, Any]]:
 
 
 def flags(tenant: Tenant, **body: Any) -> dict[str, list[str]]:
-    """By the passages' beginnings."""
+    """Return the flags of the results by the beginnings of their texts."""
     reply = tenant.admin.post("/v1/search", json={"query": "lighthouse", "top_k": 50, **body})
     reply.raise_for_status()
     return {result["text"][:22]: result["flags"] for result in reply.json()["results"]}
@@ -64,7 +64,7 @@ def test_a_filter_asks_for_it(
 
 
 def test_nothing_is_kept_from_an_agent(coast: tuple[Tenant, dict[str, Any]]) -> None:
-    """Flagged is not refused: who asks decides. No metadata shows the reserved name."""
+    """A flagged passage is returned; the caller decides. Metadata never shows the reserved name."""
     said = {"messages": [{"role": "customer", "content": "lighthouse"}], "top_k": 50}
     assert INJECTED in coast[0].admin.post("/v1/agent-search", json=said).json()
     found = coast[0].admin.post("/v1/search", json={"query": "lighthouse"}).text
@@ -79,7 +79,7 @@ def test_nobody_can_say_it_or_unsay_it(tenant: Tenant) -> None:
 
 
 def test_it_stays_with_its_passage(tenant: Tenant) -> None:
-    """After other metadata, another chunking, and another version."""
+    """The flag remains after a metadata change, another chunking and another version."""
     filler = "The lamp turns once in a minute, and the keeper writes it down in the book of the house. " * 12
     made = tenant.add_text(f"{filler}\n\n{INJECTED}\n\n{filler}", external_id="x")
     document = f"{DOCUMENTS}/{made['id']}"

@@ -1,4 +1,4 @@
-"""Pages of other origins: what a browser lets them do with the service, by the rules of the Fetch standard."""
+"""CORS: what the Fetch standard lets a page of another origin do with the service."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ SAFE_RESPONSE_HEADERS = {"cache-control", "content-language", "content-length", 
 
 
 class Blocked(Exception):
-    """What a page sees as a network error."""
+    """A network error, as a page sees it."""
 
 
 @dataclass
 class Answer:
-    """What a page may see of a reply."""
+    """The parts of a reply that a page may read."""
 
     status: int
     headers: dict[str, str]
@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass
 class Page:
-    """Calls the service as a script of a page does, through a browser that asks first."""
+    """A script of a page, which calls the service through a browser with preflights."""
 
     client: httpx2.Client
     origin: str = ORIGIN
@@ -57,7 +57,7 @@ class Page:
         return Answer(reply.status_code, seen, reply)
 
     def ask(self, method: str, path: str, names: list[str]) -> None:
-        """The preflight, which never carries a key."""
+        """Send the preflight, which never carries a key."""
         wish = {"Access-Control-Request-Method": method} | (
             {"Access-Control-Request-Headers": ",".join(names)} if names else {}
         )
@@ -77,7 +77,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def open_service(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One that two origins may call."""
+    """Service that two origins may call."""
 
     async def broken() -> None:
         raise RuntimeError("something nobody thought of")

@@ -1,4 +1,4 @@
-"""Originals as downloads, streamed by us or by a link: shown in place only where that is safe, under any name."""
+"""Downloads of originals, streamed or by link: shown inline only if that is safe, with any file name."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ HTML = b"<!DOCTYPE html><html><body><script>alert(1)</script><p>seals</p></body>
 def linking(
     make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory, s3_server: S3Server
 ) -> Iterator[Service]:
-    """A service whose object store makes links."""
+    """Service whose object store presigns links."""
     with EmbeddingServer(dimensions=64) as embedding:
         settings = build_settings(
             tmp_path_factory.mktemp("linking"),
@@ -45,14 +45,14 @@ def linking(
 
 @pytest.fixture(params=["streamed", "linked"])
 def sender(request: pytest.FixtureRequest) -> Tenant:
-    """A tenant of a service of either kind."""
+    """Tenant of a service that streams originals, or of one that links to them."""
     name = "service" if request.param == "streamed" else "linking"
     made: Service = request.getfixturevalue(name)
     return made.create_tenant()
 
 
 def upload(tenant: Tenant, filename: bytes, content: bytes) -> str:
-    """By hand: no client would send such names. Returns the path of the document."""
+    """Send a raw upload, because no client sends such file names. Return the path of the document."""
     body = b'--b\r\nContent-Disposition: form-data; name="file"; filename="' + filename + b'"\r\n'
     body += b"Content-Type: text/html\r\n\r\n" + content + b"\r\n--b--\r\n"
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
@@ -62,7 +62,7 @@ def upload(tenant: Tenant, filename: bytes, content: bytes) -> str:
 
 
 def original(tenant: Tenant, path: str) -> httpx2.Response:
-    """As a browser gets it, which takes no key along to another host."""
+    """Return the original as a browser gets it, which sends no key to another host."""
     reply = tenant.admin.get(f"{path}/content")
     if reply.status_code == 302:
         assert reply.headers["cache-control"] == "no-store"
@@ -100,7 +100,7 @@ def test_what_is_shown_in_place(
     shown = reply.headers["content-disposition"].partition(";")[0]
     assert kind is None or shown == kind
     assert media_type is None or found == media_type
-    # Whatever it is called: what can run is never shown in place.
+    # Active content is never shown inline, whatever its name.
     assert shown == "attachment" or found in ("application/pdf", "text/plain", "image/png")
 
 
@@ -160,7 +160,7 @@ def test_a_link_is_short_and_opens_one_object_of_its_tenant(linking: Service, s3
     assert s3_server.secret_access_key not in link
     assert other.admin.get(f"{path}/content").status_code == 404
     assert linking.create_client().get(f"{path}/content").status_code == 401
-    # Nobody but the store signs: a link for another object is another signature.
+    # Only the store can sign: a link for another object needs another signature.
     signed = {
         parse_qs(urlsplit(tenant.admin.get(f"{one}/content").headers["location"]).query)["X-Amz-Signature"][0]
         for one in (path, upload(tenant, b"b.txt", b"other seals"))

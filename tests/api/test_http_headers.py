@@ -1,4 +1,4 @@
-"""What every reply tells a browser, and what none makes of what a caller sent."""
+"""Response headers: the instructions to browsers, and no values from the request."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ API = {"cache-control": "no-store", "content-security-policy": "default-src 'non
 
 
 def replies(tenant: Tenant) -> list[httpx2.Response]:
-    """Of every kind: with data, with a key, without a body, streams, errors of ours and of the framework's."""
+    """Return replies of every kind: data, keys, no body, streams, errors of the service and of the framework."""
     admin, anybody = tenant.admin, tenant.service.create_client()
     document = tenant.add_text("Terns fish.")
     path = f"{DOCUMENTS}/{document['id']}"

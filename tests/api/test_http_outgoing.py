@@ -1,4 +1,4 @@
-"""The service calls what it is configured to call and nothing else, whatever a caller sends."""
+"""Outgoing requests: the service calls only configured addresses, whatever a caller sends."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,8 @@ from tests.api.breakable_service import BreakableService
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 SOURCES = Path(app.__file__).parent
-# Whatever can open a connection, and who may import it: of a new one ask whether a caller chooses whom it calls.
+# Modules that can open connections, and the packages that may import them.
+# Before adding one, check that no caller chooses the address.
 CLIENTS = {
     "socket", "ssl", "http.client", "urllib.request", "urllib3", "ftplib", "smtplib", "poplib", "imaplib", "telnetlib",
     "xmlrpc", "webbrowser", "requests", "aiohttp", "httpx", "httpx2", "openai", "boto3", "botocore", "s3transfer",
@@ -27,7 +28,7 @@ ALLOWED = {
     "http_sources": {"httpx2", "socket", "ssl"},
     "inference": {"httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
-    "sandbox": {"socket"},  # pairs of sockets between the service and its own child processes
+    "sandbox": {"socket"},  # socket pairs between the service and its child processes
     "tenants": {"httpx2"},
     "webhooks": {"httpx2", "socket", "ssl"},
     "worker": {"socket"},
@@ -35,7 +36,7 @@ ALLOWED = {
 
 
 def clients_of(path: Path) -> set[str]:
-    """What a module imports to speak to others with, for types alone or not."""
+    """Return the networking modules that a module imports, for types too."""
     found = re.findall(r"^ *(?:from|import) ([\w.]+)(?: import (\w+))?", path.read_text(), re.MULTILINE)
     names = {name for module, part in found for name in (module, f"{module}.{part}")}
     return {client for client in CLIENTS if any(f"{name}.".startswith(f"{client}.") for name in names)}
@@ -50,7 +51,7 @@ def test_only_adapters_of_configured_services_can_call_out() -> None:
 
 
 def places(url: str) -> list[dict[str, object]]:
-    """Bodies with the address in every field that could be taken for one."""
+    """Return bodies with the address in each field that could be read as one."""
     text = f"See {url}/text and ![picture]({url}/picture.png)."
     return [
         {"text": text, "source_uri": f"{url}/source", "title": f"{url}/title", "external_id": f"{url}/id"},
@@ -61,7 +62,7 @@ def places(url: str) -> list[dict[str, object]]:
 
 
 def ask_everything(tenant: Tenant, url: str) -> None:
-    """Searches, names and headers that carry the address."""
+    """Send searches, names and headers that contain the address."""
     client = tenant.admin
     for body in places(url):
         assert client.post(DOCUMENTS, json=body, params={"wait": 60}).status_code == 201
@@ -76,7 +77,7 @@ def ask_everything(tenant: Tenant, url: str) -> None:
 
 
 def upload(tenant: Tenant, file: HostileFile) -> str:
-    """Its end: a status of a document, or of a refusal."""
+    """Upload a file, and return the status of the document or of the refusal."""
     reply = tenant.admin.post(DOCUMENTS, files={"file": (file.name, file.content)}, params={"wait": 60})
     return str(reply.json()["status"])
 

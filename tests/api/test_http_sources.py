@@ -1,4 +1,4 @@
-"""Knowledge bases of kind http: kept only as the operator allows, and searched beside all others."""
+"""Knowledge bases of kind http: created only for addresses that the operator allows, and searched with other ones."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def site() -> Iterator[SiteSearchServer]:
 
 @pytest.fixture(scope="module")
 def web() -> Iterator[SiteSearchServer]:
-    """Allowed too, but the secret is not for it."""
+    """Second allowed server, which must not receive the secret of the first."""
     with SiteSearchServer() as server:
         yield server
 
@@ -111,7 +111,7 @@ def test_its_results_are_those_of_the_site(tenant: Tenant, site: SiteSearchServe
     assert found["warnings"] == []
     assert "http_sources" in found["timings_ms"]
     (asked,) = site.received
-    # Only the words that matter are asked for: the default transformer is `keywords`.
+    # The query holds only its keywords: the default transformer is `keywords`.
     assert asked.params == {"q": "harbour museum open", "n": "2"}
     assert asked.headers["x-api-key"] == SECRET
 
@@ -232,7 +232,7 @@ def test_a_web_search_engine_of_one_domain(tenant: Tenant, web: SiteSearchServer
     found = search(tenant)
     assert texts(found) == ["The museum is open from ten to six."]
     assert web.received[0].params["q"] == "harbour museum open site:museum.example"
-    # Whatever a query makes of the template: what is from elsewhere is not a result.
+    # A result from another site is dropped, whatever the query changes in the template.
     found = search(tenant, query="museum site:elsewhere.example", transformers=[])
     assert len(web.search_web(web.received[-1].params["q"])) == 2
     assert texts(found) == ["The museum is open from ten to six."]
@@ -261,7 +261,7 @@ FAILURES: list[tuple[Any, str]] = [
 def test_when_it_fails_the_others_answer(tenant: Tenant, site: SiteSearchServer, how: Any, reason: str) -> None:
     make(tenant, source_at(site, timeout_seconds=0.3 if how in ("never", "drip") else 10))
     tenant.add_text("The harbour museum is old.")
-    tries = 2 if how == "disconnect" else 1  # a connection that was kept may be closed by now
+    tries = 2 if how == "disconnect" else 1  # a pooled connection may be closed already
     site.fail(how, times=tries)
     found = search(tenant)
     assert texts(found) == ["The harbour museum is old."]
@@ -362,7 +362,7 @@ def test_a_secret_goes_to_its_host_alone(tenant: Tenant, site: SiteSearchServer,
         for headers in ({"X-Api-Key": {"secret": "SITE_SEARCH"}}, {"X-Api-Key": {"secret": "UNKNOWN"}})
     )
     assert (made.status_code, unknown.status_code) == (422, 422)
-    # Nobody learns by it which names there are.
+    # The reply does not reveal which names exist.
     assert (
         made.text.replace("SITE_SEARCH", "UNKNOWN").partition("request_id")[0]
         == unknown.text.partition("request_id")[0]

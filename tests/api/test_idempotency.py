@@ -1,4 +1,4 @@
-"""Idempotency-Key: a write that is sent again is answered again and not done again."""
+"""Idempotency-Key: a repeated write gets the stored response and is not run again."""
 
 import asyncio
 import secrets
@@ -64,7 +64,7 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 def replayed(first: httpx2.Response, again: httpx2.Response) -> bool:
-    """Whether the second is the first once more; what is another answer altogether fails."""
+    """Return whether the second response is a replay of the first; fail if it is a different response."""
     assert first.is_success, first.text
     assert REPLAYED not in first.headers
     facts = [
@@ -120,7 +120,7 @@ def test_nothing_is_done_twice(service: Service, tenant: Tenant, key: dict[str, 
 
 
 def test_another_boundary_is_the_same_upload(tenant: Tenant, key: dict[str, str]) -> None:
-    """As curl, browsers and most clients send it again; in pieces that no retry repeats."""
+    """curl, browsers and most clients choose a new boundary for each request."""
     content = f"{word()}\r\n--a\r\n".encode() * 2000
 
     def send(boundary: str, *, filename: str = "a.txt", piece: int = 1 << 20, more: bytes = b"") -> httpx2.Response:
@@ -170,7 +170,7 @@ def test_a_key_is_one_callers_on_one_route(service: Service, tenant: Tenant, key
 
 
 def test_errors_are_not_kept(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
-    """They have changed nothing: the retry runs, with whatever body, and is told how things are by then."""
+    """A failed write changed nothing. The retry runs with any body, and gets the present result."""
     name = word()
     problem(tenant.create_client("reader").post(BASES, json={"name": name}, headers=key), 403)
     problem(service.create_client().post(BASES, json={"name": name}, headers=key), 401)
@@ -253,7 +253,7 @@ def test_of_many_at_once_one_runs(tenant: Tenant, key: dict[str, str]) -> None:
 
 @contextmanager
 def half_sent(tenant: Tenant, key: dict[str, str], body: bytes) -> Iterator[Callable[[], bytes]]:
-    """An upload that is under way; called, it sends the other half and gives the answer's first line."""
+    """Send half of an upload. A call of the yielded function sends the rest and returns the status line."""
     address = httpx2.URL(tenant.service.url)
     head = f"POST {DOCUMENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {tenant.key}\r\nContent-Type: {JSON}\r\n"
     head += f"Idempotency-Key: {key['Idempotency-Key']}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -315,7 +315,7 @@ def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: Breakab
 
 
 def test_the_description_tells_of_it_on_every_write(service: Service) -> None:
-    """Every write takes a key; what a reader may ask, and what stores nothing, does not."""
+    """Every write accepts an Idempotency-Key; requests of readers and requests that store nothing do not."""
     told = {
         f"{method.upper()} {path}": "Idempotency-Key" in {one["name"] for one in operation.get("parameters", [])}
         for path, methods in service.app.openapi()["paths"].items()

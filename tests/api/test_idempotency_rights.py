@@ -1,4 +1,4 @@
-"""Idempotency-Key: a stored answer is for callers who may still do what its caller did."""
+"""Idempotency-Key and permissions: a stored response is for callers with the permissions of the first caller."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -50,7 +50,7 @@ def bases(tenant: Tenant) -> dict[str, str]:
 
 @pytest.fixture
 def one(trusting: Service, issuer: TokenIssuer, tenant: Tenant, bases: dict[str, str]) -> As:
-    """Makes clients of one and the same subject, whose token says something else each time."""
+    """Factory of clients with one subject, whose tokens differ in role, user and knowledge bases."""
 
     def make(role: str = "writer", *, user: str = "ada", to: tuple[str, ...] = ("default", "other")) -> httpx2.Client:
         token = issuer.create_token(
@@ -82,7 +82,7 @@ def test_idempotency_lowered_role_gets_403(one: As) -> None:
     refused = write(one("reader"))
     problem(refused, 403, "forbidden")
     assert first.json()["id"] not in refused.text
-    # An answer of an admin is not a writer's either, on a route that both may use.
+    # A writer does not get an admin's response, on a route that both may use.
     other = {"Idempotency-Key": "another"}
     write(one("admin"), other).raise_for_status()
     problem(write(one(), other), 403, "idempotency_rights_changed")
@@ -106,7 +106,7 @@ def test_idempotency_role_is_checked_before_the_body_is_compared(one: As) -> Non
 
 
 def test_idempotency_every_route_checks_the_role_first(one: As) -> None:
-    """A key that a refused caller sends is not taken: whoever may write uses it for the first time afterwards."""
+    """A refused caller's Idempotency-Key is not stored: a permitted caller can use it afterwards."""
     reader = one("reader")
     for route, role in NEEDED.items():
         method, path = route.split(" ", 1)

@@ -1,4 +1,4 @@
-"""Pictures over HTTP: found by what they show, named by their chunks, and sent safely."""
+"""Images over HTTP: found by their descriptions, named by their chunks, and sent with safe headers."""
 
 import io
 from collections.abc import Iterator

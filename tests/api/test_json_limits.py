@@ -1,4 +1,4 @@
-"""What a JSON body may hold: counted outside of its strings, wherever its pieces are cut; refused before it is read."""
+"""Limits of JSON bodies: values are counted outside of strings, in any slicing, and before parsing."""
 
 import json
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def test_a_body_that_holds_too_much_is_refused_unread(tenant: Tenant, name: str,
 
 
 def test_the_same_in_chunks(tenant: Tenant) -> None:
-    """Of a body that does not say how long it is, too."""
+    """The limit applies to a body without a content length, too."""
 
     def pieces() -> Iterator[bytes]:
         yield from (TOO_MUCH["lists"][start : start + 50_000] for start in range(0, len(TOO_MUCH["lists"]), 50_000))
@@ -107,7 +107,7 @@ def test_other_doors_say_it_in_their_words(tenant: Tenant) -> None:
 
 
 def test_words_do_not_count(tenant: Tenant) -> None:
-    """A text of many commas is no body of many values: of a conversation, of a document, of a preview."""
+    """Commas in a text are no values: in a conversation, a document and a preview."""
     text = "a, b: [c], {d}; " * 20_000
     asked = {"messages": [{"role": "user", "content": text[:30_000]}] * 5}
     assert tenant.admin.post("/v1/agent-search", json=asked).status_code == 200

@@ -1,4 +1,4 @@
-"""A line of keys: what hangs at a key goes on with the key that rotation makes of it, and with no other."""
+"""Key lineage: what belongs to a key passes to the key that rotation creates, and to no other key."""
 
 import time
 from collections import Counter
@@ -26,7 +26,7 @@ NAMES = ["a knowledge base", "a user", "both"]
 
 
 def successor(tenant: Tenant, key: str) -> tuple[str, httpx2.Client]:
-    """The id of the key that rotation makes, and a client that sends it; the old one goes on."""
+    """Return the id of the key that rotation creates, and a client with it. The former key remains valid."""
     made = tenant.admin.post(f"/v1/api-keys/{key}/rotate").raise_for_status().json()
     return made["id"], tenant.service.create_client(made["key"])
 
@@ -37,7 +37,7 @@ def id_of(client: httpx2.Client) -> str:
 
 
 def waits_for_tomorrow(tenant: Tenant, document: dict[str, Any]) -> bool:
-    """Once the worker has looked at it."""
+    """Return whether the document waits, after the worker has looked at it."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         found = tenant.admin.get(f"{DOCUMENTS}/{document['id']}").json()
@@ -145,7 +145,7 @@ def test_a_narrowed_key_s_files_go_on(tenant: Tenant, narrowing: dict[str, Any])
     third = keep(new, "The third file.")
     assert files_of(old) == files_of(new) == {first, second, third}
     assert new.get(f"{FILES}/{first}/content").text == "The first file."
-    # Another key of the same narrowing, and what comes of that one, have nothing of it.
+    # A key with the same restrictions, and its successors, have no access.
     for client in (other, successor(tenant, id_of(other))[1]):
         assert files_of(client) == set()
         for file in (first, third):

@@ -1,4 +1,4 @@
-"""Quotas of a key for what is stored: enforced under concurrency, kept by rotation, and no other key's concern."""
+"""Storage quotas of a key: enforced under concurrency, inherited by rotation, and separate for each key."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ PARTS = "\n\n".join(f"# Part {number}\n\nThe heron of part {number} stands still
 
 
 def new_key(tenant: Tenant, **quotas: float) -> tuple[str, httpx2.Client]:
-    """A writer's key, its id and a client that sends it."""
+    """Create a writer's key. Return its id and a client with it."""
     body = {"name": "limited", "role": "writer", "quotas": quotas}
     made = tenant.admin.post("/v1/api-keys", json=body).raise_for_status().json()
     return made["id"], tenant.service.create_client(made["key"])
@@ -49,7 +49,7 @@ async def rows(service: Service, query: str, *values: Any) -> list[dict[str, Any
 
 
 async def counted(service: Service, key: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """What the triggers have counted for a key, and what is there of it."""
+    """Return the usage that the triggers have counted for a key, and the key's real usage."""
     both = await rows(
         service,
         """select u.documents, u.stored_bytes, u.chunks, d.* from key_usage u cross join lateral (
@@ -81,7 +81,7 @@ async def test_many_race_for_the_last_places_of_a_key(service: Service, tenant: 
             assert "This key's quota of 6 documents" in refused(reply, places + 1)["detail"]
     kept, there = await counted(service, key)
     assert kept["documents"] == there["documents"] == used(limited)["documents"] == places + 1
-    # Others of the tenant go on; what is there already is no further document; what is deleted is free at once.
+    # Other keys are not affected, a new version is no new document, and a deletion frees its quota immediately.
     assert add(tenant.admin, "Of another key.").status_code == 201
     assert add(limited, "The first one.").status_code == 200
     refused(add(limited, "One more."), places + 1)
@@ -102,7 +102,7 @@ async def test_bytes_and_chunks_of_a_key(service: Service, tenant: Tenant) -> No
     assert (failed["error"]["code"], failed["error"]["retryable"]) == ("quota_exceeded", False)
     assert "This key's quota of 3 chunks" in failed["error"]["message"]
     assert used(limited) == {"stored_bytes": 600 + len(PARTS), "chunks": 1}
-    # It fails for whoever tries again: it still is this key's. Under a key without limits it fits.
+    # The document fails whoever retries it, because it belongs to this key. It fits under a key without limits.
     path = f"{DOCUMENTS}/{failed['id']}"
     tenant.admin.post(f"{path}/reindex").raise_for_status()
     assert settled(tenant, path)["error"]["code"] == "quota_exceeded"
@@ -116,7 +116,7 @@ async def test_a_document_counts_for_the_key_of_its_newest_version(service: Serv
     first, one = new_key(tenant, documents=1, chunks=10)
     second, other = new_key(tenant, documents=1, chunks=5)
     assert add(one, PARTS, external_id="a").json()["chunk_count"] == 6
-    # Taken over with the chunks that searches see, until the new version is in them: these are too many.
+    # A document passes to another key with its live chunks, which are too many for the other key.
     refused(add(other, "The second key's.", external_id="a"), 5)
     assert add(one, "A shorter one.", external_id="a").json()["chunk_count"] == 1
     assert add(other, "The second key's.", external_id="a").json()["status"] == "ready"
@@ -141,7 +141,7 @@ async def test_rotation_keeps_the_quota_and_what_is_used_of_it(service: Service,
     assert add(new, "By the new key.", external_id="b").status_code == 201
     for client in (old, new):
         refused(add(client, "By either.", external_id="c"), 2)
-    # A key that is revoked leaves what it brought, and what goes of that is free.
+    # The documents of a revoked key stay, and their deletion frees the quota.
     for gone in (key, made["id"]):
         tenant.admin.delete(f"/v1/api-keys/{gone}").raise_for_status()
     problem(add(old, "By the old key."), 401)
@@ -236,7 +236,7 @@ async def test_so_many_documents_of_a_key_are_ingested_at_once(database: Databas
         await queue.complete(jobs[0], "w")
         assert [await claimed() for _ in range(2)] == [brought[1], None]
         await queue.complete(jobs[2], "w")
-        # Reindexing counts for the key that asks for it, here for one without a limit.
+        # Reindexing counts for the requesting key, which has no limit here.
         tenant.admin.post(f"{DOCUMENTS}/{brought[0]}/reindex").raise_for_status()
         assert [await claimed() for _ in range(3)] == [brought[2], brought[0], None]
         await pool.close()

@@ -1,4 +1,4 @@
-"""Knowledge bases: defaults, names, what can be changed, the filter that is stamped on everything, deletion."""
+"""Knowledge bases: defaults, names, changes, the enforced metadata and deletion."""
 
 import json
 import time

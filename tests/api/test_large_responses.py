@@ -1,4 +1,4 @@
-"""A reply that is large is what a small one is, only put together in slices."""
+"""Large replies, which are serialized in slices, equal small ones."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where the text of a PDF's nodes and chunks stands on its pages."""
+"""Boxes of nodes and chunks on the pages of a PDF."""
 
 import asyncio
 from pathlib import Path
@@ -27,12 +27,12 @@ def book(service: Service) -> DocumentReader:
 
 
 def letters(text: str) -> str:
-    """Without what joining lines and writing tables adds or takes away."""
+    """Return the text without the characters that joined lines and Markdown tables add or remove."""
     return "".join(text.replace("-", "").replace("|", "").split())
 
 
 def text_in(pages: Any, boxes: list[dict[str, Any]]) -> str:
-    """The letters in some boxes of the original, as another way of reading it tells."""
+    """Return the letters in some boxes of the original, read with another library."""
     found = []
     for box in boxes:
         for left, top, right, bottom, word, *_ in pages[box["page"] - 1].get_text("words", sort=True):
@@ -59,7 +59,7 @@ def test_the_boxes_of_a_node_hold_its_text(book: DocumentReader) -> None:
 
 
 def test_the_boxes_of_a_chunk_hold_its_text(book: DocumentReader) -> None:
-    """And no more than the rest of the lines that it begins and ends in."""
+    """The boxes hold no more than the chunk's text and the rest of its first and last line."""
     with FITZ.open(HANDBOOK) as pages:
         chunks = book.chunks()
         assert len(chunks) > 8

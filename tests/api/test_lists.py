@@ -1,4 +1,4 @@
-"""Walking lists: every item exactly once, newest first, also while others are added."""
+"""Walks of lists: every item exactly once, newest first, also during insertions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ COUNT = 7
 
 
 def walk(client: httpx2.Client, path: str, limit: int, *, between: Callable[[], object] = lambda: None) -> list[Any]:
-    """Every item; a page that is not the last is full."""
+    """Return every item; all pages except the last are full."""
     items: list[Any] = []
     cursor: str | None = None
     while True:

@@ -1,4 +1,4 @@
-"""What the log says about requests: outcomes and ids, never what was in them."""
+"""Log lines of requests: outcomes and ids, never the content of a request."""
 
 import io
 import json
@@ -13,12 +13,12 @@ from tests.api.breakable_service import BreakableService
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 PLANTED = "xylophonist"
-# By which its requests are told from a late line of the test before.
+# These ids mark the requests of this test, since a line of the test before may come late.
 OF_THE_TEST, OF_ONE = "request-of-the-test", "one-request-of-the-test"
 
 
 def provoke(tenant: Tenant) -> None:
-    """Every kind of request with the word in every place a caller can put one."""
+    """Send every kind of request with a marker in every field."""
     client = tenant.admin
     client.headers["X-Request-Id"] = OF_THE_TEST
     tenant.add_text(
@@ -51,12 +51,12 @@ def all_requests(lines: Lines) -> Lines:
 
 
 def requests_of(lines: Lines) -> Lines:
-    """Without the last of the test before, which may come late."""
+    """Return the requests of this test. A line of the test before may come late."""
     return [line for line in all_requests(lines) if line["request_id"] in (OF_THE_TEST, OF_ONE)]
 
 
 def lines_of(stream: io.StringIO, *, requests: int, counted: Callable[[Lines], Lines] = requests_of) -> Lines:
-    """The log's lines, once it has this many requests: a line is written after its answer has gone out."""
+    """Return the log's lines after this number of requests. A line is written after its response is sent."""
     deadline = time.monotonic() + 20
     while True:
         lines = [json.loads(line) for line in stream.getvalue().splitlines()]

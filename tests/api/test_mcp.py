@@ -1,4 +1,4 @@
-"""The MCP door, asked by the official client in a process of its own."""
+"""MCP API: the official client in a separate process."""
 
 import json
 import logging
@@ -116,7 +116,8 @@ def test_documents_are_resources(process: McpClient, library: Tenant, mode: str)
 def test_a_long_document_is_read_part_by_part(process: McpClient, service: Service) -> None:
     tenant = service.create_tenant("long")
     texts = [f"Part {number}. " + f"{number} " * 5000 for number in range(12)]
-    chunks = [{"text": text.strip(), "vector": [1.0] * 384} for text in texts]  # nothing is left to embed
+    # every text has its vector, so nothing is embedded
+    chunks = [{"text": text.strip(), "vector": [1.0] * 384} for text in texts]
     made = tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"chunks": chunks})
     assert made.json()["status"] == "ready"
     client = process.of(tenant)
@@ -319,7 +320,7 @@ def test_what_is_no_message(library: Tenant, content: bytes, kind: str, status: 
 
 
 def test_work_ends_when_its_caller_goes_away(fragile: BreakableService, caplog: pytest.LogCaptureFixture) -> None:
-    """The connection is cut while the query waits for its embedding; else the search would come to an answer."""
+    """The connection is closed during the query's embedding; otherwise the search would succeed."""
     tenant = fragile.service.create_tenant("gone")
     tenant.add_text("A text.")
     body = {**LIST, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "unheard of"}}}
@@ -339,13 +340,13 @@ def test_work_ends_when_its_caller_goes_away(fragile: BreakableService, caplog: 
 
 
 def answered(caplog: pytest.LogCaptureFixture) -> list[int]:
-    """The statuses of this door in the access log."""
+    """Return the statuses of MCP requests in the access log."""
     told = [record.__dict__.get("event_fields", {}) for record in caplog.records if record.getMessage() == "request"]
     return [fields["status"] for fields in told if fields["route"] == "/mcp"]
 
 
 def wait_until(done: Callable[[], bool]) -> None:
-    """Thirty seconds at most."""
+    """Wait for a condition, at most 30 seconds."""
     deadline = time.monotonic() + 30
     while not done():
         assert time.monotonic() < deadline

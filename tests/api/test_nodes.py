@@ -1,4 +1,4 @@
-"""Reading the tree node by node, chunks below a node, offsets as browsers count, and moving up the scopes."""
+"""Nodes: reading the tree, chunks below a node, UTF-16 offsets, and promotion of scopes."""
 
 import json
 import tracemalloc
@@ -20,7 +20,7 @@ from tests.api.document_reader import DocumentReader
 from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
-# Characters that count twice in UTF-16 stand before, between and inside of what is looked at.
+# Characters of two UTF-16 units are before, between and inside the examined texts.
 TEXT = "\n\n".join(
     [
         "# Birds 😀",
@@ -134,7 +134,7 @@ def test_offsets_as_browsers_count(birds: DocumentReader) -> None:
     stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
 
     def counted(thing: dict[str, Any]) -> dict[str, Any]:
-        """With its offsets, and those below it, as a browser counts."""
+        """Return a node with its offsets, and those of its children, in UTF-16 units."""
         places = {name: len(stored[: thing[name]].encode("utf-16-le")) // 2 for name in ("start", "end")}
         return {**thing, **places, **({"children": list(map(counted, thing["children"]))} if nested(thing) else {})}
 
@@ -169,7 +169,7 @@ def test_depths_that_are_none(birds: DocumentReader, depth: str) -> None:
 
 
 def test_ids_of_other_things_are_not_there(birds: DocumentReader, service: Service) -> None:
-    """Of another document, another tenant, another version, of nothing, and what is no id: one and the same answer."""
+    """Ids of another document, tenant or version, unknown ids and invalid ids have the same reply."""
     tenant = service.create_tenant("versions")
     first = reader_of(tenant, "# One\n\nThe first version.", external_id="e")
     neighbour = reader_of(tenant, "# Two\n\nAnother document.")
@@ -214,7 +214,7 @@ def test_a_deep_tree_is_cut_where_json_ends() -> None:
 
 
 def test_tree_json_of_shuffled_additions_matches_the_model() -> None:
-    """Nodes that come behind all others are still their parents' children, and one without a parent is left out."""
+    """Nodes that were added last are still children of their parents; a node with an unknown parent is left out."""
     root, one, two, late, lost = (generate_id() for _ in range(5))
     nodes = NodeTable()
     nodes.add([node_row(root, None), node_row(one, root), node_row(two, root, page=3)])
@@ -267,7 +267,7 @@ async def test_tree_places_refuse_with_codes() -> None:
 
 
 def node_row(node: UUID, parent: UUID | None, *, kind: str = "section", page: int | None = None) -> dict[str, Any]:
-    """A row of the table of nodes."""
+    """Return a row of the table of nodes."""
     places = {"start_offset": 0, "end_offset": 4, "page": page, "page_end": page, "slide": None}
     return {"id": node, "parent_id": parent, "kind": kind, "level": 1, "title": None, "block": None, **places}
 

@@ -1,4 +1,4 @@
-"""The description of the API: every operation told, every reference there, and replies that fit it."""
+"""OpenAPI document: all operations are described, references resolve, and replies match their schemas."""
 
 import re
 from collections.abc import Iterator
@@ -76,14 +76,15 @@ def test_operation_ids_are_short_and_unique(description: dict[str, Any]) -> None
 def test_schema_names_are_short_and_unique(description: dict[str, Any]) -> None:
     names = list(description["components"]["schemas"])
     assert len({name.lower() for name in names}) == len(names) > 100
-    # Module paths have underscores, the two forms of one model a suffix, and lists of a generic model both.
+    # A module path has underscores, both forms of one model have a suffix, and lists of a generic model have
+    # both.
     assert [name for name in names if not re.fullmatch(r"([A-Z][A-Za-z0-9]*)", name)] == []
     assert [name for name in names if name.endswith(("Input", "Output"))] == []
     assert max(map(len, names)) <= 40
 
 
 def wire_names(value: Any) -> Iterator[str]:
-    """The names that callers see: fields, parameters and fixed values of a description."""
+    """Yield the names that callers see: fields, parameters and enumerated values."""
     if isinstance(value, dict):
         yield from value["properties"] if isinstance(value.get("properties"), dict) else ()
         yield from (item for item in value.get("enum", ()) if isinstance(item, str))
@@ -124,7 +125,7 @@ def test_every_reference_leads_somewhere(description: dict[str, Any]) -> None:
 
 
 def fits(description: dict[str, Any], schema: dict[str, Any], value: Any, at: str) -> None:
-    """Loosely: types, required fields, and no field that is not told."""
+    """Check a value loosely: types, required fields, and no undocumented field."""
     if "$ref" in schema:
         schema = resolved(description, schema["$ref"])
     if "anyOf" in schema:

@@ -50,7 +50,7 @@ TRANSFORMER = {made}
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    """The registries are found once a process; these tests find them anew."""
+    """Clear the registries around each test, because a process loads them once."""
     for registry in (load_strategies, load_transformers):
         registry.cache_clear()
     yield
@@ -66,7 +66,7 @@ def chat(running_chat: ChatServer) -> ChatServer:
 
 @pytest.fixture(scope="module")
 def tenant(talking: Service) -> Tenant:
-    """The old one fits better, the new one is new; the third is there to be the last."""
+    """Tenant with three documents: the old one matches best, the new one is recent, and the third is last."""
     made = talking.create_tenant()
     long_ago = (datetime.now(UTC) - timedelta(days=3650)).isoformat()
     made.add_text(OLD, external_id="old", source_created_at=long_ago)
@@ -87,7 +87,7 @@ def transformer(plugins: Plugins, module: str, body: str) -> None:
 
 
 def example(plugins: Plugins, name: str, **groups: dict[str, str]) -> None:
-    """That of the page."""
+    """Install an example of the page as a plugin."""
     plugins.add(name, EXAMPLES[f"{name.replace('_', '-')}/{name}.py"], **groups)
 
 
@@ -109,7 +109,8 @@ def test_what_is_new_comes_first(plugins: Plugins, tenant: Tenant) -> None:
     assert (texts(found), found["strategy"], found["warnings"]) == ([NEW], "recency", [])
     slowly = ask(tenant, strategy="recency", strategy_options={"half_life_days": 36_500})
     assert texts(slowly) == [OLD, NEW]
-    assert 0.9 < slowly["results"][0]["score"] / ask(tenant)["results"][0]["score"] < 0.96  # ten years of a hundred
+    # ten years of a half-life of a hundred
+    assert 0.9 < slowly["results"][0]["score"] / ask(tenant)["results"][0]["score"] < 0.96
     wrong = tenant.admin.post(ALONE, json={"query": "x", "strategy": "recency", "strategy_options": {"days": 1}})
     assert (wrong.status_code, wrong.json()["errors"][0]["loc"]) == (422, ["body", "strategy_options", "days"])
     listed = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["strategies"]}

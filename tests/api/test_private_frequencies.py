@@ -1,4 +1,4 @@
-"""A key narrowed to a user is told nothing that hangs on documents it may not see: no score, no count, no plan."""
+"""Restricted keys and hidden documents: no score, count or query plan depends on documents that the key cannot see."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def bob(tenant: Tenant) -> httpx2.Client:
 
 
 def seen(client: httpx2.Client) -> dict[str, Any]:
-    """Everything that the key is told of words and counts, except for times and request ids."""
+    """Return all replies with words and counts, without times and request ids."""
     answers: dict[str, Any] = {}
     for query in QUERIES:
         for strategy in ("lexical", "hybrid", "dense"):
@@ -72,7 +72,7 @@ def deleted(tenant: Tenant) -> list[str]:
 
 
 def moved_up(tenant: Tenant) -> list[str]:
-    """From a chat to a user: the level changes, the words stay private."""
+    """Promote a document from a chat to a user: its words stay private."""
     made = tenant.add_text(TEXTS[0], chat_id="c")["id"]
     tenant.admin.patch(f"{DOCUMENTS}/{made}", json={"scope": {"level": "user", "user_id": "alice"}}).raise_for_status()
     return [made]
@@ -92,7 +92,7 @@ def test_others_private_documents_change_nothing(
 def test_a_narrowed_score_is_that_of_the_chunks_that_are_seen(
     service: Service, tenant: Tenant, bob: httpx2.Client
 ) -> None:
-    """What is promoted to the tenant counts from then on, to the digit as where nothing private ever was."""
+    """After promotion to the tenant, the scores equal those of a corpus that never had private documents."""
     first, *others = of_alice(tenant)
     tenant.admin.patch(f"{DOCUMENTS}/{first}", json={"scope": {"level": "tenant"}}).raise_for_status()
     alone = service.create_tenant("without-alice")
@@ -115,7 +115,7 @@ def scores(client: httpx2.Client, query: str) -> list[float]:
 
 
 def test_a_plan_is_for_keys_that_see_everything(tenant: Tenant, bob: httpx2.Client) -> None:
-    """It says how many chunks there are and which share of them is seen."""
+    """The plan shows the number of chunks and the visible share."""
     body = {"query": "zorglub", "explain": True}
     plans = [
         client.post("/v1/search", json=body).json()["explain"]["knowledge_bases"][0]["plan"]

@@ -1,4 +1,4 @@
-"""The numbered versions of prompts: of knowledge bases and of agents, listed and pinned."""
+"""Prompt versions of knowledge bases and agents: numbered, listed and pinned."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,24 +23,24 @@ DEFAULT = "/v1/knowledge-bases/default"
 
 @dataclass(frozen=True)
 class PromptTarget:
-    """One who has prompts."""
+    """An owner of prompts: a knowledge base or an agent."""
 
     tenant: Tenant
     path: str
     named: Callable[[dict[str, Any]], dict[str, Any]]
 
     def set(self, **prompts: str | None) -> None:
-        """As its settings are changed; a knowledge base's are set as a whole."""
+        """Change the prompts as settings. A knowledge base's retrieval settings are replaced as a whole."""
         self.tenant.admin.patch(self.path, json=self.named(prompts)).raise_for_status()
 
     def text(self, name: str = "rewrite") -> str | None:
-        """The one that its settings show."""
+        """Return the text of a prompt in the settings."""
         shown = self.tenant.admin.get(self.path).json()
         found: str | None = shown.get("retrieval", shown).get(f"{name}_prompt")
         return found
 
     def versions(self, **query: Any) -> list[tuple[str, int, str, bool]]:
-        """Newest first."""
+        """Return the versions, newest first."""
         reply = self.tenant.admin.get(f"{self.path}/prompts", params=query)
         assert reply.status_code == 200, reply.text
         items = reply.json()["items"]

@@ -1,4 +1,4 @@
-"""Documents of ready chunks: what their owner cut is kept as it is, found by its words, its vector, its metadata."""
+"""Documents of provided chunks: stored unchanged, and found by their words, vectors and metadata."""
 
 import json
 import math
@@ -71,7 +71,7 @@ def test_what_comes_in_is_what_is_there(tenant: Tenant) -> None:
     (result,) = search(tenant, "heron", strategy="lexical")
     assert result["text"] == "The heron waits.\n"
     assert (result["chunk_index"], result["total_chunks"], result["page"]) == (0, 3, 3)
-    # In a result, as for filters, the chunk's own comes on top of the document's.
+    # In results and filters, the chunk's metadata takes precedence over the document's.
     assert (result["section_titles"], result["metadata"]) == (["Birds", "Herons"], {"legs": 2, "zoo": True})
     assert result["document"]["metadata"] == {"zoo": True}
     assert result["citation"].endswith(", p. 3")
@@ -97,7 +97,7 @@ def test_chunk_metadata_filters(tenant: Tenant) -> None:
         ({"year": 2024}, everything),
         ({"$title": "Herons"}, everything),
         ({"$document_id": document["id"]}, everything),
-        ({"zoo": "mine"}, {"The red heron."}),  # the chunk's own wins
+        ({"zoo": "mine"}, {"The red heron."}),  # the chunk's value takes precedence
         ({"zoo": "all"}, {"The blue heron.", "The plain heron."}),
         ({"colour": "green"}, set()),
     ):
@@ -148,7 +148,7 @@ def test_a_given_vector_is_the_one_that_is_searched(fragile: BreakableService, t
         compute_text_vector("arithmetic of fractions", DIMENSIONS),
     )
     given: Chunks = [
-        {"text": "Nothing in common.", "vector": [1e-3 * value for value in near]},  # of any length
+        {"text": "Nothing in common.", "vector": [1e-3 * value for value in near]},  # a vector of any length
         {"text": "The harbour, far away.", "vector": far},
         {"text": "Embedded here: a harbour at dawn."},
     ]
@@ -216,7 +216,7 @@ WRONG: dict[str, tuple[Any, list[Any]]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_cannot_be_used_is_refused(refusing: Tenant, name: str) -> None:
     chunks, loc = WRONG[name]
-    content = json.dumps({"chunks": chunks})  # NaN and Infinity as they are written by many
+    content = json.dumps({"chunks": chunks})  # many encoders write NaN and Infinity so
     reply = refusing.admin.post(DOCUMENTS, content=content, headers={"Content-Type": "application/json"})
     found = problem(reply, 422, "invalid")
     assert found["errors"][0]["loc"] == loc
@@ -250,7 +250,7 @@ def test_more_than_the_model_reads(tenant: Tenant) -> None:
     assert (failed["status"], failed["error"]["code"]) == ("failed", "too_large")
     assert "index 1" in failed["error"]["message"]
     assert failed["error"]["retryable"] is False
-    ready(tenant, [GOOD, {"text": long, "vector": ONES}])  # nobody has to read it
+    ready(tenant, [GOOD, {"text": long, "vector": ONES}])  # no model reads the text
 
 
 def test_more_than_the_limit_of_uploads(tenant: Tenant) -> None:
@@ -284,7 +284,7 @@ def test_a_new_version_of_chunks_or_of_text(tenant: Tenant) -> None:
 
 
 def test_no_file_is_taken_for_chunks(tenant: Tenant) -> None:
-    """Not even one that says so: its content was never checked."""
+    """A file that claims to be chunks is not one either, because its content was never checked."""
     document = ready(tenant, [GOOD])
     forged = json.dumps([{"text": "forged", "metadata": {"$page": 1}}]).encode()
     file = ("chunks.json", forged, document["media_type"])

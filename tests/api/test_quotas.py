@@ -1,4 +1,4 @@
-"""Quotas over HTTP: set by the operator, enforced under concurrency, freed by deleting, and nobody else's concern."""
+"""Quotas over HTTP: set by the operator, enforced under concurrency, freed by deletion, and separate for each tenant."""
 
 import time
 from collections import Counter
@@ -21,7 +21,7 @@ from tests.api.problems import problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NONE = dict.fromkeys(field.name for field in fields(Quotas))
-# What every tenant has in one process of the service, unless it has quotas.
+# Quotas of a tenant without its own settings, in one process of the service.
 DEFAULTS = {**ROW_QUOTAS, "searches_per_second": 100, "concurrent_searches": 100, "event_streams": 250}
 CLIENTS = 24
 
@@ -38,7 +38,7 @@ def upload(tenant: Tenant, text: str, **fields: Any) -> httpx2.Response:
 
 
 def refused(reply: httpx2.Response, limit: int, code: str = "quota_exceeded") -> dict[str, Any]:
-    """A 429 that says how much there is, that nothing is left, and when to come again."""
+    """Return the problem of a 429 with the limit, nothing remaining, and the time until the next attempt."""
     found = problem(reply, 429, code)
     assert reply.headers["RateLimit-Limit"] == str(limit)
     assert reply.headers["RateLimit-Remaining"] == "0"
@@ -48,7 +48,7 @@ def refused(reply: httpx2.Response, limit: int, code: str = "quota_exceeded") ->
 
 
 async def counted(service: Service, tenant: Tenant) -> tuple[dict[str, int] | None, dict[str, int]]:
-    """What the triggers have counted, and what is there."""
+    """Return the counts of the triggers and the real counts."""
     connection = await asyncpg.connect(service.urls.owner)
     own = decode_id("ten", tenant.id)
     try:
@@ -138,7 +138,7 @@ async def test_many_race_for_the_last_places(service: Service, tenant: Tenant) -
     assert true["documents"] == places
     assert upload(stranger, "What others may does not touch this one.").status_code == 202
 
-    # What is there already is no further document; a place that is given up is there at once.
+    # A new version is no new document, and a freed place is available immediately.
     there = next(reply for reply in replies if reply.status_code == 202).json()
     assert upload(tenant, f"A text with the number {[r.status_code for r in replies].index(202)}.").status_code == 200
     refused(upload(tenant, "One more."), places)
@@ -180,7 +180,7 @@ async def test_a_document_with_too_many_chunks_fails(service: Service, tenant: T
     failed = tenant.add_text(long, external_id="b")
     assert failed["status"] == "failed"
     assert (failed["error"]["code"], failed["error"]["retryable"]) == ("quota_exceeded", False)
-    # A new version that does not fit leaves the old one as it was.
+    # A new version over the quota leaves the old version unchanged.
     again = tenant.add_text(long, external_id="a")
     assert (again["status"], again["version"], again["live_version"]) == ("failed", 2, 1)
     assert len(tenant.admin.post("/v1/search", json={"query": "heron"}).json()["results"]) == 1
@@ -225,7 +225,7 @@ async def test_every_way_to_delete_gives_back(service: Service, tenant: Tenant) 
 
 
 async def test_counting_begins_in_the_middle_of_uploads(service: Service, tenant: Tenant) -> None:
-    """What is under way when a quota is set is counted once, whichever commits first."""
+    """Uploads that run when a quota is set count once, whichever transaction commits first."""
 
     def add(number: int) -> int:
         with httpx2.Client(base_url=service.url, headers=tenant.admin.headers, timeout=60) as client:
@@ -296,7 +296,7 @@ def test_searches_a_second(service: Service, tenant: Tenant, path: str) -> None:
         found = refused(ask(client, path), 1, "rate_limited")
         assert found["type"] == "urn:carrel:problem:rate_limited"
     assert ask(service.create_tenant("other").admin, path).status_code == 200
-    # Other routes go on, and a request that is wrong takes no place.
+    # Other routes are not limited, and an invalid request takes no place.
     assert tenant.admin.get("/v1/me").status_code == 200
     problem(tenant.admin.post("/v1/search", json={}), 422)
     set_quotas(tenant, searches_per_second=None)
@@ -319,7 +319,7 @@ def test_a_key_has_a_rate_of_its_own(tenant: Tenant) -> None:
     refused(ask(slow), 1, "rate_limited")
     assert ask(other).status_code == 200
     assert ask(tenant.admin).headers["RateLimit-Limit"] == "200"
-    # What the tenant refuses does not cost the key.
+    # A request that the tenant's limit refuses does not count for the key.
     set_quotas(tenant, searches_per_second=0.01)
     both = tenant.create_client("reader", quotas={"searches_per_second": 0.02})
     assert ask(tenant.admin).status_code == 200
@@ -344,7 +344,7 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
     assert waiting["warnings"][0]["code"] == "processing_postponed"
     assert tenant.admin.get("/v1/me").json()["usage"]["embedding_tokens_per_day"] >= 1
 
-    # Queries whose vectors are not known are looked for by their words.
+    # A query without a cached vector is searched by its words.
     query = {"query": "osprey today", "strategy": "hybrid"}
     found = tenant.admin.post("/v1/search", json=query).json()
     assert len(found["results"]) == 1

@@ -1,4 +1,4 @@
-"""Reindexing: a dead letter comes back, what is ready stays whole meanwhile, and nothing is begun twice."""
+"""Reindexing of a document: failed jobs run again, a ready document stays complete, and no job starts twice."""
 
 import asyncio
 import time
@@ -52,7 +52,7 @@ def settled(tenant: Tenant, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def sql(fragile: BreakableService, statement: str, document: dict[str, Any]) -> list[asyncpg.Record]:
-    """As the owner of the tables; the document is ``$1``."""
+    """Run a statement as the owner of the tables; the document is ``$1``."""
 
     async def run() -> list[asyncpg.Record]:
         connection = await asyncpg.connect(fragile.service.urls.owner)
@@ -69,7 +69,7 @@ def jobs(fragile: BreakableService, document: dict[str, Any]) -> list[asyncpg.Re
 
 
 def inside(tenant: Tenant, document: dict[str, Any]) -> tuple[Any, Any]:
-    """Everything that has an id of its own in the document."""
+    """Return all parts of a document that have ids."""
     chunks = tenant.admin.get(f"{path_of(document)}/chunks").json()["items"]
     return chunks, tenant.admin.get(f"{path_of(document)}/tree").json()
 
@@ -150,7 +150,7 @@ def test_it_waits_no_longer_for_another_try(fragile: BreakableService, tenant: T
 
 
 def test_a_job_that_is_not_settled_yet_is_no_excuse(fragile: BreakableService, tenant: Tenant) -> None:
-    """As in the moment between the word that a document is ready and the end of its job."""
+    """The state between the event that a document is ready and the end of its job."""
     document = tenant.add_text("Just done.")
     unsettled = """
         insert into job (tenant_id, id, kind, document_id, payload, state, worker, lease_until)

@@ -1,4 +1,4 @@
-"""A knowledge base is indexed anew over HTTP, with a worker, while everything else goes on."""
+"""Reindexing of a knowledge base over HTTP, with a worker, during searches and writes."""
 
 import json
 import time
@@ -52,7 +52,7 @@ def tenant(world: TwoModelService) -> Tenant:
 
 
 def text(number: int) -> str:
-    """A few sections of a few sentences, so that sizes make a difference."""
+    """Return some sections of some sentences, long enough for different chunk sizes."""
     parts = []
     for part, word in enumerate(BIRDS):
         sentences = " ".join(f"The {word} of volume{number} says {each} in part {part}." for each in range(12))
@@ -72,7 +72,7 @@ def seen(tenant: Tenant) -> dict[str, Any]:
 
 
 def reindexed(tenant: Tenant) -> dict[str, Any]:
-    """The knowledge base when nothing is built any more."""
+    """Return the knowledge base after the reindexing has ended."""
     found: dict[str, Any] = until(lambda: (kb := seen(tenant))["reindex"] is None and kb)
     return found
 
@@ -125,7 +125,7 @@ def test_it_goes_back(tenant: Tenant) -> None:
     before = seen(tenant)
     tenant.admin.post(f"{KB}/reindex", json={"chunking": {"max_tokens": 32, "overlap_tokens": 0}}).raise_for_status()
     assert reindexed(tenant)["chunk_count"] > before["chunk_count"]
-    # What has happened since is there after all.
+    # The rolled-back generation includes the changes since the switch.
     tenant.admin.delete(f"{KB}/documents/{documents[0]}").raise_for_status()
     tenant.add_text("The heron is another now.", external_id="d1")
     late = tenant.add_text("A bittern has come in late.")
@@ -145,7 +145,7 @@ def test_it_goes_back(tenant: Tenant) -> None:
         search(tenant, "heron", filter={"$document_id": documents[1]})["results"][0]["text"]
         == "The heron is another now."
     )
-    # And forward again, which is the way back now.
+    # A second rollback returns to the new generation.
     tenant.admin.post(f"{KB}/reindex/rollback").raise_for_status()
     assert reindexed(tenant)["chunking"]["max_tokens"] == 32
 
@@ -157,13 +157,13 @@ def test_nothing_to_do(tenant: Tenant) -> None:
 
 
 def test_searches_see_one_chunking_or_the_other(tenant: Tenant) -> None:
-    """All the time, in every strategy: everything that one generation has, and nothing of another."""
+    """At any time and in every strategy, a search sees all chunks of one generation and none of another."""
     fill(tenant, 2)
     tenant.add_text("A line.")
     answers: list[frozenset[tuple[str, str]]] = []
 
     def look() -> frozenset[tuple[str, str]]:
-        """All the chunks there are."""
+        """Return all chunks that one search sees."""
         strategy = ("dense", "lexical", "hybrid")[len(answers) % 3]
         query = "heron otter moss reed stone night river gull line"
         found = search(tenant, query, strategy=strategy, top_k=500)
@@ -198,7 +198,7 @@ def test_one_thing_at_a_time(world: TwoModelService, tenant: Tenant) -> None:
             problem(tenant.admin.post(f"{KB}/reindex", json=other), 409, "reindex_in_progress")
         problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "reindex_in_progress")
         assert tenant.admin.get("/v1/knowledge-bases").json()["items"][0]["reindex"]["state"] == "building"
-        # The live one goes on meanwhile.
+        # The live generation is searchable during that time.
         assert search(tenant, "heron")["results"]
         assert tenant.admin.delete(f"{KB}/reindex").status_code == 204
         assert (seen(tenant)["reindex"], seen(tenant)["rollback_until"]) == (None, None)
@@ -209,14 +209,14 @@ def test_one_thing_at_a_time(world: TwoModelService, tenant: Tenant) -> None:
 
 
 def test_a_model_that_refuses(world: TwoModelService, tenant: Tenant) -> None:
-    """It says so, and goes on when it is asked to."""
+    """The reindexing reports the failure, and continues on request."""
     fill(tenant, 1)
     world.new.fail(400, times=None)
     tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()
     failed = until(lambda: (found := seen(tenant)["reindex"])["state"] == "failed" and found)
     assert failed["error"]["code"] == "embedding_rejected"
     assert failed["error"]["document"].startswith("doc_")
-    # To wait, as for one that is being built, would be no use.
+    # Unlike a running reindexing, a failed one would not end by waiting.
     refused = problem(tenant.admin.post(f"{KB}/reindex"), 409, "reindex_in_progress")
     assert "or could not be: wait for it, ask for the same again, or cancel it" in refused["detail"]
     assert search(tenant, "heron")["results"]
@@ -277,7 +277,7 @@ def test_a_key_of_a_user_cannot(tenant: Tenant) -> None:
 
 
 def test_the_tree_while_two_have_parents_of_their_own(tenant: Tenant) -> None:
-    """A node has its text where nothing is below it, whenever it was added."""
+    """A node without children has its text, whichever generation added it."""
     (document,) = fill(tenant, 1)
 
     def kinds(node: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Bodies that are wrong all over cost little: what is told of them is made of a few errors, however large they are."""
+"""Invalid bodies with many errors cost little: the reply describes only the first errors."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def refused(model: type[BaseModel], given: Any) -> ValidationError:
 
 @pytest.mark.parametrize(
     "model", [kind for kind in KINDS if kind is not DifyRetrievalRequest]
-)  # which ignores what it knows not
+)  # the model ignores unknown fields
 def test_many_names_that_are_not_known_are_one_fault(model: type[BaseModel]) -> None:
     found = refused(model, UNKNOWN)
     assert found.error_count() == 1

@@ -1,4 +1,4 @@
-"""Results in the order of a reranker, and what becomes of them without one."""
+"""Reranking of results, and the results without a reranker."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from harness.protocol_servers.rerank import RerankServer
 from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.fixtures.service_warnings import warning_json
 
-# The more of the question's words a text has, the better the reranker finds it; the search prefers the short one.
+# The reranker prefers texts with many words of the query; the search prefers short texts.
 TEXTS = [
     "harbour harbour",
     "the harbour of the town is old",
@@ -144,7 +144,7 @@ def test_an_agent_without_time_for_the_reranker_is_answered_without(tenant: Tena
     assert sorted(agent_search(tenant, "hasty")) == sorted(TEXTS)
     body = {"knowledge_bases": ["default"], "timeout_seconds": 0.9, "strategy": "lexical"}
     assert tenant.admin.put("/v1/agents/hasty", json=body).is_success
-    assert agent_search(tenant, "hasty", "xylophone") == []  # and not 503: nothing was left out
+    assert agent_search(tenant, "hasty", "xylophone") == []  # not 503, because the search was complete
     assert reranker.received == []
 
 

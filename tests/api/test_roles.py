@@ -1,4 +1,4 @@
-"""Who may do what: the table of all routes, narrowed keys, and keys that are not valid any more."""
+"""Permissions: the table of all routes, restricted keys, and invalid keys."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -89,7 +89,7 @@ NEEDED = {
     "POST /v1/answer": READER,
     "POST /mcp": READER,
 }
-# It refuses in its own words: tests/api/test_dify.py.
+# The Dify API has its own error texts: tests/api/test_dify.py.
 FOREIGN = {"POST /dify/retrieval"}
 STORES = "/openai/v1/vector_stores"
 STORE = f"{STORES}/{{kb}}"

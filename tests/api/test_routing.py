@@ -1,4 +1,4 @@
-"""Searches over many knowledge bases: which are chosen, by what, and who sees what, with the embedded model."""
+"""Routing of searches over many knowledge bases: the choice and its reasons, with the embedded model."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ class RoutedTenant:
         return answer
 
     def route(self, name: str, **routing: Any) -> None:
-        """Say how it is routed, and wait for what is made of that."""
+        """Set the routing of a knowledge base, and wait for its new profile."""
         before = profiles(self.tenant)
         reply = self.tenant.admin.patch(f"/v1/knowledge-bases/{name}", json={"routing": routing})
         assert reply.status_code == 200, reply.text
@@ -63,7 +63,7 @@ def sql(service: Service, statement: str, *values: Any) -> Any:
 
 
 def profiles(tenant: Tenant) -> list[Any]:
-    """When they were made, and of what."""
+    """Return the times and sources of the routing profiles."""
     rows = sql(
         tenant.service,
         "select k.name, p.created_at, p.chunks, v.described from knowledge_base k join search_index i on i.kb_id = k.id"
@@ -91,7 +91,7 @@ def reasons(answer: dict[str, Any]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def library(service: Service) -> RoutedTenant:
-    """Four knowledge bases of a topic each, and ``default``, which is empty."""
+    """Four knowledge bases of one topic each, and ``default``, which is empty."""
     made = RoutedTenant(service.create_tenant("library"))
     for name, texts in TOPICS.items():
         made.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
@@ -108,7 +108,10 @@ def test_without_centroids_all_are_searched(library: RoutedTenant) -> None:
 
 @pytest.fixture(scope="module")
 def routed(library: RoutedTenant) -> RoutedTenant:
-    """The same with profiles: what is set is what there was, but for a hair."""
+    """The library with routing profiles.
+
+    The weight differs slightly from the default, so that the profiles are built.
+    """
     for name in TOPICS:
         library.route(name, description_weight=0.31)
     return library
@@ -163,7 +166,7 @@ def test_always_scale_and_descriptions_alone(routed: RoutedTenant) -> None:
     routed.route("kitchen", scale=100, examples=["How long may bread take?"])
     assert reasons(routed.search(QUESTIONS["garden"], routing={"top_n": 1}))["kitchen"] == "best"
     routed.route("kitchen", examples=["How long might bread take?"])
-    # One without passages is known by what people say of it.
+    # A knowledge base without passages is chosen by its description.
     routed.tenant.admin.post("/v1/knowledge-bases", json={"name": "whales"}).raise_for_status()
     routed.route("whales", descriptions=["Whales, dolphins and the life of the oceans"])
     told = routed.search("How deep does a sperm whale dive?", routing={"top_n": 1})["explain"]["routing"]
@@ -207,7 +210,7 @@ def test_another_tenant_is_never_a_candidate(routed: RoutedTenant, service: Serv
 
 @pytest.fixture
 def shared(service: Service, routed: RoutedTenant) -> Iterator[str]:
-    """A knowledge base of the tenant's that holds little, and the operator's of that name, which holds much."""
+    """A small knowledge base of the tenant, and the operator's large one of the same name."""
     name = f"sea-{secrets.token_hex(4)}"
     operator = RoutedTenant(get_operator_tenant(service))
     for one in (operator, routed):
@@ -256,7 +259,7 @@ def test_a_routing_that_is_none(routed: RoutedTenant, routing: Any) -> None:
 
 
 def test_what_is_found_counts_its_knowledge_base_s_scale_and_once(routed: RoutedTenant) -> None:
-    """Several knowledge bases with the same text, of which one counts more."""
+    """Several knowledge bases have the same text, and one has a larger weight."""
     text = "The lighthouse keeper counts the ships."
     for name in ("kitchen", "workshop"):
         routed.tenant.add_text(text, kb=name)

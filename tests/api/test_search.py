@@ -1,4 +1,4 @@
-"""Search over HTTP: the shape of a reply, scopes, several knowledge bases, sources, places and citations."""
+"""Search over HTTP: the reply's shape, scopes, several knowledge bases, sources, offsets and citations."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 @pytest.fixture(scope="module")
 def shelf(service: Service) -> Tenant:
-    """A handbook of pages, a tour of slides, and short texts in two knowledge bases and five scopes."""
+    """A PDF handbook, a slide deck, and short texts in two knowledge bases and five scopes."""
     tenant = service.create_tenant("shelf")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "faq"}).raise_for_status()
     tenant.upload(SAMPLES / "handbook.pdf")

@@ -1,4 +1,4 @@
-"""Search over HTTP: what can be searched for, words, vectors and pictures, and what is refused."""
+"""Queries of a search over HTTP: words, vectors and images, and refused values."""
 
 import base64
 import math
@@ -29,7 +29,7 @@ def refused_query(location: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def embedding() -> Iterator[EmbeddingServer]:
-    """A model that embeds pictures too: of one colour, as its name, and nothing green."""
+    """Model that embeds images: an image of one colour as the name of the colour, and no green image."""
     with EmbeddingServer(dimensions=64, image_form="input", refused_word="green") as server:
         yield server
 
@@ -57,7 +57,7 @@ def seeing(
 
 @pytest.fixture(scope="module")
 def blind(seeing: Tenant, service: Any) -> Tenant:
-    """One whose model does not."""
+    """Tenant of a service whose model embeds no images."""
     tenant: Tenant = service.create_tenant("blind")
     tenant.add_text(TEXTS[0])
     return tenant
@@ -72,7 +72,7 @@ def vector(text: str, factor: float = 1.0) -> list[float]:
 
 
 def found(tenant: Tenant, **body: Any) -> list[str]:
-    """The texts, best first."""
+    """Return the texts of the results, best first."""
     reply = tenant.admin.post(KB_SEARCH, json=body)
     assert reply.status_code == 200, reply.text
     return [result["text"] for result in reply.json()["results"]]
@@ -129,7 +129,10 @@ def test_what_the_model_refuses_is_left_out_of_the_dense_lane(seeing: Tenant, re
 
 
 def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> None:
-    """How near it is to that query nobody knows; that it is far from another says nothing."""
+    """The similarity to the refused query is unknown.
+
+    A low similarity to the other query is no reason to drop a hit.
+    """
     body = {"queries": ["boat", "green tea"], "strategy": "lexical", "score_threshold": 0.5}
     reply = seeing.admin.post(KB_SEARCH, json=body).json()
     assert reply["warnings"] == [
@@ -250,7 +253,7 @@ def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
     long = "".join(map(chr, range(0x4E00, 0x4E00 + 7990)))
     queries = [long[at:] + long[:at] + bicycle for at in range(16)]
     body: dict[str, Any] = {"knowledge_bases": ["default", "second", "third"], "queries": queries}
-    body |= {"strategy": "lexical", "timeout_seconds": 60}  # the longest queries there are
+    body |= {"strategy": "lexical", "timeout_seconds": 60}  # queries of the maximum length
     reply = blind.admin.post("/v1/search", json=body)
     assert (reply.status_code, reply.json()["warnings"]) == (200, [QUERY_TERMS_TRUNCATED.to_json()])
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
@@ -268,7 +271,7 @@ def test_a_query_that_is_not_searched_for_whole_is_told(blind: Tenant) -> None:
 def test_while_the_model_is_down_pictures_are_left_out_beside_words_that_it_knows(
     seeing: Tenant, embedding: EmbeddingServer
 ) -> None:
-    """The last of this module: the service leaves a model that has failed some time."""
+    """The last test of this module, because its failures open the circuit breaker of the model."""
     known = found(seeing, query="boat", strategy="dense")
     embedding.fail(500, times=None)
     reply = seeing.admin.post(KB_SEARCH, json={"queries": ["boat", image("red")], "strategy": "dense"}).json()

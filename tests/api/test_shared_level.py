@@ -1,4 +1,4 @@
-"""The shared level over HTTP: the operator uploads, every tenant with a knowledge base of that name finds and reads."""
+"""Shared level over HTTP: every tenant with a knowledge base of the same name finds the operator's documents."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ TEXT = "# Leave\n\nEverybody has thirty days of heliotrope leave.\n"
 
 @dataclass
 class Shared:
-    """A name that the operator and two tenants have a knowledge base of, and the operator's document there."""
+    """The operator and two tenants with knowledge bases of one name, and the operator's document."""
 
     name: str
     operator: Tenant
@@ -137,7 +137,7 @@ def test_no_tenant_changes_it(shared: Shared, method: str, path: str, body: dict
 
 
 def test_what_the_operator_takes_back_is_gone_from_everybody_at_once(shared: Shared) -> None:
-    """The last of all."""
+    """The last test of the module, because it deletes the shared document."""
     deleted = shared.operator.admin.delete(shared.place)
     assert deleted.status_code == 204
     for reader in shared.readers:

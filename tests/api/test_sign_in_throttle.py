@@ -1,4 +1,4 @@
-"""Failed sign-ins: after some from one address the next are told to wait, and nobody with a key is in their way."""
+"""Throttle of failed sign-ins: an address must wait after several failures; valid keys are not affected."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ def strict(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFact
 
 
 def attempt(service: Service, address: str, key: str | None = None) -> httpx2.Response:
-    """A request from an address of this machine."""
+    """Send a request from an address of this machine."""
     transport = httpx2.HTTPTransport(local_address=address, verify=False)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     with httpx2.Client(base_url=service.url, transport=transport, headers=headers) as client:
@@ -37,11 +37,11 @@ def test_failed_sign_ins_are_throttled_by_address(strict: Service) -> None:
         problem(reply, 429, "too_many_failed_sign_ins")
         assert 1 <= int(reply.headers["retry-after"]) <= 60
         assert "www-authenticate" not in reply.headers
-    # The same address: whoever has a key, whoever sends none, and the operator.
+    # The same address with a valid key, without a key, and with the operator's key.
     assert attempt(strict, "127.0.0.2", tenant.key).status_code == 200
     assert attempt(strict, "127.0.0.2", OPERATOR_KEY).status_code == 200
     problem(attempt(strict, "127.0.0.2"), 401, "unauthorized")
-    # Another one.
+    # Another address.
     problem(attempt(strict, "127.0.0.3", "nonsense"), 401, "unauthorized")
 
 

@@ -1,4 +1,4 @@
-"""Streams that do not fall silent, hand errors on and close what they read from."""
+"""Server-sent events: streams send pings, forward errors and close their sources."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -54,7 +54,7 @@ async def test_its_end_ends_the_events(waits: bool) -> None:
     assert await anext(stream) == b"one"
     await stream.aclose()
     assert ended.is_set()
-    # Nobody makes more than the reader may leave waiting.
+    # The source stops when the queue of the reader is full.
     assert made <= MAX_QUEUED_EVENTS + 2
 
 

@@ -1,4 +1,4 @@
-"""GET /v1/status: figures of the caller's tenant, of all tenants for the operator, and of a large queue."""
+"""GET /v1/status: figures of one tenant, of all tenants for the operator, and of a large queue."""
 
 import asyncio
 import json
@@ -186,7 +186,9 @@ def test_status_refuses_restricted_admin_keys(idle: Service) -> None:
 
 
 def test_status_of_many_jobs_reads_a_part_of_the_table(idle: Service) -> None:
-    """Compare the pages that the function reads, not the time: no reading of 200,000 jobs fits into it."""
+    """The test compares the pages that the function reads, not the time: a full read of 200,000 jobs exceeds the
+    limit.
+    """
     tenant = idle.create_tenant()
     waiting = "now() - interval '1 min'"
     as_owner(

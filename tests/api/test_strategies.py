@@ -1,4 +1,4 @@
-"""Strategies by name over HTTP: those that fan out, what they degrade to, and names that are there no more."""
+"""Strategies by name over HTTP: query expansion, fallbacks, and names that no longer exist."""
 
 import json
 from typing import Any
@@ -36,13 +36,13 @@ def tenant(talking: Service) -> Tenant:
 
 @pytest.fixture(scope="module")
 def silent(service: Service) -> Tenant:
-    """In a service without a chat model."""
+    """Tenant of a service without a chat model."""
     return filled(service)
 
 
 @pytest.fixture
 def chat(running_chat: ChatServer) -> ChatServer:
-    """It writes every query with four endings."""
+    """Chat model that writes four variants of every query."""
     running_chat.reset()
     running_chat.reply = writes
     return running_chat
@@ -127,7 +127,8 @@ def test_where_the_model_fails_it_is_hybrid(
     ]
     assert (found["queries"], ranked(found)) == (["transporter"], ranked(plain))
     chat.reset()
-    ask(tenant.admin, strategy=strategy)  # it answers again: no failure opens the circuit for the next case
+    # The model answers again, so no failure opens the circuit breaker for the next case.
+    ask(tenant.admin, strategy=strategy)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tenants: made with a key and a knowledge base, renamed, and removed with everything that was theirs."""
+"""Tenants: created with a key and a knowledge base, renamed, and deleted with all their data."""
 
 import time
 from typing import Any
@@ -71,7 +71,7 @@ def test_tenants_that_are_not_there(service: Service, text: str) -> None:
 
 
 async def rows_of(service: Service, tenant: str) -> dict[str, int]:
-    """How many rows each table holds of a tenant, asked as the owner, whom no policy stops."""
+    """Return the tenant's rows in each table, read as the owner, to whom no policy applies."""
     engine = create_async_engine(to_sqlalchemy_url(service.urls.owner))
     counts = {}
     async with engine.connect() as connection:

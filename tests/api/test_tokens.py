@@ -1,4 +1,4 @@
-"""Tokens of an identity provider: what they allow, and every way in which one is not valid."""
+"""Tokens of an identity provider: permissions, and every reason why a token is invalid."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ from tests.api.problems import problem
 Temporary = pytest.TempPathFactory
 Sign = Callable[..., httpx2.Client]
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
-# Made once: an RSA key takes its time.
+# Created once, because an RSA key takes long to generate.
 KEYS = {
     algorithm: SigningKey.generate(algorithm, algorithm) for algorithm in ("RS256", "PS256", "ES256", "ES384", "EdDSA")
 }
@@ -116,7 +116,7 @@ def none_at_all(issuer: TokenIssuer, tenant: Tenant) -> str:
 
 
 def by_secret(key: SigningKey) -> Bad:
-    """Signed with the public key as if it were a shared secret."""
+    """Return a token that is signed with the public key as a shared secret."""
 
     def make(issuer: TokenIssuer, tenant: Tenant) -> str:
         text = f"{part({'alg': 'HS256', 'typ': 'JWT', 'kid': key.kid})}.{part(claims_for(issuer, tenant))}"
@@ -144,7 +144,7 @@ def without_kid(issuer: TokenIssuer, tenant: Tenant) -> str:
 
 
 def under_another_algorithm(issuer: TokenIssuer, tenant: Tenant) -> str:
-    """The key is the issuer's, but not for that algorithm."""
+    """Return a token with the issuer's key, but with another algorithm."""
     return jwt.encode(claims_for(issuer, tenant), KEYS["RS256"].private_key, "RS512", {"kid": "RS256"})
 
 
@@ -205,7 +205,7 @@ BAD: dict[str, Bad] = {
 
 @pytest.fixture(scope="module")
 def home(trusting: Service) -> Tenant:
-    """One for all that is refused."""
+    """Tenant of all refused tokens."""
     return trusting.create_tenant("of tokens")
 
 
@@ -218,7 +218,7 @@ def nobody(trusting: Service) -> httpx2.Client:
 def test_a_token_that_is_not_valid(nobody: httpx2.Client, issuer: TokenIssuer, home: Tenant, name: str) -> None:
     headers = {"Authorization": f"Bearer {BAD[name](issuer, home)}"}
     found = problem(nobody.get("/v1/me", headers=headers), 401, "unauthorized")
-    assert found["detail"] == "The API key is not valid. Send a valid API key."  # nor why
+    assert found["detail"] == "The API key is not valid. Send a valid API key."  # the reply gives no reason
 
 
 def test_the_log_has_the_kind_of_fault_and_nothing_of_the_token(
@@ -269,7 +269,7 @@ def test_where_no_issuer_is_named_a_token_is_none(service: Service, issuer: Toke
 def narrowing(
     make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory, issuer: TokenIssuer
 ) -> Iterator[Service]:
-    """A service whose tokens name user and knowledge bases, and that has other names for tenant and role."""
+    """Service whose tokens name user and knowledge bases, and whose claims of tenant and role have other names."""
     claims = {
         "USER_CLAIM": "sub",
         "KNOWLEDGE_BASES_CLAIM": "bases",
@@ -315,7 +315,7 @@ def test_while_the_issuer_does_not_tell_its_keys(
         silent.failure_status = 503
         settings = build_settings(tmp_path_factory.mktemp("silent"), **identity(silent))
         with run_service(settings, make_database(), worker=False) as running:
-            tenant = running.create_tenant("with keys")  # keys go on
+            tenant = running.create_tenant("with keys")  # API keys remain valid
             token = silent.create_token(carrel_tenant=tenant.id, carrel_role="reader")
             problem(running.create_client(token).get("/v1/me"), 503, "issuer_unavailable")
             problem(running.create_client("a.b.c").get("/v1/me"), 401, "unauthorized")

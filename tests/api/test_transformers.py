@@ -1,4 +1,4 @@
-"""Conversations rewritten by a chat model: what is searched for then, and what becomes of it when the model fails."""
+"""Conversations rewritten by a chat model: the resulting queries, and failures of the model."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ ALONE = "/v1/knowledge-bases/default/search"
 def talking(
     running_chat: ChatServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """One with a chat model; it is patient, for tests of failures come one after the other."""
+    """Service with a chat model and a long timeout, because failures follow each other."""
     with EmbeddingServer() as embedding:
         settings = build_settings(
             tmp_path_factory.mktemp("rewriting"),
@@ -61,7 +61,7 @@ def tenant(talking: Service) -> Tenant:
 
 @pytest.fixture
 def chat(running_chat: ChatServer) -> ChatServer:
-    """It understands conversations, and writes every other query with an ending."""
+    """Chat model that summarizes conversations, and adds an ending to every other query."""
     running_chat.reset()
     running_chat.delay_seconds = 0.0
     running_chat.reply = understands
@@ -92,7 +92,7 @@ def test_a_conversation_is_searched_for_as_it_is_understood(tenant: Tenant, chat
     assert "rewrite" in found["timings_ms"]
     assert found["explain"]["transformers"] == ["reformulate"]
     assert found["explain"]["reformulation"] == UNDERSTOOD
-    # The query, and what it is explained by.
+    # One request for the query, one for its explanation.
     assert [talk.body["model"] for talk in chat.text_requests] == ["rewriter", "rewriter"]
 
 
@@ -146,7 +146,8 @@ def test_a_model_that_fails_costs_only_a_warning(tenant: Tenant, chat: ChatServe
     assert (found["queries"], found["warnings"]) == (FALLBACK, [FAILED])
     assert len(found["results"]) == len(TEXTS)
     chat.reset()
-    ask(tenant.admin)  # it answers again: no failure of this table opens the circuit for the next one
+    # The model answers again, so no failure of this table opens the circuit breaker for the next one.
+    ask(tenant.admin)
 
 
 def test_nonsense_costs_only_a_warning(tenant: Tenant, chat: ChatServer) -> None:
@@ -161,7 +162,7 @@ def test_a_model_that_never_answers_takes_its_share(
 ) -> None:
     chat.fail("slow", times=3)
     found = ask(tenant.admin, transformers=transformers, timeout_seconds=2)
-    # Whoever waited any longer would leave the lanes no time, and answer 503.
+    # A longer wait would leave the retrievers no time, and the reply would be 503.
     assert (found["queries"], len(found["results"])) == (FALLBACK, len(TEXTS))
     late = [
         warning_json(
@@ -194,7 +195,7 @@ def bind(tenant: Tenant, agent: str, *knowledge_bases: str, **settings: Any) -> 
 
 
 def ask_for(tenant: Tenant, agent: str) -> str:
-    """The best passage that this agent gets."""
+    """Return the best passage for this agent."""
     reply = tenant.admin.post("/v1/agent-search", json={"messages": TALK, "agent_id": agent, "top_k": 1})
     assert reply.status_code == 200, reply.text
     (best,) = reply.json()
@@ -229,7 +230,7 @@ async def test_an_agents_transformer_that_is_gone_is_no_error(tenant: Tenant, ch
         "update agent_binding set settings = settings || jsonb_build_object('transformers', $1::jsonb) where id = $2"
     )
     for stored, asked in (
-        ([{"name": "plug-in", "options": {}}], "conversation"),  # what goes on without it is the default
+        ([{"name": "plug-in", "options": {}}], "conversation"),  # without it, the default applies
         ([{"name": "hyde", "options": {"gone": 1}}], "conversation"),
         ([{"name": "plug-in", "options": {}}, {"name": "keywords", "options": {}}], "query"),
     ):

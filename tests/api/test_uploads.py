@@ -1,4 +1,4 @@
-"""Uploads: what is accepted, what is refused and when, and that a refusal leaves nothing behind."""
+"""Uploads: accepted bodies, refused bodies, and no remains of a refusal."""
 
 import gzip
 import hashlib
@@ -29,7 +29,7 @@ FORM_HEAD = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filen
 
 @pytest.fixture(scope="module")
 def small(fragile: BreakableService) -> Tenant:
-    """A tenant of the service with the small limit."""
+    """Tenant of the service with the small limit."""
     return fragile.service.create_tenant("small")
 
 
@@ -41,7 +41,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def left_behind(tenant: Tenant, data_dir: Path, temporary: Path) -> tuple[list[Any], list[Path], list[Path]]:
-    """Rows, objects and temporary files of a tenant that should have none."""
+    """Return rows, objects and temporary files of a tenant; all of them should be empty."""
     documents = tenant.admin.get(DOCUMENTS).json()["items"]
     objects = list((data_dir / "objects" / str(decode_id("ten", tenant.id))).glob("*/*"))
     deadline = time.monotonic() + HANG_TIMEOUT_SECONDS
@@ -51,7 +51,7 @@ def left_behind(tenant: Tenant, data_dir: Path, temporary: Path) -> tuple[list[A
 
 
 def talk(service: Service, head: str, *, body: bytes = b"") -> bytes:
-    """Send a request whose body never ends or never comes, and read the answer."""
+    """Send a request with an incomplete body, and return the answer."""
     address = httpx2.URL(service.url)
     with socket.create_connection((address.host, address.port or 80), timeout=20) as connection:
         connection.sendall(head.replace("\n", "\r\n").encode() + b"\r\n" + body)
@@ -245,7 +245,7 @@ BAD_FILES: dict[str, Bad] = {
     "no file": ({"files": {"other": ("a.txt", b"1")}}, 422, "invalid"),
     "no boundary": raw(b"x", "multipart/form-data", 415, "unsupported_media_type"),
     "a strange boundary": raw(b"x", "multipart/form-data; boundary*=x''%FF"),
-    # A header that is longer than any media type needs is not taken apart.
+    # A header that is longer than any media type is not parsed.
     "a long boundary": raw(b"x", f"multipart/form-data; boundary={'x' * 5000}", 415, "unsupported_media_type"),
     "the wrong boundary": raw(FORM_HEAD, "multipart/form-data; boundary=y"),
     "half a form": raw(FORM_HEAD + b"x", FORM),
@@ -361,7 +361,7 @@ def test_the_same_bytes_again_may_put_off_the_end(tenant: Tenant) -> None:
     for expires_at, shown in (
         ("2999-01-01T00:00:00Z", "2999-01-01T00:00:00.000Z"),
         ("2997-01-01T00:00:00Z", "2997-01-01T00:00:00.000Z"),
-        (None, "2997-01-01T00:00:00.000Z"),  # nothing said, nothing changed
+        (None, "2997-01-01T00:00:00.000Z"),  # without a value, nothing changes
     ):
         again = tenant.admin.post(DOCUMENTS, json={**body, "expires_at": expires_at})
         assert (again.status_code, again.json()["id"]) == (200, first["id"])

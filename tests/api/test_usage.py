@@ -1,4 +1,4 @@
-"""GET /v1/usage: by day, by key, and what is stored now; of one's own tenant alone."""
+"""GET /v1/usage: by day, by key, and the present storage, of the caller's tenant alone."""
 
 from datetime import date, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The same bytes again, other bytes under the same external id, both at a time, and what becomes of old originals."""
+"""Versions of documents: the same bytes, other bytes with the same external id, concurrent uploads, and old originals."""
 
 import json
 import time
@@ -144,7 +144,7 @@ def test_a_failed_version_leaves_the_old_one_as_it_was(service: Service, tenant:
 
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_what_is_live_stays_as_dynamic_as_it_was_uploaded(tenant: Tenant, dynamic: bool) -> None:
-    """A version that failed says otherwise, and a promotion has stamped the passages anew since then."""
+    """The new version failed with another value, and a promotion has updated the chunks' metadata since."""
     name, words = f"buoy-{dynamic}", f"The buoy rings, {dynamic}."
     said, other = json.dumps(dynamic), json.dumps(not dynamic)
     put(tenant.admin, words, external_id=name, dynamic=said, user_id="u").raise_for_status()

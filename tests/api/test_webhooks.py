@@ -1,4 +1,4 @@
-"""Webhooks over HTTP: made, changed, tried, listed; and what their receivers get."""
+"""Webhooks over HTTP: create, change, test and list them, and the requests that receivers get."""
 
 from collections.abc import Iterator
 from typing import Any

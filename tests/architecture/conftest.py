@@ -1,4 +1,4 @@
-"""Forgets the syntax trees after the tests of this package."""
+"""Clears the cache of syntax trees after the tests of this package."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,9 @@
-"""What OpenAI's own client does with Carrel; run by itself, because it is run with several versions of the client.
+"""A drive through Carrel's OpenAI API with the official client. It is a program, so that several client versions can
+run it.
 
-``python drive.py URL ADMIN_KEY READER_KEY NATIVE_STORE`` prints a line for each step, and fails with the first that is
-not as it should be. NATIVE_STORE is the id of a knowledge base that the native door has filled.
+``python drive.py URL ADMIN_KEY READER_KEY NATIVE_STORE`` prints a line for each step, and stops with the first
+failure.
+NATIVE_STORE is the id of a knowledge base that was filled through the native API.
 """
 
 import sys
@@ -204,7 +206,7 @@ def errors(url: str, reader: openai.OpenAI, store: str, leave: str) -> None:
 
 
 def native(client: openai.OpenAI, store: str) -> None:
-    """What the native door has made is here as well."""
+    """Check that the OpenAI API shows a document of the native API."""
     found = client.vector_stores.retrieve(store)
     assert found.file_counts.total == 1
     (file,) = client.vector_stores.files.list(store)

@@ -1,4 +1,4 @@
-"""What every error of the OpenAI door has in common."""
+"""Checks for all error replies of the OpenAI API."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import httpx2
 
 
 def failure(reply: httpx2.Response, status: int, code: str | None = None) -> dict[str, Any]:
-    """The error of a reply, once it is known to be a whole one of this status and code."""
+    """Return the error of a reply after checking its status, its code and all its fields."""
     assert reply.status_code == status, reply.text[:2000]
     assert reply.headers["content-type"] == "application/json"
     assert reply.json().keys() == {"error"}

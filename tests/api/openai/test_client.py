@@ -1,4 +1,4 @@
-"""OpenAI's own client against a running service, in a process of its own."""
+"""The official OpenAI client in a separate process against a running service."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""OpenAI's filters as ours (pure)."""
+"""Translation of OpenAI's filters into Carrel's filters."""
 
 from typing import Any
 

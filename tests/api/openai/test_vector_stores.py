@@ -1,4 +1,4 @@
-"""The OpenAI door beyond what its client asks: walls inside a tenant, quotas, what is kept and what goes."""
+"""OpenAI vector stores beyond the official client's calls: restricted keys, quotas and deletion."""
 
 import asyncio
 import time
@@ -36,13 +36,13 @@ def attach(client: httpx2.Client, file: str, store: str = STORE, **more: Any) ->
 
 
 def finished(client: httpx2.Client, deletion: str) -> dict[str, int]:
-    """What is left when the deletion has come to its end."""
+    """Return the counts of remaining items of a finished deletion."""
     left: dict[str, int] = settled(client, deletion)["remaining"]
     return left
 
 
 def settled(client: httpx2.Client, deletion: str) -> dict[str, Any]:
-    """The receipt of a deletion that has come to its end."""
+    """Wait for the end of a deletion, and return its receipt."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         receipt: dict[str, Any] = client.get(f"/v1/deletions/{deletion}").json()
@@ -53,7 +53,7 @@ def settled(client: httpx2.Client, deletion: str) -> dict[str, Any]:
 
 
 def batched(client: httpx2.Client, body: dict[str, Any], store: str = STORE) -> dict[str, Any]:
-    """A batch, when it is done."""
+    """Create a batch, and return it when it is complete."""
     reply = client.post(f"{store}/file_batches", json=body)
     assert reply.status_code == 200, reply.text
     batch: dict[str, Any] = reply.json()
@@ -98,7 +98,7 @@ def test_both_doors_show_the_same(tenant: Tenant) -> None:
 
 
 def test_a_file_is_as_large_as_an_upload(tenant: Tenant) -> None:
-    """Larger than any JSON body may be."""
+    """The file is larger than the limit of a JSON body."""
     text = "x" * (17 * 1024 * 1024)
     file = keep(tenant.admin, text)
     assert tenant.admin.get(f"{FILES}/{file}/content").content == text.encode()
@@ -208,7 +208,7 @@ def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: BreakableS
 
 
 def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: BreakableService) -> None:
-    """Nothing found in half a search says nothing of what is there."""
+    """An incomplete search without results does not prove that there are no results."""
     tenant = fragile.service.create_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")
     fragile.embedding.fail(503, times=None)
@@ -227,7 +227,10 @@ def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: Br
 
 
 def test_the_threshold_compares_with_the_score_that_is_told(tenant: Tenant) -> None:
-    """By keyword alone the last result's fused score is 0: a threshold that looked at it would drop what is alike."""
+    """With lexical search alone, the last result's fused score is 0.
+
+    A threshold on that score would drop a good result.
+    """
     for name in ("heron", "heron fish", "heron pond", "fish pond", "otter"):
         tenant.add_text(f"A {name} by the water, early in the morning.", external_id=name)
 
@@ -247,7 +250,7 @@ def test_the_threshold_compares_with_the_score_that_is_told(tenant: Tenant) -> N
 
 
 def test_what_is_told_of_words_alone_orders_the_results(tenant: Tenant) -> None:
-    """BM25 goes beyond 1, where all of it would be told as 1."""
+    """BM25 scores exceed 1; cut at 1, all of them would be equal."""
     settings = {"name": "words", "retrieval": {"strategy": "lexical"}}
     tenant.admin.post("/v1/knowledge-bases", json=settings).raise_for_status()
     for number in range(1, 5):
@@ -267,7 +270,7 @@ def test_what_is_told_of_words_alone_orders_the_results(tenant: Tenant) -> None:
 
 
 def test_a_threshold_of_nothing_leaves_nothing_out() -> None:
-    """What points away from the query is told as 0 as well."""
+    """A negative similarity is returned as 0 too."""
     asked = [
         VectorStoreSearchRequest.model_validate({"query": "x", "ranking_options": {"score_threshold": least}})
         for least in (None, 0, 0.5)
@@ -342,7 +345,7 @@ def test_a_retry_is_answered_as_the_first_time(tenant: Tenant) -> None:
 def test_a_broken_pdf_fails_with_a_reason(tenant: Tenant) -> None:
     file = keep(tenant.admin, "%PDF-1.7\nnothing of a PDF", name="a.pdf")
     document = attach(tenant.admin, file)["document"]
-    tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document}/events")  # ends when it has failed
+    tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document}/events")  # ends when the document has failed
     found = tenant.admin.get(f"{STORE}/files/{file}").json()
     assert (found["status"], found["last_error"]["code"]) == ("failed", "invalid_file")
     listed = tenant.admin.get(f"{STORE}/files", params={"filter": "failed"}).json()
