@@ -1,4 +1,4 @@
-"""The plugins that bring the shared fixtures."""
+"""Plugins with the shared fixtures."""
 
 import gc
 import signal
@@ -12,13 +12,13 @@ pytest_plugins = [
     "tests.unit_tests",
 ]
 
-# A shell lets its background jobs ignore Ctrl-C, and what ignores it hands that on to every process it starts: so would
-# the commands that tests end by it.
+# A shell lets its background jobs ignore SIGINT, and every child process inherits that. Commands that tests end
+# with SIGINT would ignore it too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Spare the collected tests each garbage collection: these took a fifth of the time of the unit tests."""
+    """Exclude the collected tests from garbage collection, which took a fifth of the time of the unit tests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)

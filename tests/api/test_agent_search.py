@@ -77,7 +77,7 @@ def test_the_question_is_the_last_of_the_asking_side(zoo: Tenant, messages: list
 
 
 def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> None:
-    """Messages with tool calls have no text, a list of parts has the text of its parts, and other fields are ignored."""
+    """Tool calls have no text, a list of parts has the text of its parts, and other fields are ignored."""
     messages = [
         said("dolphins", "user"),
         {**said(None, "assistant"), "tool_calls": [{"id": "1", "type": "function"}], "refusal": None},

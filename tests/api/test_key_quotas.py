@@ -102,7 +102,7 @@ async def test_bytes_and_chunks_of_a_key(service: Service, tenant: Tenant) -> No
     assert (failed["error"]["code"], failed["error"]["retryable"]) == ("quota_exceeded", False)
     assert "This key's quota of 3 chunks" in failed["error"]["message"]
     assert used(limited) == {"stored_bytes": 600 + len(PARTS), "chunks": 1}
-    # The document fails whoever retries it, because it belongs to this key. It fits under a key without limits.
+    # A retry by any key fails, because the document belongs to this key. It fits under a key without limits.
     path = f"{DOCUMENTS}/{failed['id']}"
     tenant.admin.post(f"{path}/reindex").raise_for_status()
     assert settled(tenant, path)["error"]["code"] == "quota_exceeded"

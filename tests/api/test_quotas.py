@@ -1,4 +1,4 @@
-"""Quotas over HTTP: set by the operator, enforced under concurrency, freed by deletion, and separate for each tenant."""
+"""Quotas over HTTP: set by the operator, enforced under concurrency, freed by deletion, separate for each tenant."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Versions of documents: the same bytes, other bytes with the same external id, concurrent uploads, and old originals."""
+"""Versions of documents: equal bytes, other bytes with the same external id, concurrent uploads, old originals."""
 
 import json
 import time

@@ -1,22 +1,22 @@
-"""The rules of names: what a name may not hold, and the verbs that functions begin with."""
+"""Rules of names: forbidden words and prefixes, and the verbs that functions begin with."""
 
 import re
 from pathlib import Path
 
-# Words that say nothing, or that have a term of the field in their place.
+# Words without meaning, and words with a glossary term in their place.
 FORBIDDEN_WORDS = frozenset(Path(__file__).with_name("private_words.txt").read_text().split())
-# A limit is max_x or min_x; a cached or stored value says which of the two it is.
+# A limit is max_x or min_x; a cached or stored value is cached_x or stored_x.
 FORBIDDEN_PREFIXES = ("most_", "least_", "known_", "made_", "found_", "held_", "seen_")
 FORBIDDEN_NAMES = frozenset({"one", "most", "least", "found", "known", "made", "held", "seen", "taken", "rest"})
 
-# Nouns in -ing: the name of an activity that the field calls so.
+# Nouns in -ing that are names of activities in the field.
 NOUNS_IN_ING = frozenset(
     {"answering", "chunking", "embedding", "logging", "pooling", "ranking", "reranking", "routing", "timing"}
 )
-# Modules that every package may have.
+# Names that a module of any package may have.
 SHARED_MODULE_NAMES = frozenset({"__init__", "__main__", "service", "repository", "types", "errors", "factory"})
 
-# What a function begins with: a verb, or a predicate.
+# A function begins with a verb or with one of these predicates.
 PREDICATES = frozenset(
     {"is", "are", "has", "have", "can", "needs", "may", "accepts", "affects", "contains", "covers", "ends", "equals"}
     | {"exceeds", "exists", "includes", "repeats", "starts"}
@@ -30,7 +30,7 @@ def words_of(name: str) -> list[str]:
 
 
 def faults_of(name: str) -> list[str]:
-    """Why a name is refused; nothing for a good one."""
+    """Return the reasons why a name is refused; none for a good name."""
     words, bare = words_of(name.replace("wall_clock", "").replace("WALL_CLOCK", "")), name.strip("_").lower()
     faults = [f"holds {word!r}" for word in words if word in FORBIDDEN_WORDS]
     faults += [f"begins with {prefix!r}" for prefix in FORBIDDEN_PREFIXES if bare.startswith(prefix)]

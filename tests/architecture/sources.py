@@ -12,7 +12,7 @@ def parse(module: Path) -> ast.Module:
 
 
 def walk(tree: ast.AST) -> list[ast.AST]:
-    """Return all nodes below a node, as ``ast.walk`` does; those of a module are listed once."""
+    """Return all nodes below a node, as ``ast.walk`` does. The nodes of a module are listed once."""
     if not isinstance(tree, ast.Module):
         return list(ast.walk(tree))
     nodes: list[ast.AST] | None = getattr(tree, "all_nodes", None)

@@ -1,4 +1,4 @@
-"""Codes of errors and warnings, and log events, are the field's terms: stable words without private ones."""
+"""Codes of errors and warnings, and log events: stable words without private ones."""
 
 import ast
 import re
@@ -11,14 +11,14 @@ from tests.architecture.names import FORBIDDEN_WORDS
 from tests.architecture.sources import parse, walk
 
 ROOT = Path(__file__).parents[2]
-# Rule 6 of the style, and words that a code says better: invalid_x, duplicate_x, x_exists, x_in_progress.
+# Rule 6 of the style, and words with a clearer code: invalid_x, duplicate_x, x_exists, x_in_progress.
 VAGUE_WORDS = frozenset({"nobody", "whoever", "anew", "stands", "lies", "bad", "twice", "there", "way", "taken"})
 LOG_LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 CODE_NAME = re.compile(r"(^|_)codes?$", re.IGNORECASE)
 
 
 def error_codes(tree: ast.AST) -> Iterator[str]:
-    """The codes of errors and warnings in a module: in classes, in constants, in calls, in stored JSON."""
+    """Yield the codes of errors and warnings in a module: in classes, constants, calls and stored JSON."""
     for node in walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if CODE_NAME.search(name):
@@ -44,12 +44,12 @@ def strings(value: ast.AST) -> Iterator[str]:
         case ast.Dict(values=values):
             for item in values:
                 yield from strings(item)
-        case ast.Tuple(elts=[code, *_]):  # with its meaning
+        case ast.Tuple(elts=[code, *_]):  # a code with its meaning
             yield from strings(code)
 
 
 def log_events(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
-    """The events that a module logs, each with the names of its fields."""
+    """Yield the log events of a module, each with the names of its fields."""
     for node in walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr=level), args=[ast.Constant(value=str(event)), *_], keywords=fields):
@@ -58,14 +58,14 @@ def log_events(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
 
 
 def faults_of_event(event: str, fields: list[str]) -> list[str]:
-    """Why a log event is refused; nothing for a good one."""
+    """Return the reasons why a log event is refused; none for a good event."""
     words = set(re.split(r"[._]", " ".join([event, *fields]).replace(" ", "_")))
     faults = [] if re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)?", event) else ["is not subject.change"]
     return faults + [f"holds {word!r}" for word in sorted(words & (FORBIDDEN_WORDS | VAGUE_WORDS))]
 
 
 def faults_of_code(code: str) -> list[str]:
-    """Why an error code is refused; nothing for a good one."""
+    """Return the reasons why an error code is refused; none for a good code."""
     words = set(code.split("_"))
     faults = [] if re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", code) else ["is no word in lower case"]
     return faults + [f"holds {word!r}" for word in sorted(words & (FORBIDDEN_WORDS | VAGUE_WORDS))]
@@ -73,7 +73,7 @@ def faults_of_code(code: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def codes() -> dict[str, str]:
-    """Every error code of the service, with the module that has it."""
+    """Every error code of the service, with its module."""
     modules = sorted((ROOT / "app").rglob("*.py"))
     return {code: module.relative_to(ROOT).as_posix() for module in modules for code in error_codes(parse(module))}
 

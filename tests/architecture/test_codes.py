@@ -1,4 +1,4 @@
-"""The page of error and warning codes against the code: every code is listed, and no code that does not exist."""
+"""Page of error and warning codes: it lists every code, and only codes that exist."""
 
 import ast
 import importlib
@@ -31,7 +31,7 @@ STATUSES = range(400, 600)
 
 
 def rows_of(title: str) -> list[list[str]]:
-    """The cells of all rows of the tables below a heading of the second level."""
+    """Return the cells of all table rows below a heading of the second level."""
     (section,) = re.findall(rf"^## {title}[^\n]*\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
     assert rows
@@ -64,7 +64,7 @@ def test_errors_without_message_have_a_docstring_of_one_line(error_types: list[t
 
 
 def statuses_of(error_types: list[type[AppError]]) -> dict[str, set[str]]:
-    """HTTP statuses by code, of errors and of replies that are made without one."""
+    """Return the HTTP statuses of each code, from error classes and from replies without one."""
     statuses: dict[str, set[str]] = defaultdict(set)
     for kind in error_types:
         if not kind.__module__.startswith("app.cli."):
@@ -77,7 +77,7 @@ def statuses_of(error_types: list[type[AppError]]) -> dict[str, set[str]]:
 
 
 def literal_pairs() -> Iterator[tuple[str, int]]:
-    """Codes that stand beside a status in a call or a tuple."""
+    """Yield codes with the status next to them in a call or a tuple."""
     for tree in trees():
         for node in walk(tree):
             values = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else []
@@ -88,7 +88,7 @@ def literal_pairs() -> Iterator[tuple[str, int]]:
 
 
 def literal_codes() -> Iterator[str]:
-    """Codes in literal JSON and in arguments that are called so."""
+    """Yield codes in literal JSON and in arguments named ``code``."""
     for tree in trees():
         for node in walk(tree):
             if isinstance(node, ast.Dict):

@@ -1,4 +1,4 @@
-"""The import contracts of pyproject.toml: kept by the code, and each of them broken by code that deserves it."""
+"""Import contracts of pyproject.toml: the code keeps them, and each one detects a violation."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 LINT = Path(sys.executable).with_name("lint-imports")
 
-# Lines that break exactly what the contract of that id forbids; the lazy ones are inside a function.
+# Lines that break only the contract with that id; the lazy ones are inside a function.
 VIOLATIONS = {
     "stack": ("db/wrong.py", "from app.documents import scopes\n"),
     "public-package": ("documents/wrong.py", "def lazy() -> None:\n    from carrel.plugins import parsers\n"),
@@ -34,7 +34,7 @@ VIOLATIONS = {
     "owner": ("ingestion/wrong.py", "from app.db import index_ddl\n"),
     "no-cycles": ("principal.py", "from app import ids\n"),
 }
-# A second module makes the cycle whole.
+# A second module completes the cycle.
 OTHER_HALVES = {"no-cycles": ("ids.py", "from app import principal\n")}
 
 

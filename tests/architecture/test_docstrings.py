@@ -14,7 +14,7 @@ from tests.architecture.sources import parse, walk
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path for package in ("app", "carrel") for path in (ROOT / package).rglob("*.py"))
 CLIENT_ERRORS = ROOT / "clients/python/carrel_client/errors.py"
-# Exceptions of libraries that are not called errors, or that no module imports.
+# Exceptions of libraries whose names do not end in Error, or that no module imports.
 LIBRARY_EXCEPTIONS = {"Abort", "ClientDisconnect", "UsageError"}
 NAME = r"[A-Z]\w+"
 # "Raises A, B or C": the names that follow the word, and compound names up to the end of the sentence.
@@ -23,7 +23,7 @@ FIRST_NAMES = re.compile(rf"(?:{NAME}(?:,\s+and\s+|,\s+or\s+|,\s+|\s+and\s+|\s+o
 COMPOUND_NAME = re.compile(r"(?<![`\w.])[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+(?![`\w.])(?!'s)")
 GOOGLE_SECTION = re.compile(r"^Raises:\n((?:[ ]+.*(?:\n|$))+)", re.MULTILINE)
 GOOGLE_ENTRY = re.compile(rf"^ {{4}}(?:\w+\.)*({NAME}):", re.MULTILINE)
-# A name in code style, with or without a path before it and arguments behind it.
+# A name in code style, with or without a path before it and arguments after it.
 CODE_NAME = re.compile(r"``([A-Za-z_][\w.]*)(?:\(.*\))?``")
 # Names of other programs and libraries, and an example of an id.
 OTHER_NAMES = {"doc_01h455vb4pex5vsknk084sn02q", "ru_maxrss", "setpriv", "to_string"}
@@ -35,7 +35,7 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def find_exceptions(trees: dict[Path, ast.Module]) -> set[str]:
-    """Return the names of exception classes: built in, of libraries that are imported, and of ``app``."""
+    """Return the names of exception classes: built in, of imported libraries, and of ``app``."""
     nodes = [node for tree in (*trees.values(), parse(CLIENT_ERRORS)) for node in walk(tree)]
     named_errors = {name for name in dir(builtins) if is_exception(getattr(builtins, name))} | LIBRARY_EXCEPTIONS
     for node in nodes:
@@ -103,7 +103,7 @@ def test_raised_names_docstring_returns_names(docstring: str, names: list[str]) 
 
 
 def all_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Yield the docstrings of a module, also those of its variables."""
+    """Yield the docstrings of a module, including the ones of its variables."""
     for node in walk(tree):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else []:

@@ -1,4 +1,4 @@
-"""The size, the words and the manners of our modules."""
+"""Size, private words and coding rules of the project's modules."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ FORBIDDEN_NAMES = {
 }
 MODULE_LINES = 400
 FUNCTION_LINES = 60
-# Loads the parsers that it is told to, by name, so that a child imports one library and not all.
+# Imports parsers by name, so that a child process imports one parser's library and not all.
 BY_NAME = {"ingestion/parsers/sandbox/child.py"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -93,7 +93,7 @@ def test_no_name_says_nothing() -> None:
 
 
 def test_modules_are_imported_by_name(trees: dict[str, ast.Module]) -> None:
-    """Else the import contracts would not see it; ``from … import *`` neither."""
+    """The import contracts cannot see other imports, such as ``from … import *``."""
     dynamic = {
         name
         for name, tree in trees.items()
@@ -105,13 +105,13 @@ def test_modules_are_imported_by_name(trees: dict[str, ast.Module]) -> None:
 
 
 def test_only_the_settings_read_the_environment(trees: dict[str, ast.Module]) -> None:
-    """The command line hands it on to its child processes; the package's first module sets one variable of it."""
+    """The command line passes the environment to child processes; the package's first module sets one variable."""
     readers = {name for name, tree in trees.items() if {"os.environ", "os.getenv", "os.environb"} & attributes(tree)}
     assert {name for name in readers if not name.startswith("cli/")} == {"__init__.py", "settings/environment.py"}
 
 
 def test_importing_a_module_calls_nothing(trees: dict[str, ast.Module]) -> None:
-    """No bare call at the top of a module; the command line registers its commands there."""
+    """A module has no bare call at its top level, except for the command line, which registers its commands there."""
     calling = {
         name
         for name, tree in trees.items()
@@ -122,7 +122,7 @@ def test_importing_a_module_calls_nothing(trees: dict[str, ast.Module]) -> None:
 
 
 def test_errors_are_translated_with_their_cause(trees: dict[str, ast.Module]) -> None:
-    """In an ``except`` block, ``raise Something(...)`` without ``from`` hides what happened or shows too much."""
+    """In an ``except`` block, ``raise Something(...)`` without ``from`` hides the cause or reveals too much."""
     bare = {
         f"{name}:{raised.lineno}"
         for name, tree in trees.items()
@@ -151,7 +151,7 @@ def test_error_codes_are_words(trees: dict[str, ast.Module]) -> None:
 
 
 def test_only_tests_import_tests() -> None:
-    """The harness is shared; benchmarks and proofs do not know each other."""
+    """The harness is shared; benchmarks and proofs do not import each other."""
     forbidden = {
         "app": {"tests", "harness", "proofs", "benchmarks"},
         "carrel": {"tests", "harness", "proofs", "benchmarks", "carrel_client"},

@@ -1,4 +1,4 @@
-"""Names are the field's terms: no private words, verbs first, one class for one name."""
+"""Rules of names: no private words, functions begin with verbs, and one name for each class."""
 
 import ast
 from collections import defaultdict
@@ -21,14 +21,14 @@ ROOT = Path(__file__).parents[2]
 ROOTS = ("app", "carrel", "harness", "proofs", "benchmarks", "scripts")
 ALL_ROOTS = (*ROOTS, "benchmarks", "clients", "docs", "harness", "migrations", "proofs", "scripts", "tests")
 
-# Names that others fix, each with its reason. At most ten lines.
+# Names that a standard or a library fixes, each with its reason. At most ten lines.
 EXCEPTIONS = {
     ("app/webhooks/types.py", "GONE"),  # the name of HTTP's status 410
 }
-# Functions whose name is the field's term. At most ten lines.
+# Functions whose name is a term of the field. At most ten lines.
 TERMS = {"debug", "info", "warning", "error", "exception", "transaction", "env_field"}
 TERMS |= {"soft_delete", "auto_merge", "murmur_finalize"}
-# Names of the client library, which calls things as the API or a framework does. At most ten lines.
+# Classes of the client library with the names of the API or of a framework. At most ten lines.
 SHARED_CLASSES = {
     "CarrelRetriever": {"clients/python/carrel_client/langchain.py", "clients/python/carrel_client/llama_index.py"},
     "Message": {"app/retrieval/types.py", "clients/python/carrel_client/types.py"},
@@ -46,7 +46,7 @@ def trees() -> dict[str, ast.Module]:
 
 
 def stored_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Every name that a module defines: functions, classes, parameters, variables, attributes."""
+    """Yield every name that a module defines: functions, classes, parameters, variables, attributes."""
     for node in walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name, node.lineno
@@ -75,7 +75,7 @@ def test_exceptions_are_few_and_needed(trees: dict[str, ast.Module]) -> None:
 
 
 def has_free_name(path: str, function: Function) -> bool:
-    """Properties and context managers may be nouns; routes and commands are named for callers."""
+    """Return whether a function may be named without a verb: properties, context managers, routes and commands."""
     if function.name in TERMS or (
         path.startswith("app/cli/") and function.name == Path(path).stem.removesuffix("_proxy")
     ):
@@ -96,7 +96,7 @@ def has_free_name(path: str, function: Function) -> bool:
 
 
 def own_methods(tree: ast.Module) -> Iterator[Function]:
-    """Functions whose name is ours: not those that override a method of a library's class."""
+    """Yield the functions that do not override a method of a library's class."""
     inherited: set[ast.stmt] = set()
     for node in walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -105,7 +105,7 @@ def own_methods(tree: ast.Module) -> Iterator[Function]:
     yield from (node for node in walk(tree) if isinstance(node, Function) and node not in inherited)
 
 
-# Classes that name none of the methods of those that inherit from them.
+# Base classes without methods that a subclass overrides.
 PLAIN_BASES = {"object", "Protocol", "Generic", "NamedTuple", "StrEnum", "IntEnum", "Enum", "BaseModel", "Exception"}
 
 

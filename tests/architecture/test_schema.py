@@ -1,4 +1,4 @@
-"""The walls as the catalogue has them: policies, grants, and the functions that look over them."""
+"""Database schema as the catalogue describes it: policies, grants, and functions that bypass row-level security."""
 
 import re
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ import app
 from app.embedded_postgres import DatabaseUrls
 
 APP, SEARCH, CONTROL, SQL_VIEW = "carrel_app", "carrel_search", "carrel_control", "carrel_sql_view"
-# What may be called by the plain role; everything else of ours only by its neighbours.
+# Functions that the application role may call; only other functions call the rest.
 CALLABLE = {
     "current_tenant",
     "system_tenant",
@@ -50,16 +50,16 @@ CALLABLE = {
     "all_private_levels",
     "notification_name",
 }
-# Bound at creation.
+# Functions whose body is bound at creation.
 BOUND = {"current_tenant", "system_tenant", "filter_term"}
-# What the plain role adds and reads, and never changes.
+# Tables where the application role inserts and reads, and never updates or deletes.
 APPEND_ONLY = {"audit_event"}
-# What the plain role only reads.
+# Tables that the application role only reads.
 READ_ONLY = {"notification_secret"}
-# Definer functions take values, not SQL, names or literals: every text argument is told here, with what it is.
+# A definer function takes values, not SQL, names or literals. Each text argument is listed with its meaning.
 TEXT_ARGUMENTS = {(claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_work", "claim_delivery")}
 TEXT_ARGUMENTS[("resume_jobs", "p_code")] = "compared with a value in job.error"
-# Empty tables that are locked as a whole, by the owner or by a definer function: nobody else has rights to them.
+# Empty tables that the owner or a definer function locks as a whole. No other role has rights to them.
 LOCK_TABLES = {"claim_lock", "index_build_lock"}
 PATH = "search_path=pg_catalog, public, pg_temp"
 
@@ -78,7 +78,7 @@ TABLES = """select c.oid, c.relname, c.relispartition, c.relrowsecurity, c.relfo
 
 @pytest.fixture
 async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
-    """The owner, in a transaction that is undone: a test may break a wall to see that it is missed."""
+    """Connection of the owner in a transaction that is rolled back, so that a test may drop a policy."""
     connection = await asyncpg.connect(database.owner)
     transaction = connection.transaction()
     await transaction.start()
@@ -88,7 +88,7 @@ async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
-    """Tables of tenants whose row-level security is off, not forced, or without a policy for owner or application."""
+    """Return the tenants' tables whose row-level security is off, not forced, or without a policy for a role."""
     found = set()
     for table in await owner.fetch(TABLES):
         if not (table["tenant"] or table["relname"] == "tenant"):
@@ -250,10 +250,11 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
 
 
 async def test_locks_are_taken_on_tables_and_rows_that_take_rights(owner: asyncpg.Connection) -> None:
-    """Every login of the database can take any advisory lock, a SQL view's too."""
+    """Every login of the database can take any advisory lock, even the login of a SQL view."""
     sources = Path(app.__file__).parent.rglob("*.py")
     taking = re.compile(r"pg_(try_)?advisory_\w*lock\w*\(")
-    assert [path.name for path in sources if taking.search(path.read_text())] == ["roles.py"]  # of another database
+    # a lock in another database
+    assert [path.name for path in sources if taking.search(path.read_text())] == ["roles.py"]
     assert [row["proname"] for row in await owner.fetch(OURS) if "advisory" in row["prosrc"]] == []
     for table in await owner.fetch("select unnest($1::text[]) as name", list(LOCK_TABLES)):
         assert await owner.fetchval("select count(*) from pg_attribute where attrelid = $1::regclass and attnum > 0",
@@ -284,7 +285,7 @@ async def test_nobody_of_ours_can_make_anything(owner: asyncpg.Connection) -> No
 
 
 def wrong_with(function: Any) -> list[str]:
-    """What is not as it must be with one of our functions."""
+    """Return the rules that a function of the project breaks."""
     wrong = []
     config = list(function["config"])
     if function["lanname"] not in ("sql", "plpgsql"):
@@ -310,7 +311,8 @@ async def test_functions_have_their_properties(owner: asyncpg.Connection) -> Non
     functions = await owner.fetch(OURS)
     assert {function["proname"] for function in functions} > CALLABLE
     assert {function["proname"]: wrong_with(function) for function in functions if wrong_with(function)} == {}
-    # Bodies bound at creation need no search_path: they name no table and cannot be led astray.
+    # Bodies bound at creation need no search_path: they name no table, and their names cannot resolve
+    # differently.
     bound = await owner.fetch(
         "select proname from pg_proc where prosqlbody is not null and pronamespace = 'public'::regnamespace"
     )
@@ -356,7 +358,7 @@ async def test_only_the_listed_functions_can_be_called(owner: asyncpg.Connection
 
 
 async def test_dynamic_sql_formats_numbers_only(owner: asyncpg.Connection) -> None:
-    """What a function formats into a statement is a constant or a typed number: %L, never %I or %s."""
+    """A function formats only constants and typed numbers into a statement: %L, never %I or %s."""
     for function in await owner.fetch(OURS):
         assert "%I" not in function["prosrc"], function["proname"]
         assert "%s" not in function["prosrc"], function["proname"]
@@ -364,7 +366,9 @@ async def test_dynamic_sql_formats_numbers_only(owner: asyncpg.Connection) -> No
 
 
 async def test_keys_begin_with_the_tenant(owner: asyncpg.Connection) -> None:
-    """Primary keys, unique constraints and foreign keys: so that the schema can be distributed by tenant."""
+    """Primary keys, unique constraints and foreign keys begin with the tenant, so that tables can be distributed by
+    tenant.
+    """
     rows = await owner.fetch(
         "select c.conrelid::regclass::text as name, c.conname, a.attname from pg_constraint c"
         " join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]"

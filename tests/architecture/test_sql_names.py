@@ -8,13 +8,13 @@ import pytest
 from app.db.sql_files import SQL_DIRECTORY, find_migrations_directory
 from tests.architecture.names import faults_of
 
-# Words of names that tables, columns and functions had before, with a term of the field in their place today.
+# Words of former names of tables, columns and functions that have another term today.
 FORMER_WORDS = frozenset(
     {"beat", "folded", "lex", "openai", "pace", "passages", "rests", "resting", "stamp", "stamped", "undo", "unsettled"}
 )
 # A function and a variable of Postgres.
 BUILT_IN = frozenset({"least", "found"})
-# Comments and literals are no code, but for literals that are run.
+# Comments and literals are no code, except for literals that are executed.
 _LITERAL_OR_COMMENT = re.compile(r"('(?:[^']|'')*')|--[^\n]*")
 _RUN = re.compile(r"'\s*(select|insert|update|delete|create|alter|grant|revoke|and|or|\))\b")
 

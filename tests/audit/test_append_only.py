@@ -1,4 +1,4 @@
-"""Events are added and read, and nothing else: not as the plain role, in whatever name, and whatever it calls."""
+"""Audit events are append-only: the application role inserts and reads them, whatever it calls."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -23,7 +23,7 @@ values ($1, now() - $2::interval, gen_random_uuid(), $3::text, split_part($3::te
 
 @pytest.fixture(autouse=True)
 async def three_events(owner: asyncpg.Connection) -> None:
-    """Of A: one of a year ago and one of now; and one of the system tenant."""
+    """Audit events: a year-old and a new one of tenant A, and one of the system tenant."""
     await owner.execute("delete from audit_event")
     await owner.execute(ADD, A, timedelta(days=365), "tenant.create")
     await owner.execute(ADD, A, timedelta(), "document.create")

@@ -1,4 +1,4 @@
-"""Reading the audit to its end, batch by batch."""
+"""Reading the whole audit in batches."""
 
 from collections.abc import AsyncIterator
 
@@ -17,7 +17,7 @@ TENANT, OTHER = generate_id(), generate_id()
 
 @pytest.fixture(scope="module")
 async def audit(database: DatabaseUrls, owner: asyncpg.Connection) -> AsyncIterator[AuditService]:
-    """Events of two tenants, seven at a time in the same moment."""
+    """Audit service with events of two tenants, seven at each time."""
     for tenant in (TENANT, OTHER):
         await owner.execute(
             "insert into audit_event (tenant_id, created_at, id, action, object_type, object_ids, actor, counts)"

@@ -1,4 +1,4 @@
-"""What the service does by itself: what has expired is told, and events that are old enough go."""
+"""Audit events of the service's background jobs: expiry of documents, and removal of old events."""
 
 from datetime import UTC, datetime, timedelta
 

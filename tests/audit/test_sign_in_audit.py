@@ -1,4 +1,4 @@
-"""Failed sign-ins: counted where they are alike, bounded where they are not, and none of it in the caller's way."""
+"""Audit of failed sign-ins: equal ones are counted, different ones are limited, and the caller does not wait."""
 
 import asyncio
 import hashlib
@@ -20,7 +20,7 @@ from app.principal import RequestOrigin
 
 TENANT, KEY = generate_id(), generate_id()
 OURS = hashlib.sha256(b"ours").digest()
-# Longer than any test takes: what is waiting is written at the end.
+# Longer than any test: waiting events are written at the end.
 LONG = 3600.0
 
 

@@ -1,4 +1,4 @@
-"""Who acts, by the credential; and what each action is done to."""
+"""Audit types: the actor of each credential, and the object of each action."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The words that ``make bench NAME=parser-libraries`` compares with, and its judgement of a text."""
+"""Reference words and verdicts of ``make bench NAME=parser-libraries``."""
 
 import zipfile
 from pathlib import Path

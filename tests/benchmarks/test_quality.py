@@ -1,4 +1,4 @@
-"""What ``make bench NAME=quality`` says of figures that miss their aim, and how it ends."""
+"""Exit status and report of ``make bench NAME=quality`` for figures below their targets."""
 
 from pathlib import Path
 

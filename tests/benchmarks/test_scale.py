@@ -1,4 +1,4 @@
-"""What ``make bench NAME=scale`` fills is what ingestion would have written, and its drawing holds every point."""
+"""Rows of ``make bench NAME=scale`` equal the rows of ingestion, and its chart holds every point."""
 
 import asyncio
 from itertools import pairwise
@@ -73,7 +73,7 @@ def test_a_filled_knowledge_base_is_searched_whole(postgres_server: EmbeddedPost
             matrix = to_unit_vectors(np.concatenate([batch.vectors for batch in batches]))
             assert await bench.show_recall(shelf, matrix, questions, FILTER_CASES) == 1
             assert (bench.missed, bench.exit_code) == ([], 0)
-            # More than there is, and vectors of others: what a search that finds too little looks like.
+            # A wrong count and wrong vectors stand for a search that finds too little.
             await bench.show_complete(shelf, questions[:1], CHUNKS + 1)
             assert await bench.show_recall(shelf, matrix[::-1], questions, FILTER_CASES[:2]) < 0.98
             assert ([each.partition(" ")[0] for each in bench.missed], bench.exit_code) == (

@@ -1,4 +1,4 @@
-"""Knowledge bases and tenants that are deleted: out of reach at once, removed by jobs, and nothing left to count."""
+"""Deletion of knowledge bases and tenants: inaccessible immediately, removed by jobs, and nothing left."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ MANY = """
 insert into document (tenant_id, kb_id, id, source, media_type, bytes, sha256, scope_key, external_id)
 select tenant_id, id, gen_random_uuid(), 'a', 'text/plain', 1, 'x', tenant_id, n::text
   from knowledge_base, generate_series(1, $2::int) n where id = $1"""
-# Beside what ingestion has left: a generation that is built, and one of before; paid-for vectors and words; a job.
+# Rows that ingestion does not leave: a building and a retired generation, cached vectors and words, and a job.
 PASSING = (
     """
 insert into search_index (tenant_id, kb_id, id, identity, dim, state, retired_at)
@@ -61,20 +61,20 @@ select tenant_id, $2::uuid, 'maintain_index', jsonb_build_object('index', $2::uu
 
 @pytest.fixture
 async def services(workshop: Workshop) -> TenantServices:
-    """A new tenant's; what others have left waiting is gone."""
+    """Services of a new tenant; jobs of other tests are removed."""
     await workshop.drop_jobs()
     return await workshop.new_tenant()
 
 
 async def add(workshop: Workshop, services: TenantServices, kb: str, text: str = TEXT) -> UUID:
-    """A document that is ready."""
+    """Add a document, ingest it, and return its id."""
     made = await services.uploads.upload_text(kb, text, DocumentFields(), media_type="text/plain")
     await workshop.ingest(made.document)
     return made.document.id
 
 
 async def shelf(workshop: Workshop, services: TenantServices) -> UUID:
-    """The knowledge base ``herons`` with two documents and all that there may be of them; and one beside it."""
+    """Create the knowledge base ``herons`` with two documents and rows of all kinds, and a second knowledge base."""
     made = await services.knowledge_bases.create(NewKnowledgeBase("herons", title="Of herons"))
     for kb in ("herons", "default"):
         for number in range(2):
@@ -92,7 +92,9 @@ async def found(services: TenantServices, *kbs: str) -> int:
 
 
 async def rows(workshop: Workshop, tenant_id: UUID) -> dict[str, int]:
-    """How many rows each table holds of the tenant, where there are any; asked as the owner, whom no policy stops."""
+    """Return the number of the tenant's rows in each table that has some, read as the owner, to whom no policy
+    applies.
+    """
     tables = await workshop.owner.fetch(
         "select distinct c.relname from pg_class c"
         " join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'"
@@ -110,7 +112,7 @@ async def objects(workshop: Workshop, tenant_id: UUID) -> int:
 
 
 def is_proof(receipt: DeletionRow) -> bool:
-    """Whether all is counted, and nothing is left."""
+    """Return whether a finished receipt counts everything, and nothing remains."""
     assert receipt.remaining is not None
     assert {"document", "chunk", "chunk_embedding", "chunk_lexical", "job", "objects"} <= receipt.remaining.keys()
     return receipt.finished_at is not None and not any(receipt.remaining.values())
@@ -175,7 +177,7 @@ async def test_a_job_that_is_killed_goes_on(workshop: Workshop, services: Tenant
     last = "select id from document where kb_id = $1 order by id desc limit 1 for update"
     blocker = await asyncpg.connect(workshop.urls.owner)
     async with blocker.transaction():
-        await blocker.fetchval(last, kb_id)  # the job comes as far as this one's batch
+        await blocker.fetchval(last, kb_id)  # the job has reached the last document of its batch
         working = asyncio.create_task(workshop.run_jobs(PURGE_KNOWLEDGE_BASE_JOB))
 
         async def in_the_middle() -> bool:
@@ -208,7 +210,7 @@ async def test_what_is_left_is_told_and_keeps_it_open(workshop: Workshop, servic
 
 
 async def test_rows_that_are_left_are_counted(workshop: Workshop, services: TenantServices) -> None:
-    """As if a table had been forgotten by the deletion: the count is not what the deletion believes."""
+    """The test hides a table's rows from the deletion: the count must not depend on the deletion's list."""
     document = await add(workshop, services, "default")
     deletion = generate_id()
     with pytest.raises(DeletionIncomplete):
@@ -285,7 +287,7 @@ async def test_one_that_has_stopped_goes_on(workshop: Workshop, services: Tenant
     await workshop.owner.execute(dead if lost == "given up" else "delete from job where kind = any($1)", JOBS)
     upkeep = JobContext(workshop.resources, workshop.pipeline).deletion_recovery
     await upkeep.run()
-    assert await workshop.run_jobs(*JOBS) == 0  # it was asked for just now
+    assert await workshop.run_jobs(*JOBS) == 0  # the deletion was requested just now
     await workshop.owner.execute(
         "update deletion set requested_at = now() - $2::interval where id = $1", deletion, STALE_DELETION_AGE
     )
@@ -316,7 +318,7 @@ async def test_receipts_are_kept_for_their_time(workshop: Workshop, services: Te
 async def test_what_comes_late_for_a_tenant_that_is_gone_goes_too(
     workshop: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
-    """An upload or an ingestion that was under way may put an object when the last one was removed."""
+    """A running upload or ingestion may store an object after the last one was removed."""
     tenant_id, original = services.principal.tenant_id, tmp_path / "late"
     original.write_bytes(b"late")
     deletion = await workshop.resources.tenants.delete(tenant_id)
@@ -334,7 +336,7 @@ async def test_what_comes_late_for_a_tenant_that_is_gone_goes_too(
 async def test_what_comes_between_the_deletion_and_its_job_goes_too(
     workshop: Workshop, services: TenantServices
 ) -> None:
-    """An answer that was not kept yet when the document went, and a job about an original of before."""
+    """A response stored after the document's deletion, and a job about an earlier original, are removed too."""
     document, stays = await add(workshop, services, "default"), await add(workshop, services, "default", "It stays.")
     tenant_id = services.principal.tenant_id
     await workshop.drop_jobs()

@@ -1,4 +1,4 @@
-"""The sweepers: what they remove, and what they leave."""
+"""Sweepers: the objects that they remove, and the objects that they leave."""
 
 import os
 import time
@@ -41,7 +41,7 @@ async def stored(workshop: Workshop) -> set[str]:
 
 
 def put(data_dir: Path, key: str, *, age: timedelta) -> None:
-    """An object that was written so long ago."""
+    """Write an object of a certain age."""
     path = data_dir / "objects" / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x")
@@ -152,8 +152,8 @@ async def test_orphans_go_and_nothing_else_does(workshop: Workshop, sweeper: Swe
     [theirs] = kept - {mine}
     orphans = [
         f"{tenant}/{uuid4()}/{uuid4()}",
-        f"{mine.rpartition('/')[0]}/{uuid4()}",  # of an earlier version of a document that is there
-        f"{tenant}/{theirs.partition('/')[2]}",  # another tenant's row does not save it
+        f"{mine.rpartition('/')[0]}/{uuid4()}",  # an earlier version of an existing document
+        f"{tenant}/{theirs.partition('/')[2]}",  # a row of another tenant does not protect it
     ]
     for key in orphans:
         put(data_dir, key, age=2 * HOUR)
@@ -166,7 +166,7 @@ async def test_orphans_go_and_nothing_else_does(workshop: Workshop, sweeper: Swe
         f"{tenant}/{uuid4()}/images/{uuid4()}",
         f"{tenant}/{str(uuid4()).upper()}/{uuid4()}",
         f"{tenant}/{uuid4().hex}/{uuid4()}",
-        f"{uuid4()}/{uuid4()}/{uuid4()}",  # of a tenant of another database
+        f"{uuid4()}/{uuid4()}/{uuid4()}",  # a tenant of another database
         "ours? No/way/here",
     }
     for key in unknown:

@@ -1,4 +1,4 @@
-"""The real ``carrel`` commands, in this process and in their own, and a look at what they leave running."""
+"""``carrel`` commands, in this process and in separate ones, and observation of the processes that they leave."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from app.cli import app
 
 HANG_SECONDS = 60.0
 REPOSITORY = Path(__file__).parents[2]
-# Loads the code from the checkout wherever the command is run.
+# Loads the code from the checkout in any directory.
 COMMAND = [sys.executable, "-m", "app.cli"]
 LAST_LINE = "Ctrl-C stops it."
 WIDE = {"COLUMNS": "400", "TERM": "dumb", "CARREL_DATA_DIR": "/nowhere"}
@@ -30,13 +30,13 @@ SETTINGS = {"CARREL_WORKER_LEASE_TIMEOUT_SECONDS": "2", "CARREL_PARSER_PROCESSES
 
 
 def environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """This process's, without its own settings of Carrel."""
+    """Return the environment of this process with other settings of Carrel."""
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("CARREL_")}
     return {**kept, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'clients/python'}", **settings}
 
 
 def run(directory: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that is to end by itself."""
+    """Run a command that ends without a signal."""
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=directory,
@@ -49,7 +49,7 @@ def run(directory: Path, *arguments: str, **settings: str) -> subprocess.Complet
 
 
 def printed(*arguments: str, url: str, key: str, status: int = 0) -> Any:
-    """What a client command printed, as JSON where it is; ``status`` is how it is to end."""
+    """Return the output of a client command, parsed with ``--json``; ``status`` is its expected exit status."""
     found = CliRunner().invoke(app, [*arguments, "--url", url, "--key", key], env=WIDE)
     assert found.exit_code == status, found.output
     if status and not found.stdout:
@@ -59,7 +59,7 @@ def printed(*arguments: str, url: str, key: str, status: int = 0) -> Any:
 
 @dataclass
 class Command:
-    """A command that runs on; standard error is in ``log``."""
+    """A command that runs until a signal; standard error is in ``log``."""
 
     process: subprocess.Popen[str]
     log: Path
@@ -73,7 +73,7 @@ class Command:
 
     @property
     def key(self) -> str:
-        """The key of the first tenant, from the file that the screen names."""
+        """API key of the first tenant, from the file that the screen names."""
         found = re.search(r"(/\S+/credentials\.json)", self.screen)
         assert found is not None, self.screen
         return str(json.loads(Path(found[1]).read_text())["api_key"])
@@ -82,12 +82,12 @@ class Command:
         return httpx2.Client(base_url=self.url, headers={"Authorization": f"Bearer {key or self.key}"}, timeout=90)
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The logged events of this name."""
+        """Return the logged events with this name."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
         return [line for line in lines if line["event"] == name]
 
     def wait_for(self, event: str, *, count: int = 1) -> None:
-        """Until the log tells of it."""
+        """Wait until the log has the event ``count`` times."""
         wait_until(lambda: len(self.events(event)) >= count or self.process.poll() is not None)
         assert len(self.events(event)) >= count, self.log.read_text()
 
@@ -97,7 +97,7 @@ class Command:
         return self.process.wait(HANG_SECONDS)
 
     def read_screen(self) -> None:
-        """Until the last line of what serve prints, or its end."""
+        """Read the output of serve until its last line or its end."""
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
         end = time.monotonic() + HANG_SECONDS
@@ -118,7 +118,7 @@ def started(
     program: Sequence[str] = COMMAND,
     **settings: str,
 ) -> Iterator[Command]:
-    """Start a command in a session of its own; at the end nothing of it may be left."""
+    """Start a command in a separate session. At the end, check that no process of the command remains."""
     log = directory / f"log-{time.monotonic_ns()}"
     account = pwd.getpwnam(user) if user else None
     with log.open("w") as stderr:
@@ -140,7 +140,7 @@ def started(
         try:
             yield command
         finally:
-            # An embedded Postgres stops a moment after its service was killed, and removes files until then.
+            # An embedded Postgres stops shortly after its service is killed, and removes files until then.
             below = descendants(process.pid)
             process.kill()
             process.wait(HANG_SECONDS)
@@ -151,7 +151,7 @@ def started(
 def serving(
     directory: Path, *arguments: str, user: str | None = None, program: Sequence[str] = COMMAND, **settings: str
 ) -> Iterator[Command]:
-    """``carrel serve`` on a free port that answers."""
+    """Run ``carrel serve`` on a free port, and wait until it answers."""
     with started(directory, "serve", "--port", "0", *arguments, user=user, program=program, **settings) as command:
         command.read_screen()
         assert LAST_LINE in command.screen, command.log.read_text()
@@ -166,7 +166,7 @@ def wait_until(condition: Any) -> None:
 
 
 def stat(pid: int) -> list[str]:
-    """State, parent and so on, from /proc; empty for no such process or its remains."""
+    """Return the fields of /proc/PID/stat from the state on; none if the process has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -175,7 +175,7 @@ def stat(pid: int) -> list[str]:
 
 
 def descendants(pid: int) -> set[int]:
-    """Every process below this one."""
+    """Return all processes below a process."""
     parents = {int(path.name): stat(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
     found: set[int] = set()
     layer = {pid}
@@ -185,7 +185,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def worker_of(pid: int) -> int:
-    """The worker process that serve keeps."""
+    """Return the worker process of a serve process."""
     [found] = [
         child
         for child in descendants(pid)

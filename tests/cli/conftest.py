@@ -1,4 +1,4 @@
-"""Directories that Postgres' user can reach, and documents that take a while."""
+"""Directories that Postgres' user can reach, and texts that take some seconds to ingest."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ WORDS = ["harbour", "island", "jetty", "kelp", "lagoon", "marsh", "northern", "o
 
 @pytest.fixture(scope="session")
 def new_place(postgres_directory: Path) -> Callable[[], Path]:
-    """Makes directories to run commands in."""
+    """Factory of directories for commands."""
     return make_directories(postgres_directory, "command", 0o711)
 
 
 @pytest.fixture
 def place(new_place: Callable[[], Path]) -> Path:
-    """A new one."""
+    """New directory."""
     return new_place()
 
 
 @pytest.fixture(scope="session")
 def texts() -> list[str]:
-    """Texts of some five chunks each."""
+    """Texts of about five chunks each."""
     rng = random.Random(11)
     return [
         f"# Text {number}\n\n" + "\n\n".join(" ".join(rng.choices(WORDS, k=120)) + "." for _ in range(5))
@@ -41,7 +41,7 @@ def texts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[EmbeddingServer]:
-    """An embedding endpoint that takes its time."""
+    """Embedding endpoint with a latency of half a second."""
     from harness.protocol_servers.embedding import EmbeddingServer
 
     with EmbeddingServer(latency_seconds=0.5) as server:
@@ -50,7 +50,7 @@ def endpoint() -> Iterator[EmbeddingServer]:
 
 @pytest.fixture(autouse=True)
 def well(request: pytest.FixtureRequest) -> None:
-    """The endpoint of a test that uses one works as it did at first, whatever the test before did to it."""
+    """Reset of the endpoint before each test that uses it."""
     if "endpoint" in request.fixturenames:
         endpoint: EmbeddingServer = request.getfixturevalue("endpoint")
         endpoint.reset()
@@ -58,7 +58,7 @@ def well(request: pytest.FixtureRequest) -> None:
 
 
 def embedding_settings(endpoint: EmbeddingServer, *, dimensions: int = 64) -> dict[str, str]:
-    """The settings that lead to it."""
+    """Return the settings of an embedding endpoint."""
     return {
         "CARREL_EMBEDDING_BASE_URL": endpoint.base_url,
         "CARREL_EMBEDDING_DIMENSIONS": str(dimensions),

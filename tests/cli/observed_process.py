@@ -1,4 +1,4 @@
-"""Observe a tree of processes: the network addresses that it speaks to, and the files that it leaves in directories."""
+"""Observation of a process tree: the network addresses it connects to, and the files it leaves in directories."""
 
 import re
 import threading
@@ -27,7 +27,7 @@ class Observed:
 
     @property
     def remotes(self) -> set[tuple[str, str, int]]:
-        """The addresses that the tree has connected to; who has connected to it is left out."""
+        """Addresses that the tree has connected to, without incoming connections."""
         return {
             (protocol, host, port)
             for protocol, local, host, port in self.connections
@@ -45,7 +45,7 @@ class Observed:
 
 @contextmanager
 def observed(pid: int, *directories: Path) -> Iterator[Observed]:
-    """Look at ``pid`` and all below it again and again, until the block ends."""
+    """Observe a process and all processes below it, until the block ends."""
     found, end = Observed(), threading.Event()
 
     def look() -> None:
@@ -78,7 +78,7 @@ def traced(log: Path) -> set[tuple[str, int]]:
 def _below(directory: Path) -> list[Path]:
     try:
         return list(directory.rglob("*"))
-    except OSError:  # removed in this moment
+    except OSError:  # removed at this moment
         return []
 
 
@@ -105,12 +105,12 @@ def _sockets(pid: int) -> Iterator[str]:
                 continue
             if target.startswith("socket:["):
                 yield target[len("socket:[") : -1]
-    except OSError:  # ended in this moment
+    except OSError:  # ended at this moment
         return
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Read the kernel's hexadecimal words, each in this machine's byte order."""
+    """Return host and port from the kernel's hexadecimal words, each in this machine's byte order."""
     host, _, port = text.partition(":")
     words = [bytes.fromhex(host[place : place + 8])[::-1] for place in range(0, len(host), 8)]
     address = ip_address(b"".join(words))

@@ -1,4 +1,4 @@
-"""Originals that a killed worker or API process leaves in the temporary directory, and receipts meanwhile."""
+"""Originals that a killed worker or API process leaves in the temporary directory, and receipts until their removal."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ LONG_TEXT = "\n\n".join(f"# Part {number}\n\n" + "A tern flies over the harbour.
 
 
 def originals(directory: Path) -> list[Path]:
-    """Return the originals that workers have put into the temporary directory."""
+    """Return the originals that workers have stored in the temporary directory."""
     return list(directory.glob("carrel-ingest-*/original"))
 
 
@@ -68,7 +68,7 @@ def read(client: httpx2.Client, path: str) -> Any:
 
 
 FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="long.md"\r\n\r\n'
-# More than the service keeps in memory before it writes.
+# More than the service holds in memory before it writes a file.
 HALF = FORM + b"A tern flies over the harbour. " * 100_000
 
 
@@ -98,7 +98,7 @@ def uploads(directory: Path) -> list[Path]:
 def test_next_api_process_removes_the_upload_of_a_killed_one(
     place: Path, temporary: Path, endpoint: EmbeddingServer
 ) -> None:
-    """No worker runs that could do it: API and workers may have machines of their own."""
+    """No worker is involved: API and workers may run on different machines."""
     settings = {**embedding_settings(endpoint), "TMPDIR": str(temporary)}
     with serving(place, "--api-only", **settings) as service, send_half(service):
         wait_until(lambda: uploads(temporary))
@@ -106,6 +106,6 @@ def test_next_api_process_removes_the_upload_of_a_killed_one(
     assert len(uploads(temporary)) == 1
     with serving(place, "--api-only", **settings) as service, send_half(service):
         wait_until(lambda: service.events("sweep.temp_files"))
-        wait_until(lambda: len(uploads(temporary)) == 1)  # the one that is under way stays
+        wait_until(lambda: len(uploads(temporary)) == 1)  # the upload in progress remains
         assert service.end() == 0
     assert uploads(temporary) == []

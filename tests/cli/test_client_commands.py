@@ -1,4 +1,4 @@
-"""The commands that talk to a running service: what they print, for people and for programs, and how they end."""
+"""Client commands of a running service: output for people and programs, and exit status."""
 
 import os
 import signal
@@ -19,13 +19,13 @@ from tests.cli.commands import COMMAND, WIDE, environment, printed
 
 @pytest.fixture
 def carrel(tenant: Tenant) -> Callable[..., Any]:
-    """Runs a command, as the tenant's admin unless it is told otherwise."""
+    """Runner of client commands with the key of the tenant's admin."""
     return partial(printed, url=tenant.service.url, key=tenant.key)
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A directory with what is wanted, what is hidden, what is twice there, and what nobody can read."""
+    """Directory with readable, hidden, duplicate and unreadable files."""
     files = {"a.md": "# Terns\n\nThe tern dives.", "in/b.txt": "The heron stands.", "in/twice.txt": "The heron stands."}
     files |= {".git/config": "hidden", "in/.c.txt": "hidden", "d.xyz": "unknown", "drafts/e.md": "A draft of ibises."}
     for name, text in files.items():
@@ -139,7 +139,7 @@ def test_knowledge_bases_and_documents(carrel: Callable[..., Any], tmp_path: Pat
     carrel("documents", "download", document, str(tmp_path / "b.txt"), "--kb", "birds")
     assert (tmp_path / "b.txt").read_text() == "The tern."
     assert carrel("documents", "reindex", document, "--kb", "birds", "--json")["id"] == document
-    carrel("documents", "delete", document, "--kb", "birds", status=1)  # nobody said yes
+    carrel("documents", "delete", document, "--kb", "birds", status=1)  # without --yes
     assert carrel("documents", "delete", document, "--kb", "birds", "--yes", "--json")["deletion"].startswith("del_")
     assert carrel("kb", "delete", "birds", "--yes", "--json")["deletion"].startswith("del_")
 
@@ -171,7 +171,7 @@ def test_watching_sees_what_changes_and_ends_with_ctrl_c(tenant: Tenant, tmp_pat
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        # Standard error is no terminal: bars are left out, lines are not.
+        # Standard error is no terminal: it has lines, but no progress bars.
         while "Watching" not in (line := process.stderr.readline()):
             assert line, "it ended"
         (tmp_path / "b.txt").write_text("The heron.")

@@ -1,4 +1,4 @@
-"""The commands by name: their summaries and help, and that a client's command does not wait for the service's code."""
+"""Commands by name: summaries, help, and the start of client commands without the service's code."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_completion_is_installed_for_all_at_once() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_explains_itself(name: str) -> None:
-    """--help of each names an example, and every client command can print JSON."""
+    """--help names an example, and every client command can print JSON."""
 
     def walk(command: Any, words: list[str]) -> list[tuple[list[str], Any]]:
         inner = getattr(command, "commands", None)

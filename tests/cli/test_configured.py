@@ -1,4 +1,4 @@
-"""The commands with settings: wrong ones, a database and stores of one's own, and an embedding endpoint in any mood."""
+"""Commands with settings: invalid ones, external databases and stores, and a failing embedding endpoint."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -100,7 +100,7 @@ def test_the_parts_apart(
         assert made["status"] == "ready", made["error"]
         found = client.post("/v1/search", json={"query": "reeds"}).json()
         assert (len(found["results"]), found["warnings"]) == (1, [])
-        # Nobody said where callers reach the store: it comes through the service.
+        # Without a public URL of the store, the service streams the content.
         content = client.get(f"{DOCUMENTS}/{made['id']}/content")
         assert (content.status_code, content.content) == (200, body)
 

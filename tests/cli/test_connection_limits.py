@@ -1,4 +1,4 @@
-"""Connections within the file descriptors: who opens most is the first to be closed."""
+"""Connection limit by file descriptors: the caller with most connections loses one first."""
 
 import resource
 import socket
@@ -22,7 +22,7 @@ HALF = b"POST /length HTTP/1.1\r\nHost: "
 
 @dataclass(eq=False)
 class FakeConnection:
-    """A connection that remembers that it was closed."""
+    """Connection that records its closing."""
 
     idleness: Idleness = "unused"
     idle_since: float = 0.0
@@ -109,11 +109,11 @@ def test_address_over_its_limit_loses_its_own_connections() -> None:
 
 @contextmanager
 def running(descriptors: int, **server: str) -> Iterator[RecordingApplication]:
-    """A server that believes that it has so many descriptors."""
+    """Run a server with this number of file descriptors."""
     world = RecordingApplication()
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
-    listening.listen(128)  # who comes before the server has begun waits
+    listening.listen(128)  # clients wait here until the server has started
     world.port = listening.getsockname()[1]
     made = HttpServer(world, load_settings(server=server).server, descriptors=descriptors)
     made.capture_signals = no_signals  # type: ignore[method-assign]
@@ -128,7 +128,7 @@ def running(descriptors: int, **server: str) -> Iterator[RecordingApplication]:
 
 
 def test_half_open_connections_shut_nobody_out() -> None:
-    """More of them than there are descriptors for, and again as soon as they are closed."""
+    """The clients open more connections than descriptors, and open them again after they are closed."""
     most = Capacity.from_descriptors(512).connections
     with running(512) as world, ExitStack() as open_:
         kept = open_.enter_context(httpx2.Client(base_url=f"http://127.0.0.1:{world.port}", timeout=30))

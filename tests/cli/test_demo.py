@@ -1,4 +1,4 @@
-"""``carrel demo`` on data that another version of Carrel made."""
+"""``carrel demo`` on data of another version of Carrel."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""``carrel doctor``: sees that all is well, and each thing that is not."""
+"""``carrel doctor``: a healthy installation, and each fault."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,7 @@ WAITING = (
 
 
 def look(settings: dict[str, str], place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, dict[str, list[str]]]:
-    """How it ended, and state and detail by check."""
+    """Return the exit status, and state and detail of each check."""
     monkeypatch.chdir(place)
     done = CliRunner().invoke(app, ["doctor", "--json"], env={"CARREL_DATA_DIR": str(place), **settings})
     found: dict[str, list[str]] = {}

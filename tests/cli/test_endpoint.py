@@ -1,4 +1,4 @@
-"""Which key goes to which address: only the one that stands beside it."""
+"""Pairs of address and key: a key is sent only to the address from the same source."""
 
 import json
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ ONE, OTHER = "http://one.example", "http://other.example"
 
 @dataclass
 class Places:
-    """Sets address and key in each of the places."""
+    """Sets address and key in each source."""
 
     directory: Path
     monkeypatch: pytest.MonkeyPatch
@@ -60,7 +60,7 @@ def test_connection_key_beside_its_address_is_used(places: Places, place: str) -
 def test_connection_key_and_address_of_different_places_are_not_combined(
     places: Places, of_key: str, of_address: str
 ) -> None:
-    """Every pair; a stored file always has both, of which one is another."""
+    """Every pair of sources. A stored file has both values, so one of them differs."""
     places.set(of_key, key="secret-key")
     places.set(of_address, url=OTHER)
     if "stored" not in (of_key, of_address):

@@ -1,4 +1,4 @@
-"""``carrel evaluate`` against a running service: what it finds, compares and refuses."""
+"""``carrel evaluate`` against a running service: measures, comparisons and refusals."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ def lines(path: Path, objects: list[dict[str, Any]]) -> None:
 
 @pytest.fixture(scope="module")
 def loaded(service: Service, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tenant, Path]:
-    """A tenant with the set in a knowledge base that the command made, and the set's directory."""
+    """Tenant with an evaluation set in a knowledge base that the command created, and the set's directory."""
     tenant, place = service.create_tenant(), tmp_path_factory.mktemp("set")
     lines(place / "corpus.jsonl", [{"id": name, "title": t, "text": text} for name, (t, text) in CORPUS.items()])
     lines(place / "queries.jsonl", QUERIES)
@@ -92,7 +92,7 @@ def test_what_is_measured(evaluate: Evaluate) -> None:
         "nDCG@10", "recall@5", "recall@10", "recall@100", "MRR@10",
         "excerpt_recall@5", "excerpt_precision@5", "excerpt_IoU@5",
     }  # fmt: skip
-    # No word of "meaning" is in its document, and of the two documents of "turn" one is not there.
+    # No word of "meaning" is in its document, and one of the two documents of "turn" is missing.
     assert words["measures"]["recall@5"]["by_query"] == {"words": 1.0, "meaning": 0.0, "turn": 0.5}
     assert both["measures"]["recall@5"]["by_query"] == {"words": 1.0, "meaning": 1.0, "turn": 0.5}
     assert "difference" not in words["measures"]["recall@5"]
@@ -105,7 +105,7 @@ def test_what_is_measured(evaluate: Evaluate) -> None:
 
 
 def test_a_set_as_beir_writes_it(tenant: Tenant, tmp_path: Path) -> None:
-    """Its ``_id`` is what the documents are loaded under, and what its judgements mean."""
+    """Documents get their ``_id`` as external id, and judgements refer to it."""
     lines(tmp_path / "corpus.jsonl", [{"_id": name, "title": t, "text": text} for name, (t, text) in CORPUS.items()])
     lines(tmp_path / "queries.jsonl", [{"_id": one["id"], "text": one["text"], "metadata": {}} for one in QUERIES])
     (tmp_path / "qrels").mkdir()
@@ -118,7 +118,7 @@ def test_a_set_as_beir_writes_it(tenant: Tenant, tmp_path: Path) -> None:
 
 
 def test_a_passage_that_comes_again_and_again_counts_where_it_was_found(tenant: Tenant, tmp_path: Path) -> None:
-    """Headings lose their signs: what is stored is shorter than the corpus's text, ever more towards its end."""
+    """Stored text has no heading signs: it is shorter than the corpus's text, increasingly towards its end."""
     note = "Ask the warden before the gate"
     text = f"= = = = Of what to do at every door = = = =\n\n{note}\n\n" * 30
     chunking = {"max_tokens": 16, "overlap_tokens": 0}
@@ -274,7 +274,7 @@ def test_excerpts_need_the_texts(evaluate: Evaluate, loaded: tuple[Tenant, Path]
 
 @pytest.mark.parametrize("option", ["--measure", "--fail-under"])
 def test_nothing_is_measured_of_a_kind_that_the_set_lacks(evaluate: Evaluate, tmp_path: Path, option: str) -> None:
-    """Else a floor would hold: nothing is not below it."""
+    """Otherwise a floor would pass, because no value is below it."""
     value = "=0.5" if option == "--fail-under" else ""
     excerpt = {"document": "birds", "text": "They stand on one leg"}
     for known, measure, said in (
@@ -292,7 +292,7 @@ def test_nothing_is_measured_of_a_kind_that_the_set_lacks(evaluate: Evaluate, tm
 def test_the_service_of_the_data_directory(
     loaded: tuple[Tenant, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its key goes to that service and to no other."""
+    """The key is sent to that service alone."""
     tenant, place = loaded
     for name in ("CARREL_URL", "CARREL_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -314,7 +314,7 @@ def test_the_service_of_the_data_directory(
 
 
 def test_without_the_extra(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line says what to install; measures of excerpts do without."""
+    """One line names the extra to install; measures of excerpts work without it."""
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     refused = evaluate()
     assert (refused.exit_code, refused.stdout) == (2, "")

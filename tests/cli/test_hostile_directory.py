@@ -1,4 +1,4 @@
-"""The commands started in a directory full of modules that somebody else has put there: none of them runs."""
+"""Commands in a directory full of another user's modules: none of these modules runs."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ OTHERS = {"sitecustomize", "usercustomize", "env", "plugin_of_a_stranger", "app_
 
 
 class Traps:
-    """A directory with a module of every name that could be imported, each of which leaves a mark."""
+    """Directory with a module for every importable name; each module leaves a mark when it runs."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -47,7 +47,7 @@ class Traps:
         target.write_text(MARK.format(mark=str(self._mark), name=str(path)))
 
     def _plugin(self) -> None:
-        """Register a stranger's plugin, as an installed package does."""
+        """Register a foreign plugin, as an installed package does."""
         place = self.directory / "stranger-1.dist-info"
         place.mkdir()
         (place / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
@@ -60,7 +60,7 @@ class Traps:
         return self._mark.read_text() if self._mark.exists() else ""
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        """Run the console script here."""
+        """Run the console script in the directory."""
         return subprocess.run(
             [PROGRAM, *arguments],
             cwd=self.directory,

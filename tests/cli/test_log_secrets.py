@@ -1,4 +1,4 @@
-"""The logs of a whole run, at its most talkative and with much going wrong: no secret, no content, no file's name."""
+"""Logs of a whole run at debug level with many failures: no secrets, no content and no file names."""
 
 import asyncio
 import json
@@ -19,16 +19,16 @@ from tests.fixtures.s3 import S3Server
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
-# In all that a caller sends; no word of ours has it in it.
+# Marker in all requests; no text of the service contains it.
 CONTENT = "xylophonist"
 OPERATOR_KEY = "operator-key-that-is-planted-0123456789"
 EMBEDDING_KEY = "embedding-key-that-is-planted"
-# As if a key had been put in the wrong place, and one that is none.
+# A key in a wrong place, and an invalid one.
 STRAY_KEY = "carrel_" + "Pl4nt3d" * 5 + "abc"
 
 
 def in_every_place(client: httpx2.Client) -> None:
-    """Good and bad requests that carry the content, and keys where none belong."""
+    """Send valid and invalid requests with the content in every field, and keys in wrong places."""
     body = {"text": f"The {CONTENT} plays.", "title": CONTENT, "metadata": {CONTENT: CONTENT}, "user_id": CONTENT}
     client.post(DOCUMENTS, json={**body, "external_id": CONTENT, "source_uri": f"https://{CONTENT}.example/"})
     good = client.post(DOCUMENTS, files={"file": (f"{CONTENT}.txt", CONTENT.encode())}, params={"wait": 30})
@@ -52,7 +52,7 @@ def in_every_place(client: httpx2.Client) -> None:
 
 @contextmanager
 def changed(url: str, there: str, back: str) -> Iterator[None]:
-    """A database that is not as it should be, for as long as the block lasts."""
+    """Change the database for the duration of the block."""
 
     async def run(statement: str) -> None:
         connection = await asyncpg.connect(url)
@@ -67,7 +67,7 @@ def changed(url: str, there: str, back: str) -> Iterator[None]:
 
 
 def database_errors(client: httpx2.Client, owner_url: str) -> None:
-    """Errors that quote the row, or the statement with what it was given."""
+    """Cause errors that quote the row, or the statement with its parameters."""
     body = {"text": f"{CONTENT} again", "title": CONTENT, "external_id": CONTENT}
     no_row = "alter table document add constraint planted check (bytes < 0) not valid"
     with changed(owner_url, no_row, "alter table document drop constraint planted"):
@@ -78,7 +78,7 @@ def database_errors(client: httpx2.Client, owner_url: str) -> None:
 
 
 def malformed(url: str) -> None:
-    """What the HTTP server itself refuses."""
+    """Send requests that the HTTP server refuses."""
     host, port = url.removeprefix("http://").split(":")
     for request in (f"{CONTENT} {STRAY_KEY}", f"GET /{CONTENT} HTTP/1.1" + f"\r\nX-Planted: {STRAY_KEY}" * 200):
         with socket.create_connection((host, int(port)), timeout=30) as connection:
@@ -87,7 +87,7 @@ def malformed(url: str) -> None:
 
 
 def written_by(service: Command, place: Path) -> str:
-    """What the API, its worker and their parsers wrote, and the log of their Postgres."""
+    """Return the logs of the API, its worker, their parsers and their Postgres."""
     location = re.search(r"embedded Postgres in ([^)]+)\)", service.screen)
     assert location is not None
     logs = [service.log, *Path(location[1]).rglob("*.log"), *(place / ".carrel").glob("*.log")]
@@ -135,7 +135,7 @@ def test_no_secret_and_no_content_is_in_the_logs(place: Path, s3_server: S3Serve
     assert all(len(secret) >= 16 for secret in secrets)
     for secret in secrets:
         assert secret not in text
-        # Nor the better part of one: what a prefix or an ending gives away is little.
+        # The log does not hold most of a secret either; a short prefix or suffix reveals little.
         assert secret[8:-4] not in text
     assert CONTENT not in text.lower()
     assert {200, 202, 401, 404, 415, 422, 500} <= {event["status"] for event in service.events("request")}

@@ -1,4 +1,4 @@
-"""``carrel mcp``: the official client starts it as a command and speaks to it over its standard streams."""
+"""``carrel mcp``: the official client starts it as a command and uses its standard streams."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def process() -> Iterator[McpClient]:
 
 
 def command(directory: Path, *arguments: str, **settings: str) -> dict[str, Any]:
-    """How a desktop agent is told to start it."""
+    """Return the parameters with which a desktop agent starts the command."""
     return {
         "command": COMMAND[0],
         "args": [*COMMAND[1:], "mcp", *arguments],
@@ -57,7 +57,7 @@ def test_a_desktop_agent_asks_as_over_http(process: McpClient, library: Tenant, 
 
 
 def test_it_speaks_for_what_serve_left_and_prints_nothing_but_the_protocol(library: Tenant, tmp_path: Path) -> None:
-    """An older version of the protocol, line by line, and a line that is none; it ends with its input."""
+    """The client sends an older protocol version and an invalid line; the command ends with its input."""
     write_credentials(tmp_path, Credentials(library.service.url, library.key))
     hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "desk", "version": "1"}}
     lines = [

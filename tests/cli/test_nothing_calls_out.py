@@ -1,4 +1,4 @@
-"""``carrel serve`` speaks to configured addresses alone, and writes to its own directories alone."""
+"""``carrel serve`` connects to configured addresses alone, and writes to its own directories alone."""
 
 import json
 import os
@@ -34,7 +34,7 @@ SIGNS = ("Microsoft", "onnxruntime", ".ses", "deviceid")
 
 
 def fresh_homes(place: Path) -> dict[str, str]:
-    """Make an empty directory for each variable that leads a program to a place for its files."""
+    """Create an empty directory for each variable that names a directory of a program's files."""
     for name in HOMES.values():
         (place / name).mkdir()
         (place / name).chmod(0o777)
@@ -43,7 +43,7 @@ def fresh_homes(place: Path) -> dict[str, str]:
 
 @contextmanager
 def serving_under(place: Path, tracer: list[str], **settings: str) -> Iterator[tuple[Command, dict[str, str]]]:
-    """Start ``carrel serve`` with fresh homes, below a tracer if one is given."""
+    """Start ``carrel serve`` with new home directories, below a tracer if one is requested."""
     homes = fresh_homes(place)
     work = place / "work"
     work.mkdir()
@@ -102,7 +102,7 @@ def credentials(homes: dict[str, str]) -> str:
 
 
 def assert_nothing_left(place: Path, homes: dict[str, str], found: Observed) -> None:
-    """Check the files that were seen at any moment, and those that are there afterwards."""
+    """Check the files that existed at any moment, and the files that exist afterwards."""
     temporary = Path(homes["TMPDIR"])
     seen = {Path(name).relative_to(place) for name in found.files}
     strange = {
@@ -125,7 +125,7 @@ def test_serve_with_embedded_model_contacts_nobody_and_leaves_no_file(place: Pat
         use(command, homes)
         assert len(found.processes) > 3
         assert found.listening
-        wait_until(lambda: len(found.remotes) > 0)  # the database: the observer sees sockets
+        wait_until(lambda: len(found.remotes) > 0)  # a connection to the database proves that the observer sees sockets
     assert found.strangers() == set()
     assert_nothing_left(place, homes, found)
 
@@ -154,7 +154,7 @@ def test_serve_with_an_endpoint_contacts_that_endpoint_alone(place: Path, endpoi
 
 
 def test_every_process_that_imports_the_package_has_telemetry_off() -> None:
-    """Also a plugin's: whoever imports the runtime does so after ``app``, or below a process that has."""
+    """A plugin's module is included: it imports the runtime after ``app``, or below a process that imports ``app``."""
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
     asked = {**os.environ, "ORT_DISABLE_TELEMETRY": "0"}
     show = "import app, os, subprocess, sys; sys.exit(subprocess.call(['printenv', 'ORT_DISABLE_TELEMETRY']))"
@@ -165,7 +165,7 @@ def test_every_process_that_imports_the_package_has_telemetry_off() -> None:
 
 
 def test_only_one_module_imports_the_runtime() -> None:
-    """In the package; elsewhere only behind an import of the package, which turns its reports off."""
+    """Other modules import it only after the package, which turns its reports off."""
     root = Path(app.__file__).parents[1]
     importing = re.compile(r"^\s*(?:import|from)\s+onnxruntime\b", re.MULTILINE)
     found = [

@@ -1,4 +1,4 @@
-"""``carrel serve`` as a person runs it: one screen, one owner a data directory, and nothing lost, however it ends."""
+"""``carrel serve`` as a user runs it: one screen, one process for a data directory, and no loss at any end."""
 
 import asyncio
 import json
@@ -45,19 +45,19 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 @pytest.fixture(scope="module")
 def home(new_place: Callable[[], Path]) -> Path:
-    """Where the services of this module run, one after the other, on one data directory."""
+    """Directory of the services of this module, which run one after the other on one data directory."""
     return new_place()
 
 
 @pytest.fixture(scope="module")
 def settings(endpoint: EmbeddingServer) -> dict[str, str]:
-    """The same for all of them."""
+    """Settings of all services of this module."""
     return embedding_settings(endpoint)
 
 
 @pytest.fixture(scope="module")
 def key(home: Path, settings: dict[str, str]) -> str:
-    """The key that the first start made."""
+    """API key that the first start created."""
     with serving(home, **settings) as first:
         assert first.end() == 0
         return first.key
@@ -84,7 +84,7 @@ def test_the_first_start(place: Path) -> None:
         assert mode(data) & 0o066 == 0
         assert mode(data / "postgres") & 0o066 == 0
 
-        # Nobody reads this on a terminal, so the key stays in its file; the lines to copy read it there.
+        # Standard output is no terminal, so the key is only in its file; the printed commands read it there.
         assert "carrel_" not in first.screen
         lines = first.screen[first.screen.index("KEY=") : first.screen.index("Ctrl-C")].strip()
         lines = lines.replace("file=@handbook.pdf", shlex.quote(f"file=@{A_FILE}"))
@@ -202,7 +202,7 @@ def test_what_kill_9_interrupts_is_finished_once(
                 found: list[dict[str, Any]] = client.get(DOCUMENTS, params={"status": "ready"}).json()["items"]
                 return found
 
-            # The worker alone dies, as by the kernel when memory runs out; serve starts another.
+            # Only the worker is killed, as by the kernel when memory runs out. Serve starts another.
             wait_until(lambda: client.get(DOCUMENTS, params={"status": "embedding"}).json()["items"])
             lost = worker_of(second.process.pid)
             os.kill(lost, signal.SIGKILL)
@@ -222,7 +222,7 @@ def test_what_kill_9_interrupts_is_finished_once(
 
 
 def test_a_frozen_worker_is_replaced(home: Path, key: str, settings: dict[str, str]) -> None:
-    """Its event loop writes a sign of life every second; what freezes it, stops that."""
+    """The event loop writes a heartbeat every second. A frozen process stops the heartbeat."""
     with serving(home, **settings, CARREL_WORKER_HEARTBEAT_TIMEOUT_SECONDS="5") as service, service.client() as client:
         assert service.key == key
         service.wait_for("worker.started")
@@ -289,7 +289,7 @@ def test_serve_reports_a_worker_that_keeps_ending_while_another_worker_lives(
 
 
 def test_the_ready_check_knows_a_worker_that_is_not_there(home: Path, key: str, settings: dict[str, str]) -> None:
-    """The API goes on: it answers 200, so that it is not taken out of service."""
+    """The API continues and answers 200, so that a load balancer does not remove it."""
     with serving(home, "--api-only", **settings) as service, service.client() as client:
         assert service.key == key
         asyncio.run(forget_workers(home))
@@ -365,7 +365,7 @@ def test_its_postgres_is_started_again(home: Path, settings: dict[str, str], key
 
 
 def postmasters(service: Command) -> set[int]:
-    """The one server process; those that it starts for its sessions show another title."""
+    """Return the postmaster processes; processes of sessions have another title."""
     return {child for child in descendants(service.process.pid) if is_postmaster(child)}
 
 

@@ -1,4 +1,4 @@
-"""A batch of files whose worker is killed is attached to its end by the next one, each file once."""
+"""Batch of files whose worker is killed: the next worker attaches each file once."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A machine that cannot confine parser processes says so: on serve's screen, in the log and in doctor."""
+"""Machines that cannot confine parser processes: the warning on serve's screen, in the log and in doctor."""
 
 import json
 import os

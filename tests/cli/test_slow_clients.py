@@ -1,4 +1,4 @@
-"""What callers may send, and how slowly: over raw sockets, as somebody would who wants to hold the server up."""
+"""Slow and hostile clients over raw sockets: limits of sizes and durations."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from harness.running_service import no_signals
 
 PIECE = b"x" * 65_536
 GUARD_SECONDS = 60
-# What callers get: long enough for those that are fair not to be late on a busy machine.
+# The time limit of clients: long enough for fair clients on a busy machine.
 CLIENT_TIMEOUT_SECONDS = 3
 THINKING_SECONDS = 1.5 * CLIENT_TIMEOUT_SECONDS
 FAIR_PIECES = 24
@@ -35,7 +35,7 @@ CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 @dataclass
 class RecordingApplication:
-    """A small application, and what became of its requests."""
+    """Small application that records the end of its requests."""
 
     port: int = 0
     ended: list[str] = field(default_factory=list)
@@ -90,7 +90,7 @@ class RecordingApplication:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[RecordingApplication]:
-    """Served for callers that get a few seconds."""
+    """Server whose clients have a limit of some seconds."""
     world = RecordingApplication()
     settings = load_settings(
         server={"CARREL_CLIENT_TIMEOUT_SECONDS": CLIENT_TIMEOUT_SECONDS, "CARREL_KEEP_ALIVE_TIMEOUT_SECONDS": 1}
@@ -107,7 +107,7 @@ def world() -> Iterator[RecordingApplication]:
 
 
 def rest(client: socket.socket) -> bytes:
-    """Everything until the server closes; it may do so before it has read what was sent."""
+    """Return everything until the server closes. The server may close before it has read all that was sent."""
     found = bytearray()
     with suppress(ConnectionResetError):
         while piece := client.recv(65_536):
@@ -123,7 +123,7 @@ def answer_to(world: RecordingApplication, request: bytes) -> bytes:
 
 
 def problem_in(reply: bytes) -> tuple[int, str]:
-    """Its status and code, where it is one of ours with all that a reply carries."""
+    """Return status and code of a problem reply after checking its headers."""
     head, _, body = reply.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
@@ -138,7 +138,7 @@ def problem_in(reply: bytes) -> tuple[int, str]:
 
 
 def drip(begin: bytes, drop: bytes) -> Callable[[RecordingApplication], bytes]:
-    """Sends a little, again and again, for as long as the server takes it."""
+    """Return a client that sends a few bytes again and again, until the server closes."""
 
     def run(world: RecordingApplication) -> bytes:
         with world.client() as client:
@@ -163,7 +163,7 @@ def drip(begin: bytes, drop: bytes) -> Callable[[RecordingApplication], bytes]:
 
 
 def silent(begin: bytes) -> Callable[[RecordingApplication], bytes]:
-    """Sends something and waits."""
+    """Return a client that sends some bytes and waits."""
 
     def run(world: RecordingApplication) -> bytes:
         with world.client() as client:
@@ -174,7 +174,7 @@ def silent(begin: bytes) -> Callable[[RecordingApplication], bytes]:
 
 
 def never_reads(world: RecordingApplication) -> bytes:
-    """Asks for much; reads only when the server has let go of it."""
+    """Request a large reply; read only after the server has given up."""
     with world.client() as client:
         client.sendall(GET % b"endless")
         end = time.monotonic() + GUARD_SECONDS
@@ -202,7 +202,7 @@ SLOW: dict[str, tuple[Callable[[RecordingApplication], bytes], tuple[int, str] |
 
 
 def body_that_is_fair(world: RecordingApplication) -> bytes:
-    """Slow, but not too slow, for longer than a caller gets."""
+    """Send a body slowly, but faster than the limit, for longer than the time limit."""
     with world.client() as client:
         piece = b"x" * MIN_BODY_BYTES
         client.sendall(b"POST /length HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (len(piece) * FAIR_PIECES))
@@ -213,9 +213,10 @@ def body_that_is_fair(world: RecordingApplication) -> bytes:
 
 
 def reader_that_is_fair(world: RecordingApplication) -> bytes:
-    """Takes longer than a caller gets for what the transport cannot hold; whether it got all of it."""
+    """Read a large reply for longer than the time limit; return whether all of it came."""
     with world.client() as client:
-        # A window that the kernel chooses may open in steps of a megabyte, and so tell of no progress for a second.
+        # A window size of the kernel's choice may open in steps of a megabyte, and show no progress for a
+        # second.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, len(PIECE))
         client.sendall(GET % b"fair")
         taken = 0
@@ -278,7 +279,7 @@ def test_what_is_no_request_or_too_much_of_one(
     world: RecordingApplication, request_: bytes, status: int, code: str
 ) -> None:
     with world.client() as client, ThreadPoolExecutor(1) as pool:
-        # It answers while there is more to come, and then closes, which may lose the answer on its way.
+        # The server answers during the upload and then closes, so that the answer may be lost.
         reading = pool.submit(rest, client)
         with suppress(ConnectionResetError, BrokenPipeError):
             client.sendall(request_)
@@ -310,12 +311,12 @@ def test_what_is_allowed(world: RecordingApplication, request_: bytes, told: byt
 
 
 def test_a_body_behind_a_wish_for_an_upgrade_is_no_request_of_its_own(world: RecordingApplication) -> None:
-    """Else whoever shares a connection to us with others could put a request in front of theirs."""
+    """Otherwise a client of a shared connection could put a request before the requests of others."""
     hidden, last = GET % b"x", b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n"
     head = b"POST /length HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n" % (len(hidden), H2C)
     with world.client() as client:
         client.sendall(head.replace(b"\r\n", b"\r\nExpect: 100-continue\r\n", 1))
-        assert client.recv(100).startswith(b"HTTP/1.1 100 Continue")  # so head and body come apart
+        assert client.recv(100).startswith(b"HTTP/1.1 100 Continue")  # so head and body arrive separately
         client.sendall(hidden + (head + hidden) * 2 + last)
         found = rest(client)
     assert found.count(b"HTTP/1.1 200 OK") == 4

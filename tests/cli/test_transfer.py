@@ -1,4 +1,4 @@
-"""``carrel export`` and ``carrel import``: files, what they print, how they end, and how they go on."""
+"""``carrel export`` and ``carrel import``: files, output, exit status and continuation."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Carrel = Callable[..., Any]
 
 @pytest.fixture
 def carrel(service: Service) -> Carrel:
-    """Runs a command with a tenant's key: what it printed as JSON, else what it said."""
+    """Runner of commands with a tenant's key. It returns the printed JSON, or else standard error."""
 
     def run(tenant: Tenant, *arguments: str, status: int = 0) -> Any:
         options = ["--url", service.url, "--key", tenant.key]

@@ -1,1 +1,1 @@
-"""Clients that people embed."""
+"""Tests of the client libraries."""

@@ -1,4 +1,4 @@
-"""The retrievers of LangChain and LlamaIndex, each run by a Python of its own that has the real package."""
+"""Retrievers of LangChain and LlamaIndex, each in a Python environment with the real package."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(ENVIRONMENTS is None, reason="make prove NAME=cl
 
 
 def run(name: str, *arguments: str) -> dict[str, Any]:
-    """What the program printed last, in the environment of that name."""
+    """Return the last printed line of the framework's program, run in the framework's environment."""
     python = Path(ENVIRONMENTS or "") / name / "bin" / "python"
     program = Path(__file__).parent / "programs" / f"use_{name.replace('-', '_')}.py"
     done = subprocess.run(
@@ -50,7 +50,7 @@ def test_passages_come_with_what_is_known_of_them(name: str, tenant: Tenant) -> 
 
 @pytest.fixture(scope="module")
 def with_site(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
-    """A tenant with a web site's search as a knowledge base."""
+    """Tenant with a web site's search as a knowledge base."""
     response = {"items": "results", "text": "snippet", "title": "title", "url": "link"}
     with SiteSearchServer() as site:
         settings = build_settings(tmp_path_factory.mktemp("site"), http_sources=build_source_settings(site))

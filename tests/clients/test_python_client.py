@@ -1,4 +1,4 @@
-"""The Python client: against the running service, and against one that is busy, breaks off or is something else."""
+"""Python client against the running service, and against servers that are busy, disconnect or are no Carrel."""
 
 import io
 import json

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  # SQL is not wrapped
-"""Everything that the catalogue of a database says about Carrel's objects, as one line of text for each object."""
+"""Description of Carrel's objects in the catalogue of a database, one text for each object."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _ROLES = "('carrel_app', 'carrel_search', 'carrel_control', 'carrel_sql_view')"
 
 
 def _grants(acl: str, owner: str, kind: str) -> str:
-    """Return an SQL expression for the grants of one object, in an order of their own."""
+    """Return an SQL expression for the grants of one object, sorted by their text."""
     return f"""coalesce((select string_agg(g.text, ', ' order by g.text) from (
       select format('%s %s by %s', case when a.grantee = 0 then 'public' else pg_get_userbyid(a.grantee) end,
         string_agg(a.privilege_type || case when a.is_grantable then ' with grant' else '' end, '/' order by a.privilege_type),
@@ -48,7 +48,7 @@ QUERIES: Mapping[str, str] = {
         from pg_class c join pg_attribute a on a.attrelid = c.oid left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
        where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped
        group by c.relname""",
-    # Postgres 18 has a named constraint for NOT NULL, which the columns say already.
+    # Postgres 18 has a named constraint for NOT NULL, which the columns show already.
     "constraints": """
       select k.conrelid::regclass || '.' || k.conname, concat_ws(' ', pg_get_constraintdef(k.oid),
         case when not k.convalidated then 'not validated' end, case when k.conparentid <> 0 then 'inherited' end)
@@ -124,10 +124,10 @@ def normalise(text: str) -> str:
 
 
 async def read_catalogue(connection: asyncpg.Connection) -> dict[str, dict[str, str]]:
-    """Return each kind of object with what the catalogue says of each of them, and the rows that a new database has.
+    """Return the text of each object by kind and name, and the rows of a new database.
 
     Args:
-        connection: A connection of a superuser to a database that nothing but the migrations has written to.
+    connection: A connection of a superuser to a database that holds nothing but the migrations' objects.
     """
     found = {kind: dict[str, str](await connection.fetch(query)) for kind, query in QUERIES.items()}
     for name, text in found["functions"].items():

@@ -1,4 +1,4 @@
-"""One row in every table, made from the catalogue, so that a migration meets data in whatever it finds."""
+"""One row in every table, built from the catalogue, so that each migration runs on data."""
 
 import uuid
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import asyncpg
 
 TENANT, KB, INDEX, DOCUMENT, CHUNK = (uuid.UUID(int=number) for number in range(101, 106))
 
-# What the types alone do not tell; a column that may be null has a value where it is named with its table.
+# Values that the types do not determine. A nullable column has a value if it is named with its table.
 VALUES: Mapping[str, object] = {
     "tenant_id": TENANT,
     "kb_id": KB,
@@ -65,19 +65,19 @@ select a.attname, t.typname, format_type(a.atttypid, a.atttypmod) as written
 
 
 async def tables(connection: asyncpg.Connection) -> list[str]:
-    """Every table but partitions, Alembic's and those without columns, those that others refer to first."""
+    """Return every table except partitions, Alembic's and those without columns; referenced tables come first."""
     return [row[0] for row in await connection.fetch(_TABLES)]
 
 
 async def fill(connection: asyncpg.Connection) -> None:
-    """Insert the row where a table is still empty."""
+    """Insert a row into each table that is empty."""
     for table in await tables(connection):
         values: dict[str, tuple[str, Any]] = {}
         for name, kind, written in await connection.fetch(_COLUMNS, table, list(VALUES)):
             value = VALUES.get(f"{table}.{name}", VALUES.get(name, BY_TYPE.get(kind)))
             assert value is not None, f"no value for {table}.{name} ({kind}): add one here"
             values[name] = (written, value)
-        # The driver does not know pgvector's types: those go in as text.
+        # The driver does not know pgvector's types, so their values are sent as text.
         casts = [
             f"${number}::text::{kind}" if isinstance(value, str) else f"${number}::{kind}"
             for number, (kind, value) in enumerate(values.values(), 1)
@@ -89,5 +89,5 @@ async def fill(connection: asyncpg.Connection) -> None:
 
 
 async def counts(connection: asyncpg.Connection) -> dict[str, int]:
-    """Rows of every table."""
+    """Return the number of rows of every table."""
     return {table: await connection.fetchval(f"select count(*) from {table}") for table in await tables(connection)}

@@ -1,6 +1,6 @@
-"""New names of what the 52 former migrations made, so that the baseline can be compared object by object.
+"""New names of the objects of the 52 former migrations, for an object-by-object comparison with the baseline.
 
-The catalogue of those migrations stays as it was read. Its words are replaced here, whole words only: names of tables,
+The catalogue of those migrations is stored unchanged. Its words are replaced here, whole words only: names of tables,
 columns, functions, triggers and roles, and names inside a function's body. Everything else has to be equal.
 """
 
@@ -19,7 +19,7 @@ NAMES: Mapping[str, str] = {
     "quota_turn": "quota_lock",
     "claim_turn": "claim_lock",
     "owner_turn": "index_build_lock",
-    # Frequencies and totals of search indexes, and what searches them
+    # Frequencies and totals of search indexes, and functions that search them
     "lex_df": "term_document_frequency",
     "lex_df_key": "term_document_frequency_key",
     "lex_totals": "index_totals",
@@ -97,7 +97,7 @@ NAMES: Mapping[str, str] = {
     "tenant_told": "tenant_notify_webhooks",
     "tenant_usage_told": "tenant_usage_notify_webhooks",
     "usage_day_told": "usage_day_notify_webhooks",
-    # Functions that look at all tenants
+    # Functions that read all tenants
     "changed_indexes": "find_changed_indexes",
     "claim_pace": "acquire_rate_slot",
     "expired_documents": "find_expired_documents",
@@ -155,12 +155,12 @@ NAMES_WITHIN: Mapping[str, Mapping[str, str]] = {
 }
 _WORD = re.compile(r"\w+")
 _GRANTS = re.compile(r"(?<=grants )\w.*?(?=,?$|;|,\n)", re.MULTILINE)
-# Names that the database makes of a table's name.
+# Names that the database derives from a table's name.
 _TABLE_SUFFIX = re.compile(r"(\w+?)(_pkey|_tenant_id(_\w+)?_fkey)")
 
 
 def renamed(former: Catalogue) -> dict[str, dict[str, str]]:
-    """Return a catalogue with the new names in the place of the former ones."""
+    """Return a catalogue with the new names in place of the former ones."""
     return {
         kind: {_rename(name, name): _rename(text, name) for name, text in objects.items()}
         for kind, objects in former.items()
@@ -171,7 +171,7 @@ def _rename(text: str, name: str) -> str:
     """Replace the former names in a text about the object of this former name."""
     within = NAMES_WITHIN.get(re.split(r"[.(]", name)[0], {})
     text = _WORD.sub(lambda word: _rename_word(word[0], within), text)
-    # The catalogue has grants in the order of the roles' names.
+    # The catalogue sorts grants by the roles' names.
     return _GRANTS.sub(lambda grants: ", ".join(sorted(grants[0].split(", "))), text)
 
 

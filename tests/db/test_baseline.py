@@ -1,4 +1,4 @@
-"""The baseline makes the schema that the 52 migrations before it made, with new names; old databases are refused."""
+"""The baseline creates the schema of the 52 former migrations with new names; older databases are refused."""
 
 import asyncio
 import json
@@ -17,10 +17,11 @@ from tests.db.catalogue import Catalogue, read_catalogue
 from tests.db.renamed_objects import NAMES, NAMES_WITHIN, renamed
 from tests.db.test_migrations import connected, upgrade
 
-# What a database had that the migrations 0001 to 0053 of commit 2f6f8ba had made on Postgres 18, read as here.
+# The catalogue of a database of the migrations 0001 to 0053 of commit 2f6f8ba on Postgres 18.
 FORMER: Catalogue = json.loads((Path(__file__).parent / "catalogue_of_0053.json").read_text())
-# What only processes of earlier versions called: claim_work and claim_delivery replaced claim_job, find_key replaced
-# authenticate. Tests alone called the other two: hybrid_search with one retriever gives the same.
+# Functions that only earlier versions called: claim_work and claim_delivery replaced claim_job, and find_key
+# replaced authenticate. Only tests called the other two: hybrid_search with one retriever gives the same
+# result.
 LEFT_OUT = {
     ("functions", "claim_job(p_worker text, p_lease interval, p_tenant_concurrency integer)"),
     ("functions", "authenticate(p_key_hash bytea)"),
@@ -37,7 +38,7 @@ def superuser_url(server: EmbeddedPostgres, urls: DatabaseUrls) -> str:
 
 
 def differences(former: Catalogue, present: Catalogue) -> Mapping[tuple[str, str], tuple[str | None, str | None]]:
-    """Return each object that is not in both catalogues with the same text, with both texts."""
+    """Return both texts of each object that differs between two catalogues."""
     return {
         (kind, name): (former.get(kind, {}).get(name), present.get(kind, {}).get(name))
         for kind in former.keys() | present.keys()
@@ -48,7 +49,7 @@ def differences(former: Catalogue, present: Catalogue) -> Mapping[tuple[str, str
 
 @pytest.fixture
 async def superuser(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    """A superuser's connection, in a transaction that is undone."""
+    """Superuser's connection in a transaction that is rolled back."""
     connection = await asyncpg.connect(superuser_url(postgres_server, database))
     transaction = connection.transaction()
     await transaction.start()
@@ -63,7 +64,7 @@ async def test_baseline_makes_what_the_former_migrations_made(
     urls = await asyncio.to_thread(make_empty_database)
     await upgrade(urls, "0001_baseline")
     async with connected(urls.owner) as owner:
-        await owner.execute("grant carrel_app to carrel_runtime")  # as migrate() does for the login that it is given
+        await owner.execute("grant carrel_app to carrel_runtime")  # as migrate() does for its runtime login
     async with connected(superuser_url(postgres_server, urls)) as superuser:
         if superuser.get_server_version().major != 18:
             pytest.skip("the former catalogue is one of Postgres 18, and others may write the same in other words")
@@ -160,7 +161,7 @@ async def test_migrate_database_of_an_unreleased_baseline_names_what_is_missing(
 
 
 async def test_plain_role_of_an_earlier_database_is_refused(make_database: DatabaseFactory) -> None:
-    """Where the owner's URL is not known to a process: its login cannot read the revision."""
+    """A process that does not know the owner's URL: its login cannot read the revision."""
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.owner) as owner:
         await owner.execute(

@@ -1,4 +1,4 @@
-"""Connections that break: while they are made that is an outage like any other, in the pool nobody notices."""
+"""Broken connections: an outage while they open, and replaced in the pool without an error."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,13 +16,13 @@ from harness.databases import DatabaseFactory
 from harness.protocol_servers.slow_link import SlowLink
 from tests.db.test_session import connected, kill_connections
 
-# From asyncpg's question about a type's codec, which is the first thing that is asked on a new connection.
+# asyncpg's query for a type's codec, which is the first query on a new connection.
 QUESTION = b"pg_type"
 ONE = parse_statement("select 1")
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, until: bytes | None) -> None:
-    """Pass on what comes in; cut the connection off instead of passing on ``until``."""
+    """Forward the input; close the connection instead of forwarding ``until``."""
     with suppress(ConnectionError):
         while piece := await reader.read(65536):
             if until is not None and until in piece:
@@ -34,7 +34,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, u
 
 @asynccontextmanager
 async def cutting(url: str, until: bytes) -> AsyncIterator[str]:
-    """The URL of a server between us and the database, which goes away when it is asked for this."""
+    """Run a proxy of the database that closes a connection at certain bytes; yield the proxy's URL."""
     place = make_url(url)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,7 +60,7 @@ async def test_a_connection_that_breaks_while_its_codecs_are_set_up_is_an_outage
 
 
 async def give_up(database: Database, link: SlowLink) -> None:
-    """A question, and no patience."""
+    """Send a query, and cancel it immediately."""
     async with asyncio.timeout(None) as patience, database.transaction(None) as session:
         link.stall()
         patience.reschedule(asyncio.get_running_loop().time())
@@ -82,7 +82,7 @@ async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: Databas
 
 
 async def kill_unseen(postgres: EmbeddedPostgres, url: str, *, steps: int) -> None:
-    """Nobody reads what the server says meanwhile; then there are so many steps of the loop for it."""
+    """Kill the connections while the event loop is blocked; then run the loop for ``steps`` steps."""
     killer = Thread(target=asyncio.run, args=(kill_connections(postgres, url),))
     killer.start()
     killer.join()
@@ -94,7 +94,7 @@ async def kill_unseen(postgres: EmbeddedPostgres, url: str, *, steps: int) -> No
 async def test_one_that_dies_in_the_pool_is_left_out_at_every_moment(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, steps: int
 ) -> None:
-    """Also when the server's last word has been read, and the end of the stream has not."""
+    """Each moment includes the one after the server's last message and before the end of the stream."""
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.app) as db:
         async with db.transaction(None):

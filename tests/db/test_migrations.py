@@ -50,11 +50,11 @@ async def upgrade(urls: DatabaseUrls, revision: str) -> None:
 
 
 async def differences(urls: DatabaseUrls) -> list[object]:
-    """What ``alembic check`` would find."""
+    """Return the differences that ``alembic check`` finds."""
 
     def compare(connection: Connection) -> list[object]:
         class Configured:
-            """Takes the same options as running does."""
+            """Context with the same options as in migrate()."""
 
             @staticmethod
             def configure(*, connection: Connection, **options: object) -> None:
@@ -85,7 +85,7 @@ def test_revisions_are_one_line() -> None:
     assert len(scripts.get_heads()) == 1
     assert len(scripts.get_bases()) == 1
     assert REVISIONS[0] == "0001_baseline"
-    # Numbers alone would be those of versions before 0.1.0; alembic_version holds 32 characters.
+    # Plain numbers would be revisions before 0.1.0; alembic_version holds 32 characters.
     assert all(re.fullmatch(r"\d{4}_[a-z0-9_]{1,27}", revision) for revision in REVISIONS)
     assert [int(revision[:4]) for revision in REVISIONS] == [*range(1, len(REVISIONS) + 1)]
     files = {path.stem for path in (find_migrations_directory() / "versions").glob("*.py")}
@@ -187,7 +187,7 @@ async def test_a_new_revision_begins_as_the_house_writes_them(make_database: Dat
     text = Path(written.path).read_text()
     assert text.startswith('"""Add a column.')
     assert "lock_timeout" in text
-    # It runs as it is, after all others.
+    # This migration runs unchanged, after all others.
     urls = await asyncio.to_thread(make_database)
     engine = create_admin_engine(urls.owner)
     async with engine.connect() as connection:

@@ -29,7 +29,7 @@ async def test_tenant_with_its_share_waits_and_others_do_not() -> None:
     (await shares.acquire(OTHER))()
     held[0]()
     assert not await waits(third)
-    held[0]()  # a place is given back once
+    held[0]()  # a second release has no effect
     assert await waits(asyncio.create_task(shares.acquire(ONE)))
 
 
@@ -67,7 +67,7 @@ async def test_cancelled_and_late_callers_leave_nothing_behind() -> None:
     waiting = asyncio.create_task(shares.acquire(OTHER))
     assert await waits(waiting)
     waiting.cancel()
-    held()  # in the same moment
+    held()  # without a step of the event loop between
     await asyncio.gather(waiting, return_exceptions=True)
     assert (shares._total, shares._in_use, dict(shares._waiting)) == (0, {}, {})
 
@@ -85,7 +85,7 @@ async def test_one_tenant_cannot_have_all_connections(database: DatabaseUrls) ->
                     pass
 
             waiting = asyncio.create_task(more())
-            async with pool.transaction(other):  # nobody waits for the first tenant
+            async with pool.transaction(other):  # no other tenant's transaction waits for the first tenant's
                 assert not waiting.done()
             async with pool.read_transaction(other):
                 pass

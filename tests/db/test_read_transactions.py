@@ -1,4 +1,4 @@
-"""Transactions that only read: their scope, their end that nobody waits for, and their errors."""
+"""Read-only transactions: their scope, their end without waiting, and their errors."""
 
 import asyncio
 import gc
@@ -64,7 +64,7 @@ async def test_it_writes_nothing(database: DatabaseUrls) -> None:
 
 
 async def test_nobody_waits_for_its_end(database: DatabaseUrls) -> None:
-    """Also where the database does not answer any more; the connection comes back when it does."""
+    """The caller does not wait even if the database hangs; the connection returns to the pool later."""
     with SlowLink(database.app) as link:
         async with connected(link.url) as slow:
             tenant = await add_tenant(slow)
@@ -96,7 +96,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
             async with db.read_transaction(tenant, snapshot=True) as reader:
                 await name(reader)
 
-        for step in range(40):  # a cancellation at each of the steps of the loop that it takes, and all along
+        for step in range(40):  # a cancellation at each step of the event loop
             task = asyncio.create_task(read())
             if step < 10:
                 for _ in range(step):
@@ -142,7 +142,7 @@ async def test_an_error_passes_through_and_what_follows_is_sound(database: Datab
             with pytest.raises(KeyError):
                 async with db.read_transaction(tenant):
                     raise KeyError
-            assert not db.returning_tasks  # an error may say that the connection is dead: it is seen to first
+            assert not db.returning_tasks  # an error may mean a broken connection, so the rollback is awaited
         async with db.read_transaction(tenant) as reader:
             assert await name(reader) == "a name"
 
@@ -167,19 +167,19 @@ async def test_killed_connections_are_an_outage_that_passes(
 
         with pytest.raises(DatabaseUnavailable):
             await lose_it()
-        # A connection whose opening was cancelled, as in a test before, leaves a failed future in asyncpg: asyncio
-        # tells of it when it is collected, which is not to be in the middle of this.
+        # A connection whose opening was cancelled in an earlier test leaves a failed future in asyncpg. asyncio
+        # logs it at garbage collection, which must not happen during this test.
         gc.collect()
         caplog.clear()
         with caplog.at_level(logging.INFO):
-            assert await lose_it_unnoticed() == "a name"  # it was read before
+            assert await lose_it_unnoticed() == "a name"  # the value was read before
             await wait_until(lambda: not db.returning_tasks)
         # The service of other tests may work in the same process.
         assert [record for record in caplog.records if record.name.startswith(("app.db", "sqlalchemy"))] == []
         async with db.read_transaction(tenant), db.read_transaction(tenant), db.read_transaction(tenant):
             pass
         await wait_until(lambda: not db.returning_tasks)
-        # Idle ones are left out, and nobody notices.
+        # Broken idle connections are replaced without an error.
         await kill_connections(postgres_server, urls.app)
         for _ in range(4):
             async with db.read_transaction(tenant) as reader:

@@ -1,4 +1,4 @@
-"""The only way to a session: its tenant scope, its errors, and which databases it refuses to serve from."""
+"""Sessions: tenant scope, errors, and databases that the service refuses."""
 
 import asyncio
 import uuid
@@ -46,14 +46,14 @@ async def test_the_scope_ends_with_the_transaction(database: DatabaseUrls) -> No
     async with connected(database.app) as db:
         async with db.transaction(TENANT) as session:
             assert await session.scalar(SCOPE) == str(TENANT)
-        # The same pooled connection, looked at without the transaction that would set the scope again.
+        # The same pooled connection, without the transaction that sets the scope again.
         async with db.engine.connect() as connection:
             assert await connection.scalar(SCOPE) == ""
             assert await connection.scalar(COUNT) == 0
 
 
 async def test_who_has_frozen_or_is_gone_keeps_no_locks(database: DatabaseUrls) -> None:
-    """The database itself is told when to give up a connection of which nothing is heard."""
+    """The database has timeouts after which it closes a silent connection."""
     async with connected(database.app) as db, db.transaction(TENANT) as session:
         told = {}
         for name in ("idle_in_transaction_session_timeout", "tcp_keepalives_idle", "tcp_keepalives_interval"):
@@ -146,7 +146,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
             async with db.transaction(tenant) as session:
                 await session.fetch_rows(RENAME, {"name": name})
 
-        for step in range(25):  # a cancellation at each of the steps of the loop that it takes, and behind them
+        for step in range(25):  # a cancellation at each step of the event loop, and after the last
             task = asyncio.create_task(rename(f"cancelled {step}"))
             for _ in range(step):
                 await asyncio.sleep(0)
@@ -154,7 +154,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
             with suppress(asyncio.CancelledError):
                 await task
             async with db.autocommit() as session:
-                # A transaction that was left open would still have its scope.
+                # An open transaction would still have its scope.
                 assert not await session.scalar(SCOPE)
             async with db.transaction(tenant) as session:
                 assert await session.scalar(COUNT) == 1
@@ -224,7 +224,7 @@ async def test_killed_connections_are_an_outage_that_passes(
 
         async with db.transaction(None), db.transaction(None), db.transaction(None):
             pass
-        # Idle ones are left out, and nobody notices.
+        # Broken idle connections are replaced without an error.
         await kill_connections(postgres_server, urls.app)
         for _ in range(4):
             await db.check()
@@ -260,9 +260,9 @@ async def rename_nothing(database: Database) -> None:
 async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_not_kept(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, write: Callable[[Database], Awaitable[object]]
 ) -> None:
-    """As one that has failed over, or whose provider has made it read-only because its disk is full.
+    """A server after a failover, or one that its provider has made read-only because its disk is full.
 
-    A connection to what was the primary goes on answering; only a new one leads to what is.
+    A connection to the former primary still answers; only a new connection reaches the present primary.
     """
     urls = await asyncio.to_thread(make_database)
     name = urls.app.rpartition("/")[2]
@@ -274,7 +274,7 @@ async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_no
             await write(db)
         await db.check()
         await asyncio.to_thread(run_sql, superuser, f"{setting} off")
-        with suppress(DatabaseUnavailable):  # the connection of that look
+        with suppress(DatabaseUnavailable):  # the connection of the check
             await write(db)
         await write(db)
 
@@ -301,7 +301,7 @@ Login = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def login(postgres_server: EmbeddedPostgres, database: DatabaseUrls) -> Login:
-    """Makes a login with these attributes and grants, and gives its URL."""
+    """Factory of logins with attributes and grants; it returns the login's URL."""
     counter = iter(range(1, 100))
     superuser = postgres_server.build_url("postgres")
     address = database.app.partition("@")[2]
@@ -394,7 +394,7 @@ async def test_a_single_statement_sees_no_tenant(database: DatabaseUrls) -> None
         for _ in range(3):
             async with db.autocommit() as session:
                 assert await session.scalar(text("select count(*) from tenant")) == 0
-        async with db.transaction(tenant) as session:  # and a transaction is one again
+        async with db.transaction(tenant) as session:  # a new transaction has its scope again
             assert await session.scalar(text("select count(*) from tenant")) == 1
 
 
@@ -414,7 +414,7 @@ async def test_two_transactions_with_one_snapshot(database: DatabaseUrls) -> Non
                 assert limit[0] == "1500ms"
             async with db.transaction(tenant, snapshot=True) as third:
                 assert await third.fetch_row(name, {}) != before
-        with pytest.raises(DatabaseUnavailable):  # it is over
+        with pytest.raises(DatabaseUnavailable):  # the transaction has ended
             async with db.transaction(tenant, snapshot=moment):
                 pass
         async with db.transaction(tenant) as session:

@@ -66,7 +66,7 @@ async def test_functions_of_the_database_are_those_of_the_files(
     superuser: asyncpg.Connection, make_empty_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     present = await read_catalogue(superuser)
-    # Functions need no tables to be made, so an empty database gets those of the files alone.
+    # Functions can be created without tables, so an empty database gets the functions of the files alone.
     urls = await asyncio.to_thread(make_empty_database)
     async with connected(urls.owner) as owner, owner.transaction():
         await owner.execute("create table alembic_version ()")

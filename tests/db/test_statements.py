@@ -1,4 +1,4 @@
-"""Every statement of the service names tables, columns and functions that the database has."""
+"""Every statement of the service names existing tables, columns and functions."""
 
 import importlib
 import pkgutil
@@ -14,7 +14,7 @@ import app
 from app.db.statements import Statement, parse_statement
 from app.embedded_postgres import DatabaseUrls
 
-# Modules of the tables' owner give text to the driver.
+# Modules that run as the tables' owner pass text to the driver.
 OWNER_MODULES = ("app.db.index_ddl", "app.db.sql_view_ddl")
 SQL = re.compile(r"\s*(select|with|insert into|update|delete from)\s")
 
@@ -28,7 +28,7 @@ async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
 
 
 def statements_in(value: Any) -> Iterator[Statement]:
-    """Yield the statements of a module's constant, which may be a statement, a sequence or a mapping of some."""
+    """Yield the statements in a module's constant: a statement, a sequence or a mapping."""
     if isinstance(value, Statement):
         yield value
     elif isinstance(value, Mapping):
@@ -52,7 +52,7 @@ def all_statements() -> dict[str, Statement]:
 
 
 async def failures(connection: asyncpg.Connection, statements: Mapping[str, Statement]) -> dict[str, str]:
-    """Return the statements that cannot be prepared, with the reasons."""
+    """Return the statements that cannot be prepared, with the errors."""
     found = {}
     for name, statement in statements.items():
         try:

@@ -1,4 +1,6 @@
-"""Locks that a login of a SQL view cannot take: claims, counting, builds and migrations go on beside it."""
+"""Locks out of reach of a SQL view's login: claims, counting, index builds and migrations continue while it holds
+locks.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +23,7 @@ from harness.databases import run_sql
 
 HANG_SECONDS = 20
 LOGIN = "carrel_sql_view_of_a_test"
-# Every number that this service has ever locked.
+# Every lock number that the service has ever used.
 NUMBERS = """
 select pg_advisory_lock(7300), pg_advisory_lock(7301), pg_advisory_lock(7302), pg_advisory_lock(7303),
        pg_advisory_lock(7302, hashtext($1)), pg_advisory_lock(7303, hashtext($1))"""
@@ -29,10 +31,10 @@ select pg_advisory_lock(7300), pg_advisory_lock(7301), pg_advisory_lock(7302), p
 
 @pytest.fixture
 async def stranger(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.Connection]:
-    """A login that may connect, as a SQL view's."""
+    """Connection of a login that may only connect, like a SQL view's login."""
     server = postgres_server.build_url("postgres")
     await asyncio.to_thread(run_sql, server, f"create role {LOGIN} login password 'secret'")
-    # As on a server where no superuser has taken advisory locks away.
+    # A server on which no superuser has revoked advisory locks.
     here = postgres_server.build_url(urlsplit(database.app).path.strip("/"))
     for function in ("pg_advisory_lock(bigint)", "pg_advisory_lock(int, int)"):
         await asyncio.to_thread(run_sql, here, f"grant execute on function {function} to public")

@@ -37,7 +37,7 @@ class PageBlock:
 
     @property
     def is_command(self) -> bool:
-        """Return whether a reader would type this block, or believe to see what typing printed."""
+        """Return whether a reader would type this block, or take it for a command with its output."""
         return self.language in _COMMAND_LANGUAGES or (not self.language and self.text.startswith("$ "))
 
 

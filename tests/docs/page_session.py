@@ -193,7 +193,7 @@ def _is_ready(credentials: Path) -> bool:
 
 
 def _end_group(process: "subprocess.Popen[str]") -> None:
-    """End a process and all that it started."""
+    """End a process and its child processes."""
     assert process.stdin is not None
     process.stdin.close()
     try:

@@ -1,4 +1,4 @@
-"""Links between the repository's pages: each file and each heading exists. Other hosts are not asked."""
+"""Links between the repository's pages: each file and each heading exists. Links to other hosts are not checked."""
 
 import re
 from functools import cache

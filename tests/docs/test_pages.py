@@ -1,4 +1,4 @@
-"""The blocks of the pages: each command is run against a running service, and prints what the page shows.
+"""The blocks of the pages: each command is run against a running service, and prints the text that the page shows.
 
 ``UPDATE_PAGES=1 pytest tests/docs/test_pages.py -k quickstart`` writes the output of each block into the page.
 """
@@ -91,7 +91,7 @@ def run_commands(session: PageSession, block: PageBlock, commands: str) -> str:
 
 
 def split_transcript(text: str) -> Iterator[str]:
-    """The commands of a transcript: lines after a prompt, continued after a backslash."""
+    """Yield the commands of a transcript: lines after a prompt, continued after a backslash."""
     lines = iter(text.splitlines())
     for line in lines:
         if line.startswith("$ "):
@@ -102,7 +102,7 @@ def split_transcript(text: str) -> Iterator[str]:
 
 
 def compare(block: PageBlock, printed: str, updates: list[tuple[PageBlock, str]]) -> None:
-    """Compare a block with what was printed, or note what it should show."""
+    """Compare a block with the printed output, or record the output for the page."""
     if block.marker == "output json":
         try:
             difference = find_json_difference(json.loads(block.text or "null"), json.loads(printed))

@@ -1,4 +1,4 @@
-"""Generated pages of the reference: they are the code's, and name each setting, command, table and operation."""
+"""Generated pages of the reference: up to date, and complete in settings, commands, tables and operations."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""The documents room."""
+"""Tests of the documents package."""

@@ -1,4 +1,4 @@
-"""Writes OLE containers: a header, allocation tables, and a directory that names streams which hold nothing."""
+"""Writer of OLE containers: a header, allocation tables, and a directory that names empty streams."""
 
 import struct
 
@@ -14,7 +14,10 @@ def entry(name: str) -> bytes:
 
 
 def container(*names: str, first: int = 1) -> bytes:
-    """The directory begins at sector ``first`` and goes on in the sectors behind it; the first table is sector 0."""
+    """Return a container.
+
+    The directory begins at sector ``first`` and continues in the next sectors; the first table is sector 0.
+    """
     entries = [entry(name) for name in ("Root Entry", *names)]
     directory = [b"".join(entries[start : start + 4]).ljust(SECTOR, b"\0") for start in range(0, len(entries), 4)]
     last = first + len(directory) - 1

@@ -1,4 +1,4 @@
-"""What most tests of documents work with; a module that needs another workshop makes its own."""
+"""Shared fixture of the tests of documents. A module that needs another ``Workshop`` creates one."""
 
 from __future__ import annotations
 

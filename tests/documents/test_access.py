@@ -1,4 +1,6 @@
-"""Keys narrowed to a user: random uploads by several keys, and what each of them reads, changes and deletes."""
+"""Restricted keys of users: random uploads by several keys, and the documents that each key reads, changes and
+deletes.
+"""
 
 import random
 from dataclasses import dataclass, field
@@ -29,14 +31,16 @@ SCOPES = [
 
 @dataclass
 class AccessModel:
-    """One tenant, a key of its own and one for each user; ``documents`` and ``owners`` of chats are the model."""
+    """One tenant with an unrestricted key and one key for each user; ``documents`` and ``owners`` of chats are the
+    model.
+    """
 
     keys: dict[str, TenantServices]
     documents: dict[UUID, DocumentScope] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
 
     def may_add(self, key: str, scope: DocumentScope) -> bool:
-        """The user's own level, and chats that are theirs or where nothing is yet: those become theirs."""
+        """Return whether a key may add to a scope: its user's level, its chats, and empty chats, which it then owns."""
         if key == WHOLE:
             return True
         if scope.chat_id is None:
@@ -68,7 +72,7 @@ async def house(workshop: Workshop) -> AccessModel:
     for number in range(UPLOADS):
         key, scope = rng.choice([WHOLE, *USERS, *USERS]), rng.choice(SCOPES)
         if number == 0:
-            key, scope = WHOLE, DocumentScope(None, CHATS[0])  # so this chat is nobody's
+            key, scope = WHOLE, DocumentScope(None, CHATS[0])  # so no user owns this chat
         upload = house.keys[key].uploads.upload_text(
             "default", f"lantern {number}", DocumentFields(scope=scope), media_type="text/plain"
         )
@@ -160,7 +164,7 @@ async def test_what_is_changed(house: AccessModel, key: str) -> None:
 
 
 async def test_what_is_deleted(house: AccessModel) -> None:
-    """The last of all: by id one that is somebody else's, by filter everything that is the user's own."""
+    """The last test of the module: it deletes another user's document by id, and the user's own documents by filter."""
     key = USERS[0]
     services, readable = house.keys[key], house.readable(key)
     foreign = sorted(set(house.documents) - readable)

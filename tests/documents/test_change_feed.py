@@ -1,4 +1,4 @@
-"""Waiting for a document: told of changes by the database, and again after its connection was lost."""
+"""Change feed of documents: the database notifies waiting callers, again after a lost connection."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ LONG = 60.0
 
 @pytest.fixture
 async def watch(workshop: Workshop) -> AsyncIterator[DocumentChangeFeed]:
-    """One that listens already, so that no change is missed."""
+    """Change feed that listens already, so that no change is missed."""
     made = DocumentChangeFeed(workshop.resources.database)
     async with made.subscribe(uuid4(), uuid4()) as change:
         await told(change)
@@ -30,7 +30,7 @@ async def watch(workshop: Workshop) -> AsyncIterator[DocumentChangeFeed]:
 
 
 async def told(change: DocumentSubscription) -> None:
-    """It was told: looking again after a while does not count here."""
+    """Wait for a notification; a periodic check does not count."""
     async with asyncio.timeout(HANG_SECONDS):
         await change.event.wait()
     change.event.clear()
@@ -93,7 +93,7 @@ async def test_a_lost_connection_is_told_and_comes_back(
                 await workshop.owner.fetchval("select current_database()"),
             )
             assert ended >= 1
-            await told(change)  # something may have been missed
+            await told(change)  # a notification may have been missed
             await touch(workshop, document)
             await told(change)
     await superuser.close()

@@ -1,4 +1,4 @@
-"""The record of a deletion: over when the last original is gone, and not before."""
+"""Receipt of a deletion: finished when the last original is deleted, and not before."""
 
 from uuid import UUID, uuid4
 
@@ -14,7 +14,7 @@ from tests.ingestion.workshop import Workshop, add_text
 
 
 async def batch(services: TenantServices, deletion: UUID) -> UUID:
-    """What one batch of it leaves behind; the id of its job."""
+    """Record the result of one batch of a deletion; return the id of its job."""
     kb = await services.knowledge_bases.find("default")
     tenant_id = services.principal.tenant_id
     async with services.deletions.db.transaction() as session:
@@ -24,7 +24,7 @@ async def batch(services: TenantServices, deletion: UUID) -> UUID:
 
 
 async def settle(services: TenantServices, deletion: UUID, job: UUID) -> None:
-    """What a job does when its originals are gone."""
+    """Run the last step of a job whose originals are deleted."""
     await complete_document_deletion(services.deletions.db, [], deletion_id=deletion, job_id=job, objects=0)
 
 
@@ -41,7 +41,7 @@ async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
 
 
 async def test_another_batch_opens_it_again(services: TenantServices) -> None:
-    """The first one's originals may be gone before the second one has begun."""
+    """The originals of the first batch may be deleted before the second batch begins."""
     deletion = uuid4()
     await settle(services, deletion, await batch(services, deletion))
     assert (await services.deletions.get_receipt(deletion)).finished_at is not None
@@ -60,12 +60,12 @@ async def test_a_job_whose_record_is_gone_is_no_failure(workshop: Workshop, serv
 
 
 async def test_documents_of_many_chunks_go_few_at_a_time(workshop: Workshop, services: TenantServices) -> None:
-    """A statement that removes them has two minutes; the receipt is of all of them."""
+    """One statement has a limit of two minutes; the receipt counts the documents of all statements."""
     made = [await add_text(services, f"A text {number}.") for number in range(5)]
     for document in made:
         await workshop.ingest(document)
     most = [document.id for document in made[:4]]
-    # Made by hosts whose clocks are fast, and by an import.
+    # Documents of hosts with fast clocks, and of an import.
     for document, age in zip(made, ("-1 h", "5 min", "-1 year", "0", "1 h"), strict=True):
         await workshop.owner.execute(
             "update document set created_at = now() + $2::text::interval where id = $1", document.id, age

@@ -1,4 +1,4 @@
-"""What a file is: signatures, zip kinds, text types; and what the client says counts for little."""
+"""File types by content: signatures, kinds of zip files and text types; the declared type counts little."""
 
 import io
 import zipfile

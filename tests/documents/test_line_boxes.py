@@ -1,11 +1,11 @@
-"""Which lines a part of the text touches."""
+"""Lines of a page that a range of the text touches."""
 
 import pytest
 
 from app.db.models.tenant_data import DocumentPage
 from app.documents.content.line_boxes import MAX_LINE_BOXES, LineBox, PageSize, select_line_boxes
 
-# As single precision gives them back.
+# as single precision returns them
 PAGES = [
     DocumentPage(
         page=2, width=595.2999877929688, height=841.7999877929688,

@@ -1,4 +1,4 @@
-"""What an upload is told: its media type, that it is encrypted, or what to save it as instead."""
+"""Reasons of an unsupported upload: its media type, encryption, or another format to save it as."""
 
 import io
 import zipfile

@@ -1,4 +1,6 @@
-"""Another metadata_filter: it goes to every document and chunk, and no read misses one on the way."""
+"""Metadata backfill of a changed metadata_filter: it reaches every document and chunk, and no read misses one during
+it.
+"""
 
 import asyncio
 import json
@@ -33,7 +35,7 @@ KB = "staff"
 
 @dataclass(frozen=True)
 class Staff:
-    """A knowledge base with a stamp."""
+    """A knowledge base with enforced metadata."""
 
     workshop: Workshop
     services: TenantServices
@@ -65,7 +67,9 @@ class Staff:
         return row.metadata_filter, row.pending_metadata_filter
 
     async def seen(self, expression: dict[str, Any] | None = None) -> set[UUID]:
-        """What the list and both lanes agree on; each of them can be read by itself."""
+        """Return the documents that the list and both retrievers find, after checking that all agree and each can be
+        read.
+        """
         found = await self.listed(expression)
         assert await self.searched(expression) == found
         for document_id in found:
@@ -79,7 +83,7 @@ class Staff:
         return {document.id for document in listed}
 
     async def searched(self, expression: dict[str, Any] | None) -> set[UUID]:
-        """What both lanes agree on."""
+        """Return the documents that both retrievers find, after checking that they agree."""
         ways = []
         for strategy in ("dense", "lexical"):
             request = SearchRequest(["lantern"], knowledge_bases=[KB], strategy=strategy, top_k=100, filter=expression)
@@ -88,7 +92,7 @@ class Staff:
         return ways[0]
 
     async def lanes_of(self, document: DocumentRow) -> list[dict[str, Any]]:
-        """What filters see of its chunks, without their place, from both lanes."""
+        """Return the filter metadata of a document's chunks in both search tables, without their place."""
         found = []
         for lane in ("chunk_embedding", "chunk_lexical"):
             rows = await self.workshop.owner.fetch(
@@ -103,7 +107,7 @@ class Staff:
 
 @dataclass(frozen=True)
 class Changing(Staff):
-    """One whose next stamp lacks a key of the one that it has."""
+    """A knowledge base whose next enforced metadata lacks a present key."""
 
     new: dict[str, Any]
 
@@ -111,7 +115,9 @@ class Changing(Staff):
         await self.change(self.new)
 
     async def holds(self, expected: Mapping[DocumentRow, dict[str, Any]]) -> None:
-        """The change is done; each document has its own metadata and the new stamp, and the lanes see it so."""
+        """Check that the change is done, and that documents and chunks have their own metadata and the new enforced
+        metadata.
+        """
         assert await self.stamps() == (self.new, None)
         for document, own in expected.items():
             found = await self.services.documents.get(KB, document.id)
@@ -176,7 +182,7 @@ async def test_no_read_misses_a_document_on_the_way(staff: Staff) -> None:
             break
     assert await staff.stamps() == (NEW, None)
     assert await staff.seen({"department": "it"}) == documents
-    await staff.restamp()  # nothing is wanted any more
+    await staff.restamp()  # no change is waiting any more
 
 
 async def test_what_comes_in_on_the_way_has_the_new_stamp(staff: Staff) -> None:
@@ -188,7 +194,7 @@ async def test_what_comes_in_on_the_way_has_the_new_stamp(staff: Staff) -> None:
     assert (new.attributes, changed.attributes) == (NEW, {"year": 1, **NEW})
     assert await staff.seen() == {old.id, new.id}
     await staff.restamp()
-    # An upload that began when the old stamp was in force, and another version of a document.
+    # An upload that began before the change, and a second version of a document.
     for external_id in (None, None, "e", "e"):
         uploaded = await staff.services.uploads.upload_text(
             before, f"lantern {external_id} {len(await staff.seen())}", DocumentFields(external_id=external_id),
@@ -254,7 +260,7 @@ async def test_what_was_uploaded_before_loses_the_old_stamp_whenever_it_is_inges
     await changing.workshop.ingest(first)
     await changing.restamp()
     await changing.workshop.ingest(second)
-    await changing.restamp()  # interrupted and begun again
+    await changing.restamp()  # the job is interrupted and runs again
     await changing.holds({first: {}, second: {}, ready: {}, given: {}})
     assert [row["own"] for row in await changing.lanes_of(given)] == [{"c": 3}] * 2
     assert await changing.searched({"b": {"exists": True}}) == set()
@@ -267,7 +273,7 @@ async def test_metadata_that_is_changed_on_the_way_keeps_its_own_under_a_key_of_
     await changing.begin()
     for document, metadata in zip(documents, ({"b": 2}, {"b": 2, "c": 3}, {"c": 3}), strict=True):
         await changing.services.documents.update(KB, document.id, {"metadata": metadata})
-    again = await changing.upload("lantern 2", metadata={"b": 2})  # the same bytes
+    again = await changing.upload("lantern 2", metadata={"b": 2})  # the same bytes as before
     await changing.restamp()
     expected: list[dict[str, Any]] = [{"b": 2}, {"b": 2, "c": 3}, {"b": 2}]
     await changing.holds(dict(zip(documents, expected, strict=True)))
@@ -317,7 +323,7 @@ async def test_an_upload_that_began_two_changes_ago_is_not_taken_for_one_of_then
     before = await staff.services.knowledge_bases.find(KB)
     await staff.change(NEW)
     await staff.restamp()
-    await staff.change(OLD)  # the same values as then
+    await staff.change(OLD)  # the same values as at the start
     own = DocumentFields(metadata={"team": 1})
     uploaded = await staff.services.uploads.upload_text(before, "lantern", own, media_type="text/plain")
     await staff.workshop.ingest(uploaded.document)
@@ -341,7 +347,7 @@ async def test_given_chunks_that_are_indexed_again_on_the_way_say_what_filters_s
 
 
 async def test_what_lacks_the_new_stamp_gets_it_whatever_its_number(staff: Staff) -> None:
-    """A process of a version before has finished a change without counting it."""
+    """A process of an earlier version has completed a change without a new revision."""
     document = await staff.add("lantern")
     await staff.workshop.owner.execute("update document set metadata_revision = 1 where id = $1", document.id)
     await staff.change(NEW)
@@ -381,7 +387,7 @@ async def test_one_change_at_a_time(staff: Staff) -> None:
     await staff.change(OLD)
     assert await staff.stamps() == (OLD, None)
     await staff.change(NEW)
-    await staff.change(NEW)  # once more is no other: it brings back a job that was given up
+    await staff.change(NEW)  # the same change again only replaces a failed job
     for other in (OLD, {}, {**NEW, "team": True}):
         with pytest.raises(BackfillInProgress):
             await staff.change(other)
@@ -450,7 +456,7 @@ async def test_what_has_no_stamp_is_out_of_every_read(staff: Staff) -> None:
 
 
 async def test_documents_of_many_chunks_are_taken_few_at_a_time(staff: Staff) -> None:
-    """A statement that stamps them has two minutes, and in a vector index that is not very many chunks."""
+    """One statement has a limit of two minutes, and rows of a vector index are slow to update."""
     made = [(await staff.add_chunks({"number": number}, {}, {})).id for number in range(4)]
     await staff.change(NEW)
     kb = (await staff.services.knowledge_bases.find(KB)).row.id
@@ -465,7 +471,7 @@ async def test_documents_of_many_chunks_are_taken_few_at_a_time(staff: Staff) ->
 
 
 async def test_an_upload_that_waits_for_a_document_is_not_in_a_circle_with_the_end(staff: Staff) -> None:
-    """The job has waited for a change that gave the last document its stamp; then the upload does, for the job."""
+    """The job waits for a transaction that updates the last document; then the upload waits for the job."""
     document = await staff.add("lantern one", external_id="x")
     await staff.change(NEW)
     kb = (await staff.services.knowledge_bases.find(KB)).row.id
@@ -499,7 +505,7 @@ async def test_one_whose_job_was_given_up_is_taken_up_again(staff: Staff) -> Non
         rows = await owner.fetch("select state from job where tenant_id = $1 and kind = $2", tenant, BACKFILL_JOB)
         return sorted(row["state"] for row in rows)
 
-    for state in ("ready", "running", "dead"):  # it waits, runs, or has just been given up
+    for state in ("ready", "running", "dead"):  # the job waits, runs, or has just failed
         await owner.execute("update job set state = $1, run_at = now() - interval '20 min'", state)
         await upkeep.scan()
         assert await jobs() == [state]
@@ -514,7 +520,7 @@ async def test_one_whose_job_was_given_up_is_taken_up_again(staff: Staff) -> Non
     job = ClaimedJob(tenant, row["id"], BACKFILL_JOB, None, json.loads(row["payload"]), 1, 5)
     await HANDLERS[BACKFILL_JOB](JobContext(staff.workshop.resources, staff.workshop.pipeline), job)
     assert (await staff.stamps(), await staff.seen({"department": "it"})) == ((NEW, None), {document.id})
-    assert await jobs() == ["ready"]  # that is this one's; dead letters of it are gone
+    assert await jobs() == ["ready"]  # the job of this change; failed jobs are deleted
     await owner.execute("delete from job")
     await upkeep.scan()
     assert await jobs() == []

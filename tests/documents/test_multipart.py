@@ -1,4 +1,4 @@
-"""Receiving a form: whole, in pieces of any size, broken, too large; and what becomes of the file's name."""
+"""Multipart forms: whole, in pieces, broken, too large, and with unusual file names."""
 
 import hashlib
 import random
@@ -166,7 +166,7 @@ def test_file_names(given: str, kept: str) -> None:
 
 
 class WatchedText(str):
-    """A text that notes which threads look through it."""
+    """Text that records the threads that search it."""
 
     __slots__ = ("threads",)
     threads: set[int]

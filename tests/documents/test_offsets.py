@@ -1,4 +1,4 @@
-"""Offsets in UTF-16 units, against encoding every prefix."""
+"""Offsets in UTF-16 units, compared with an encoding of every prefix."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The directory of an OLE container: short, long, far away, and lied about."""
+"""The directory of an OLE container: short, long, far away, and with false sector numbers."""
 
 import random
 import struct
@@ -29,7 +29,7 @@ def test_a_directory_is_read_up_to_a_limit(tmp_path: Path) -> None:
 
 def test_a_directory_that_goes_on_in_itself_ends(tmp_path: Path) -> None:
     content = bytearray(container("Workbook"))
-    struct.pack_into("<I", content, 512 + 4, 1)  # what comes after sector 1: sector 1
+    struct.pack_into("<I", content, 512 + 4, 1)  # the sector after sector 1 is sector 1
     assert names_of(bytes(content), tmp_path) == {"Root Entry", "Workbook"}
 
 

@@ -1,4 +1,4 @@
-"""What plugins' parsers read: by extension, or by declared type, where the content is open."""
+"""Files for plugins' parsers: chosen by extension, or by declared type if the content does not decide."""
 
 import io
 import zipfile

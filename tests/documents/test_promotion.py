@@ -1,4 +1,4 @@
-"""Promotion: every move between scopes, and that it reaches both lanes, also while the document is ingested."""
+"""Promotion: every move between scopes, in documents and both search tables, also during ingestion."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
 
 
 async def lanes(workshop: Workshop, document_id: UUID) -> list[tuple[str, UUID, int]]:
-    """Lane, scope and how many rows have it."""
+    """Return the search tables with a document's rows, each with scope key and number of rows."""
     found = []
     for lane in ("chunk_embedding", "chunk_lexical"):
         rows = await workshop.owner.fetch(
@@ -142,7 +142,7 @@ async def test_promoted_while_another_version_is_ingested(workshop: Workshop, se
 
 
 async def test_an_upload_to_the_old_scope_is_another_document(workshop: Workshop, services: TenantServices) -> None:
-    """What is said in the chat afterwards does not become a version of what the tenant sees."""
+    """A later upload to the chat is a new document, not a version of the tenant's document."""
     document = await add_text(services, "first", scope=CHAT, external_id="e")
     await services.documents.update("default", document.id, {"scope": TENANT})
     said = await add_text(services, "second", scope=CHAT, external_id="e")
@@ -153,7 +153,7 @@ async def test_an_upload_to_the_old_scope_is_another_document(workshop: Workshop
 
 @asynccontextmanager
 async def embedding(workshop: Workshop, document: DocumentRow) -> AsyncIterator[None]:
-    """Ingestion that hangs in the embedding endpoint until the block ends, and is done when it has."""
+    """Keep the ingestion of a document in the embedding endpoint until the block ends, and wait for its end then."""
     with workshop.endpoint.paused():
         ingesting = asyncio.create_task(workshop.ingest(document))
 

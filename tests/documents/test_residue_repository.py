@@ -1,4 +1,4 @@
-"""What is counted as left: every table of tenants in the catalogue, or named as kept or unrelated, with a reason."""
+"""Counts of remaining rows: every tenant table is counted, or named as retained or unrelated with a reason."""
 
 import asyncpg
 import pytest
@@ -17,7 +17,7 @@ COUNTS = {
     "knowledge_base": (residue_repository.build_document_count, residue_repository.build_knowledge_base_count),
     "tenant": (residue_repository.build_tenant_count,),
 }
-# What documents have nothing to do with, though knowledge bases and tenants do.
+# Tables of knowledge bases and tenants that have no rows of documents.
 ABOVE_DOCUMENTS = frozenset(
     {
         "agent_binding",
@@ -39,7 +39,7 @@ async def tables(owner: asyncpg.Connection) -> dict[str, Columns]:
 
 
 def forgotten(found: dict[str, Columns], kind: str) -> set[str]:
-    """Tables that are neither counted for this kind nor named."""
+    """Return the tables that are neither counted for a kind of deletion nor named."""
     counted = {name for name, columns in found.items() for count in COUNTS[kind] if count(name, columns)}
     named = RETAINED_BY_KIND[kind] | (set() if kind == "tenant" else UNRELATED_TABLES)
     return found.keys() - counted - named - (ABOVE_DOCUMENTS if kind == "documents" else set())

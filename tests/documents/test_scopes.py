@@ -1,4 +1,4 @@
-"""Scopes: which ids name a level, which keys a search sees, and that no two levels share a key."""
+"""Scopes: the ids of each level, the keys that a search sees, and no two levels with one key."""
 
 from itertools import product
 

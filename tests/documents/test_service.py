@@ -1,4 +1,4 @@
-"""A title is among the words of every passage: whoever changes it has the document made anew, and nobody else does."""
+"""Title of a document: each chunk is indexed with it, so only a changed title makes the document ingest again."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ async def jobs(workshop: Workshop, document: DocumentRow) -> int:
 
 
 async def finds(services: TenantServices, *words: str) -> list[str]:
-    """Those of the words that a search finds something by."""
+    """Return the words with which a search finds a chunk."""
     found = []
     for word in words:
         result = await services.retrieval.search(SearchRequest(queries=[word], strategy="lexical"))
@@ -118,7 +118,7 @@ async def test_nothing_else_is_made_anew(workshop: Workshop, services: TenantSer
 
 
 async def test_the_same_again_is_not_made_twice(workshop: Workshop, services: TenantServices) -> None:
-    """Nor is it while a job waits that will read what the title is then."""
+    """An unchanged title starts no ingestion, even while a job waits that will read the present title."""
     first = await add_text(services, TEXT, title="Corals")
     assert (await retitle(services, first, "Zebras")).status == "queued"
     assert await jobs(workshop, first) == 1
@@ -133,7 +133,7 @@ async def test_the_same_again_is_not_made_twice(workshop: Workshop, services: Te
 
 
 async def test_what_has_failed_is_begun_again(workshop: Workshop, services: TenantServices) -> None:
-    """Also by the title that it had: its words are found all the time, and the row and they are one again."""
+    """A failed document is ingested again, even with its former title. Its words and its row agree at any time."""
     document = await ingested(workshop, services, title="Corals")
     workshop.endpoint.fail(400, times=None)
     await retitle(services, document, "Zebras")
@@ -151,7 +151,7 @@ async def test_what_has_failed_is_begun_again(workshop: Workshop, services: Tena
 async def test_what_has_failed_and_comes_again_by_another_title_is_tried_as_any_other(
     workshop: Workshop, services: TenantServices
 ) -> None:
-    """By the upload, which knows of an encoding and of bulk, once."""
+    """The upload starts the ingestion once, with the document's encoding and its bulk flag."""
     workshop.endpoint.fail(400, times=None)
     document = await add_text(services, TEXT, title="Corals")
     async with workshop.working():
@@ -175,7 +175,7 @@ async def test_a_change_that_is_refused_queues_nothing(workshop: Workshop, servi
 
 
 async def test_whatever_the_moment(workshop: Workshop, services: TenantServices) -> None:
-    """A title that comes sooner or later after another, while a worker is at that: the last one is in the words."""
+    """A second title comes at several moments of an ingestion; the chunks are indexed with the last title."""
     documents = [await add_text(services, f"{TEXT} {number}", title="Corals") for number in range(12)]
     async with workshop.working():
         for number, document in enumerate(documents):

@@ -24,7 +24,9 @@ RULES = "the lantern rules are for everybody"
 
 @dataclass
 class SharedLevelServices:
-    """The operator's document, and who comes to it: a tenant's whole key and one that is narrowed to a user."""
+    """The operator's document, and services of two callers: a tenant's unrestricted key, and one
+    restricted to a user.
+    """
 
     workshop: Workshop
     shared: DocumentRow
@@ -114,7 +116,7 @@ async def test_the_list_shows_it_only_where_it_is_asked_for(house: SharedLevelSe
 
 
 async def test_there_is_no_other_way_to_it(house: SharedLevelServices) -> None:
-    """Not by a name that the operator has not, and nothing of the system tenant's that is not shared."""
+    """A tenant cannot read it by another name of a knowledge base, nor other documents of the system tenant."""
     await house.whole.knowledge_bases.create(NewKnowledgeBase("second"))
     await house.workshop.operator.knowledge_bases.create(NewKnowledgeBase("third"))
     with pytest.raises(DocumentNotFound):

@@ -1,4 +1,4 @@
-"""What an upload writes and answers, and what it leaves where it is refused at the last moment."""
+"""Upload service: rows and results, and no remains of an upload that is refused at the last moment."""
 
 import json
 from collections.abc import AsyncIterator
@@ -84,7 +84,9 @@ async def test_the_next_version_keeps_what_searches_see(workshop: Workshop, serv
 async def test_nothing_that_has_expired_comes_back(
     workshop: Workshop, services: TenantServices, external_id: str | None, text: str
 ) -> None:
-    """Nobody has come to remove it: an upload of its identity is a new document, and goes no more with the old one."""
+    """The expired document is not removed yet: an upload with its identity is a new document, and outlives the old
+    one.
+    """
     old = await add_text(services, "A lantern.", external_id=external_id)
     await workshop.ingest(old)
     await workshop.owner.execute("update document set expires_at = now() where id = $1", old.id)
@@ -92,7 +94,7 @@ async def test_nothing_that_has_expired_comes_back(
         "default", text, DocumentFields(external_id=external_id), media_type="text/plain"
     )
     assert (new.created, new.document.version, new.document.expires_at) == (True, 1, None)
-    assert await found(services) == []  # not the old text again while the new one is made
+    assert await found(services) == []  # the old text stays hidden during the ingestion of the new text
     await workshop.ingest(new.document)
     assert await found(services) == [(new.document.id, text)]
     with pytest.raises(DocumentNotFound):
@@ -108,7 +110,7 @@ LATER, LAST = datetime(2098, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
 async def test_the_live_version_ends_when_the_document_does(
     workshop: Workshop, first: datetime | None, second: datetime | None
 ) -> None:
-    """Also while the next one is on its way; all else that filters see of it stays its own."""
+    """The live version expires during the ingestion of the next one, too. Its other filter metadata does not change."""
     services = await workshop.new_tenant()
     old = await add_text(services, "A lantern.", external_id="a", expires_at=first, title="old", metadata={"n": 1})
     await workshop.ingest(old)

@@ -1,6 +1,6 @@
-"""Who may see what: random documents, moves and questions against a model of it in plain Python.
+"""Visibility of documents: random documents, moves and searches, compared with a model in plain Python.
 
-The operator is one of the tenants: what it has is shared, where a tenant has a knowledge base of that name.
+The operator is one of the tenants: its documents are shared with tenants that have a knowledge base of the same name.
 """
 
 import random
@@ -27,7 +27,7 @@ from tests.ingestion.workshop import Workshop, open_workshop
 DOCUMENTS, MOVES, QUESTIONS = 70, 110, 80
 KNOWLEDGE_BASES = ("default", "second")
 OPERATOR = "operator"
-# The last one is a name that no tenant has.
+# No tenant has a knowledge base of the last name.
 SHARED_BASES = ("default", "third")
 USERS, CHATS, AGENTS = ("u1", "u2", "c1"), ("c1", "c2", "u1"), ("a1", "a2")
 TENANTS = ("first", "other")
@@ -36,7 +36,7 @@ LADDER = ("chat_agent", "chat_shared", "user", "tenant", "shared")
 
 @dataclass(frozen=True)
 class Modelled:
-    """A document as the model knows it: whose it is, as the ids that its readers have to name."""
+    """A document of the model, with the ids that a reader has to name."""
 
     tenant: str
     kb: str
@@ -55,17 +55,19 @@ class Modelled:
         return "chat_shared" if self.chat else "user" if self.user else "tenant"
 
     def within(self, tenant: str, kb: str) -> bool:
-        """Whether it is in this knowledge base of the tenant, or in the operator's of the same name; expired or not."""
+        """Return whether a document, expired or not, is in a tenant's knowledge base or in the operator's of the same
+        name.
+        """
         return self.tenant in (tenant, OPERATOR) and self.kb == kb
 
     def visible(self, *, user: str | None, chat: str | None, agent: str | None) -> bool:
-        """Every id that it has is named; an agent's is only ever named within its chat."""
+        """Return whether a reader names every id of the document; an agent is only named together with its chat."""
         return all(
             own is None or own == asked for own, asked in ((self.user, user), (self.chat, chat), (self.agent, agent))
         )
 
     def moved(self, user: str | None, chat: str | None) -> "Modelled | None":
-        """Where it would be then; None where that is no way up."""
+        """Return the document after a move, or None if the move does not lead up."""
         there = replace(self, user=user, chat=chat, agent=None)
         if (there.user, there.chat, there.agent) == (self.user, self.chat, self.agent):
             return self
@@ -76,7 +78,7 @@ class Modelled:
 
 @dataclass
 class TwoTenants:
-    """Two tenants, who use the same ids, and all their documents."""
+    """Two tenants that use the same ids, and all their documents."""
 
     workshop: Workshop
     services: dict[str, TenantServices]
@@ -256,7 +258,7 @@ async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: Tw
 
 
 async def test_documents_move_up_and_nothing_is_embedded_again(world: TwoTenants) -> None:
-    """The last of all: the questions are asked again of what the moves have made."""
+    """The last test of the module: all searches are repeated after random moves."""
     rng, requests, moved = random.Random(8), world.workshop.endpoint.request_count, 0
     for _ in range(MOVES):
         key = rng.choice(sorted(world.documents))

@@ -1,4 +1,4 @@
-"""A cluster to start and stop at will, and directories of several kinds."""
+"""A cluster to start and stop, and directories with several permissions."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from tests.fixtures.postgres import make_directories
 
 @pytest.fixture(scope="session")
 def new_directory(postgres_directory: Path) -> Callable[[], Path]:
-    """Makes directories that any user can pass through."""
+    """Factory of directories that any user can enter."""
     return make_directories(postgres_directory, "directory", 0o755)
 
 
@@ -29,7 +29,7 @@ def directory(new_directory: Callable[[], Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def stopped_cluster(new_directory: Callable[[], Path]) -> Path:
-    """The data directory of a cluster with the service's database; whoever starts it stops it."""
+    """Data directory of a stopped cluster with the service's database. A test that starts the cluster also stops it."""
     data_dir = new_directory() / "data"
     with EmbeddedPostgres(data_dir, fsync=False) as server:
         server.ensure_database()
@@ -38,40 +38,40 @@ def stopped_cluster(new_directory: Callable[[], Path]) -> Path:
 
 @pytest.fixture
 def copied_cluster(stopped_cluster: Path, directory: Path) -> Path:
-    """A copy of its own for a test that does things to the files."""
+    """Separate copy of the cluster for a test that changes its files."""
     subprocess.run(["cp", "-a", stopped_cluster, directory / "copy"], check=True)
     return directory / "copy"
 
 
 @pytest.fixture
 def server(stopped_cluster: Path) -> Iterator[EmbeddedPostgres]:
-    """That cluster, running."""
+    """The cluster, running."""
     with EmbeddedPostgres(stopped_cluster, fsync=False) as running:
         yield running
 
 
 @pytest.fixture
 def clean_away() -> Iterator[Callable[[Path], None]]:
-    """Removes what the test's data directories left outside of them."""
+    """Cleanup function for files outside of the test's data directories."""
     places: list[Path] = []
     yield places.append
     for place in places:
         assert place.parent == FALLBACK_ROOT
         shutil.rmtree(place)
-    # Other services on this machine may have theirs there.
+    # Other services on this machine may have directories there.
     with suppress(OSError):
         FALLBACK_ROOT.rmdir()
 
 
 class ServerAccount(NamedTuple):
-    """The user that the embedded Postgres has to run as here."""
+    """The user that the embedded Postgres runs as in the tests."""
 
     uid: int
     gid: int
 
 
 def server_account() -> ServerAccount:
-    """As root a user that no account has and no other program runs as."""
+    """Return the present user; under root, a user id without an account and without other processes."""
     return (
         ServerAccount(1_899_999_999, 1_899_999_999) if os.geteuid() == 0 else ServerAccount(os.geteuid(), os.getegid())
     )

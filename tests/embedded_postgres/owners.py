@@ -1,4 +1,4 @@
-"""Owner processes: programs of their own that start an embedded Postgres, tell about it and wait to be ended."""
+"""Owner processes: separate programs that start an embedded Postgres, report its state and wait for their end."""
 
 import json
 import os
@@ -37,7 +37,7 @@ else:
 
 @dataclass
 class OwnerProcess:
-    """A process that owns a data directory, and what it said at its start."""
+    """Process that owns a data directory, and its report of the start."""
 
     process: subprocess.Popen[str]
     told: dict[str, Any]
@@ -79,7 +79,7 @@ def owner(
 
 
 def wait_until_gone(pid: int) -> None:
-    """Return when there is no such process, or only its remains."""
+    """Wait until a process has ended; a zombie has ended."""
     end = time.monotonic() + HANG_SECONDS
     while alive(pid):
         assert time.monotonic() < end, f"process {pid} still lives"
@@ -87,7 +87,7 @@ def wait_until_gone(pid: int) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs (a zombie does not)."""
+    """Return whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The cluster's files: what is made, what is refused, what is mended."""
+"""Files of the cluster: created, refused and repaired."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.embedded_postgres.conftest import server_account
 
 
 def cluster(directory: Path, *files: tuple[str, str]) -> EmbeddedPostgres:
-    """A data directory with the outlines of a cluster in it."""
+    """Return a server for a data directory that holds these files of a cluster."""
     pgdata = directory / "data" / "postgres" / "pgdata"
     pgdata.mkdir(parents=True)
     os.chown(pgdata, server_account().uid, server_account().gid)

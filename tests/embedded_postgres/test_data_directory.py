@@ -1,4 +1,4 @@
-"""Where the cluster lives: below the data directory, or where its user can get to."""
+"""Location of the cluster: below the data directory, or in a directory that its user can reach."""
 
 import grp
 import hashlib
@@ -45,7 +45,7 @@ async def test_below_a_closed_directory_the_cluster_goes_elsewhere_and_is_found_
             await connection.execute("insert into kept values (1)")
             await connection.close()
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
-    # Once it is open the data directory would do; but that is where the data is not.
+    # The data directory is accessible now, but the data is already elsewhere.
     home.chmod(0o755)
     with EmbeddedPostgres(data_dir, fsync=False) as server:
         assert server.is_relocated
@@ -86,7 +86,7 @@ def test_programs_below_a_closed_directory_are_copied_once(directory: Path, clea
 
 
 def python_for_everyone() -> str:
-    """An interpreter that any user can run: this one, or the system's."""
+    """Return an interpreter that any user can run: this one, or the system's."""
     nobody = Account("nobody", pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid, is_foreign=True)
     candidates = [sys.executable, "/usr/bin/python3"]
     usable = [python for python in candidates if nobody.find_unreachable_path([Path(python)]) is None]
@@ -111,7 +111,7 @@ def test_a_plain_user_needs_nobody_else(directory: Path) -> None:
 
 
 def give(data_dir: Path, name: str) -> None:
-    """As an earlier version left a cluster that ran as this user."""
+    """Change the owner of a cluster's files, as an earlier version left a cluster of that user."""
     location = data_dir / "postgres"
     for path in (location / "pgdata", *(location / "pgdata").rglob("*"), location / "run"):
         shutil.chown(path, name, pwd.getpwnam(name).pw_gid)

@@ -1,4 +1,4 @@
-"""What a killed owner or server leaves behind, and what the next start makes of it."""
+"""Recovery after a killed owner or server: remains and the next start."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def process_of_the_servers_user(*command: str) -> Iterator[subprocess.Popen[byte
 
 
 def kill_server(server: EmbeddedPostgres) -> Path:
-    """Kill Postgres without notice, let go of the data directory and return the pid file that stays."""
+    """Kill Postgres, release the data directory, and return the pid file that remains."""
     os.kill(server.pid, signal.SIGKILL)
     server.stop()
     stale = server.directory / "pgdata" / "postmaster.pid"
@@ -59,7 +59,7 @@ async def test_postgres_goes_with_a_killed_owner_and_committed_rows_stay(stopped
         await run(url, "create table kept as select 'committed' as word")
         open_transaction = await asyncpg.connect(url)
         await open_transaction.execute("begin; insert into kept values ('not committed')")
-        # Held for a while, its server is still there when the next owner comes.
+        # Stopped by a signal, its server still runs when the next owner starts.
         os.kill(first.told["pid"], signal.SIGSTOP)
         first.process.kill()
         first.process.wait(HANG_SECONDS)
@@ -74,7 +74,7 @@ async def test_postgres_goes_with_a_killed_owner_and_committed_rows_stay(stopped
 
 
 async def test_postgres_recovers_from_its_own_death(stopped_cluster: Path) -> None:
-    # With fsync, as in life: without it a commit is only sure of itself a moment later.
+    # With fsync, as in production: without it a commit is durable only a moment later.
     with EmbeddedPostgres(stopped_cluster) as server:
         await run(server.build_url("carrel"), "create table kept as select 1 as number")
         kill_server(server)

@@ -1,4 +1,4 @@
-"""The server process's choices: a port that is free, shared memory that has room."""
+"""Settings of the server process: a free port and the size of shared memory."""
 
 import socket
 from contextlib import ExitStack

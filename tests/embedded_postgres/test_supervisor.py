@@ -1,4 +1,4 @@
-"""Starting, stopping and describing the one server."""
+"""Start, stop and description of the server of a data directory."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The job of a batch: resumed wherever it was, a refusal one file's own, and quotas and names kept on the way."""
+"""The job of a batch of files: it resumes at any point, a refusal affects one file, and quotas and names hold."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -53,7 +53,7 @@ async def seen(services: TenantServices, batch_id: UUID) -> FileBatchFiles:
 
 
 async def states(services: TenantServices, batch_id: UUID) -> list[str]:
-    """In the words of the test."""
+    """Return the states of a batch's files: attached, refused or waiting."""
     files = (await seen(services, batch_id)).files
     return ["attached" if file.document else "refused" if file.error else "waits" for file in files]
 
@@ -75,7 +75,7 @@ async def test_the_request_only_asks_for_it(workshop: Workshop) -> None:
     assert await states(services, batch) == ["waits"] * 5
     assert (await services.vector_stores.get("default")).status_counts == {"queued": 5}
     assert await workshop.run_jobs(ATTACH_JOB) == 1
-    assert (await services.vector_stores.get("default")).status_counts == {"queued": 5}  # documents by now
+    assert (await services.vector_stores.get("default")).status_counts == {"queued": 5}  # five documents
     async with workshop.working():
         for file in (await seen(services, batch)).files:
             assert file.document is not None
@@ -136,10 +136,10 @@ async def test_an_outage_is_no_files_fault(workshop: Workshop, data_dir: Path) -
     batch = await batch_of(services, files)
     original = data_dir / "objects" / files[0].key
     away = original.rename(original.with_name("away"))
-    original.symlink_to(original)  # is there, and cannot be read
+    original.symlink_to(original)  # exists, and cannot be read
     with pytest.raises(ObjectStoreUnavailable):
         await workshop.run_jobs(ATTACH_JOB)
-    assert (await states(services, batch))[4:] == ["waits"] * 2  # it did not try on
+    assert (await states(services, batch))[4:] == ["waits"] * 2  # the job did not continue
     assert "refused" not in await states(services, batch)
     original.unlink()
     away.rename(original)
@@ -163,7 +163,7 @@ async def test_of_a_job_that_was_given_up_the_rest_has_failed(workshop: Workshop
 
 
 async def test_cancelled_nothing_more_comes_in(workshop: Workshop) -> None:
-    """While the job runs: whatever it has in hand is attached and taken out again, or not attached."""
+    """A running job attaches a file completely and removes it again, or does not attach it."""
     services = await workshop.new_tenant()
     batch = await many(services, 24)
     running = asyncio.create_task(workshop.run_jobs(ATTACH_JOB))

@@ -1,4 +1,4 @@
-"""Files that are kept: what the sweepers leave of them, what they remove, and what others do meanwhile."""
+"""Stored files: which ones the sweepers leave or delete, also during other requests."""
 
 import os
 import time

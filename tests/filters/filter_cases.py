@@ -1,4 +1,4 @@
-"""What docs/reference/filters.md says, case by case: metadata, a filter, and whether it passes."""
+"""Cases of docs/reference/filters.md: metadata, a filter, and whether it matches."""
 
 from typing import Any
 

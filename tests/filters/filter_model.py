@@ -1,4 +1,4 @@
-"""The documented semantics of filters in the plainest Python there is, random filters, and the answers to them."""
+"""The documented semantics of filters in plain Python, random filters, and their expected results."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The filter language case by case, against the database that evaluates it."""
+"""Filter language, case by case, in the database."""
 
 import json
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ async def test_documented_case(
     connection: asyncpg.Connection, metadata: dict[str, Any], expression: dict[str, Any], matches: bool
 ) -> None:
     assert await evaluate(connection, check_metadata(metadata), compile_filter(expression)) is matches
-    # Inside "or" nothing goes to the containment: the jsonpath alone must say the same. And "not" is the complement.
+    # Filters inside "or" use only the jsonpath, so it alone must give the same result. "not" is the complement.
     if expression:
         assert await evaluate(connection, metadata, compile_filter({"or": [expression, expression]})) is matches
         assert await evaluate(connection, metadata, compile_filter({"not": expression})) is not matches
@@ -122,7 +122,7 @@ def test_equalities_go_to_the_containment() -> None:
         ({"n": {"gt": 3, "lte": 5}}, [{"path": ["n"], "low": 3, "high": 5}]),
         ({"and": [{"n": {"gt": 3}}, {"n": {"lt": 5}}]}, [{"path": ["n"], "low": 3, "high": 5}]),
         ({"d.e": {"lt": "2026-01"}}, [{"path": ["$instants", "d", "e"], "high": "2026-01-01T00:00:00.000000Z"}]),
-        # Those that are likely to find few come first, and all but a few are left out.
+        # Lookups that probably find few rows come first, and most others are left out.
         ({"m": {"gt": 0}, "n": {"gt": 3, "lt": 5}}, [{"path": ["n"], "low": 3, "high": 5}, {"path": ["m"], "low": 0}]),
         (
             {"flag": True, "n": {"gt": 3, "lt": 5}, "a": "x"},
@@ -130,7 +130,7 @@ def test_equalities_go_to_the_containment() -> None:
         ),
         (dict.fromkeys("abcdef", "x"), [{"path": [name], "equal": "x"} for name in "abcd"]),
         ({"flag": False}, [{"path": ["flag"], "equal": False}]),
-        # What may pass without it is not looked up.
+        # A condition that is not required is not looked up.
         ({"or": [{"a": "x"}, {"n": 3}]}, None),
         ({"not": {"a": "x"}}, None),
         ({"n": {"not": {"gt": 3}}}, None),

@@ -1,4 +1,4 @@
-"""What is meant to break a filter is refused or means only itself, and the database takes whatever compiles."""
+"""Hostile filters: refused, or taken literally; the database accepts every compiled filter."""
 
 import json
 from collections.abc import AsyncIterator

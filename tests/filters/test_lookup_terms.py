@@ -1,4 +1,4 @@
-"""Terms of metadata and of what is looked up: whatever passes a filter is found by them, and little else."""
+"""Terms of metadata and lookups: they find every row that passes a filter, and few others."""
 
 import json
 import random
@@ -18,7 +18,7 @@ select coalesce((select bool_and(coalesce(filter_terms(m::jsonb) && lookup_terms
 
 
 async def found(owner: asyncpg.Connection, rows: Sequence[Any], expressions: Sequence[dict[str, Any]]) -> list[bool]:
-    """Whether all lookups of each filter find its row."""
+    """Return whether all lookups of each filter find its row."""
     lookups = [compile_filter(expression).lookups or [] for expression in expressions]
     metadata = [json.dumps(build_filter_metadata(row, reserved={})) for row in rows]
     async with owner.transaction():
@@ -55,7 +55,7 @@ async def test_every_bound_of_numbers(owner: asyncpg.Connection) -> None:
     assert [
         case for case, is_right, finds_it in zip(cases, right, finds, strict=True) if is_right and not finds_it
     ] == []
-    # Beside the bounds there may be others, of so little difference.
+    # Other values may differ from the bounds by very little.
     close = [
         case
         for case, is_right, finds_it in zip(cases, right, finds, strict=True)

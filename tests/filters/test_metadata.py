@@ -1,4 +1,4 @@
-"""Metadata on its way in: what is stored, what is refused, what a row carries."""
+"""Validation of metadata: stored values, refused values, and the filter metadata of a row."""
 
 import json
 from collections.abc import AsyncIterator
@@ -84,6 +84,6 @@ def test_refused_metadata(metadata: Any, loc: tuple[str | int, ...]) -> None:
 
 
 def test_metadata_of_very_many_values_are_refused_before_they_are_looked_at() -> None:
-    # A value that would be refused on a look stands last.
+    # The last value is one that only a full check would refuse.
     with pytest.raises(InvalidInputError, match="at most 16384 bytes"):
         check_metadata({"a": [*range(10_000), "\0"]})

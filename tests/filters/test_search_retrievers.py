@@ -1,4 +1,4 @@
-"""Every documented case, and random filters, through the real search in both lanes and through the list."""
+"""Every documented case, and random filters, through both retrievers of a search and through the list."""
 
 import json
 import random
@@ -33,7 +33,7 @@ STRATEGIES = ("dense", "lexical")
 
 @dataclass(frozen=True)
 class FilteredTenant:
-    """A tenant with a document for every metadata of the cases, and for some random ones."""
+    """Tenant with a document for the metadata of each case, and for some random metadata."""
 
     services: TenantServices
     metadata: Mapping[UUID, dict[str, Any]]
@@ -51,7 +51,7 @@ class FilteredTenant:
         return {document.id for document in found}
 
     async def found(self, expression: dict[str, Any]) -> set[UUID]:
-        """What both lanes and the list agree on."""
+        """Return the documents that both retrievers and the list find, after checking that they agree."""
         ways = [await self.searched(expression, strategy) for strategy in STRATEGIES]
         ways.append(await self.listed(expression))
         assert ways[0] == ways[1] == ways[2]
@@ -150,7 +150,7 @@ async def test_a_node_is_everything_under_it(workshop: Workshop) -> None:
             request = SearchRequest(["lantern"], strategy=strategy, top_k=100, filter=expression)
             hits = (await services.retrieval.search(request)).hits
             assert {hit.chunk.content.split()[-1] for hit in hits} == words, (expression, strategy)
-    # A document as a whole is at no node.
+    # A whole document has no node.
     assert await FilteredTenant(services, {}).listed({"$node": root}) == set()
 
 
@@ -179,7 +179,7 @@ async def test_a_chunk_is_on_the_page_where_it_begins(workshop: Workshop) -> Non
 
 @pytest.mark.parametrize("path", ["strict $[", "strict $.a == $unknown", 'strict $.a like_regex "("'])
 async def test_what_the_database_refuses_is_the_callers_mistake(shelf: FilteredTenant, path: str) -> None:
-    """Nothing that compiles is refused: so what is, is put behind the compiler's back."""
+    """No compiled filter is refused, so the test replaces the compiled jsonpath by an invalid one."""
     services = shelf.services
     with pytest.raises(InvalidInputError) as caught:
         await services.documents.list_documents("default", DocumentRowFilters(path=path), after=None, limit=10)

@@ -1,4 +1,4 @@
-"""Made files are the same bytes whatever the clock, the time zone and the hash seed say."""
+"""Generated files have the same bytes with any clock, time zone and hash seed."""
 
 import os
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 DAYS_LATER = 400
 
-# The clock is the standard library's, moved before anything is imported. Large bombs of one kind are left out: they are
-# packed by the function that packs the small ones.
+# The standard library's clock is changed before the imports. Large bombs of one kind are left out: the function
+# that packs the small ones packs them too.
 PROGRAM = """
 import sys, time
 clock, days = time.time, float(sys.argv[1])
@@ -52,7 +52,7 @@ show("load", (folder / "pdf").read_bytes())
 
 
 def made(folder: Path, *, days: int, **environment: str) -> list[str]:
-    """Return a line with a name and a digest for every made file."""
+    """Return a line with a name and a digest for every generated file."""
     command = [sys.executable, "-c", PROGRAM, str(days), str(folder)]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=120, check=False

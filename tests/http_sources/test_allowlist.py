@@ -1,4 +1,4 @@
-"""What the operator's bindings allow: address, method, parameters, headers, secrets and tenants, only together."""
+"""Allowlist of HTTP sources: address, method, parameters, headers, secrets and tenants of one binding together."""
 
 import json
 import ssl
@@ -191,7 +191,7 @@ async def test_ask_binding_taken_away_is_not_called() -> None:
 async def resolving(
     site: SiteSearchServer, addresses: Sequence[str], **changes: Any
 ) -> AsyncIterator[HttpSourceClient]:
-    """A client for which every name has these addresses."""
+    """Open a client whose resolver returns these addresses for every name."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses
@@ -216,7 +216,7 @@ async def resolving(
 async def test_ask_name_of_private_address_needs_the_operators_word(
     addresses: list[str], changes: dict[str, Any], arrives: bool
 ) -> None:
-    """127.0.0.9 takes no connection: the next address is tried, and the name stays in the Host header."""
+    """127.0.0.9 accepts no connection: the next address is tried, and the Host header has the name."""
     with SiteSearchServer() as site:
         port = site.address.rpartition(":")[2]
         asked = source(f"http://site.example:{port}/search", timeout_seconds=30.0)

@@ -1,4 +1,4 @@
-"""Paths into replies: what they choose, and that none costs more than it reads."""
+"""Paths into replies: selected values, and a cost in proportion to the reply."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_what_they_choose(path: str, chosen: Any) -> None:
         "(" * 99 + "a" + ")" * 99 + "(",
         "||".join(["a"] * 21),
         "!" * 60 + "a",
-        # Each of these doubles what it is given, or writes out what is only named.
+        # Each of these doubles its input, or expands a reference.
         "[@,@] | [@,@] | [@,@]",
         "{a: @, b: @}",
         "to_string(@)",

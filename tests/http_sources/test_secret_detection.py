@@ -1,4 +1,4 @@
-"""A reply that repeats a secret of its request is not read, in whatever form it shows the secret."""
+"""Secret detection: a reply that repeats a secret of its request in any encoding is not read."""
 
 import base64
 import json

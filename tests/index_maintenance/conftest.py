@@ -1,4 +1,4 @@
-"""A tenant's knowledge base, ingested into by the test itself."""
+"""A tenant's knowledge base whose documents the test ingests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A knowledge base of short texts, and what BM25 finds in them: the lexical lane beside bm25s."""
+"""A knowledge base of short texts, and its BM25 scores: the lexical retriever compared with bm25s."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,7 +18,7 @@ ANALYZER = get_analyzer("english")
 
 
 class IndexedKnowledgeBase:
-    """A tenant's default knowledge base; ``texts`` by document, as they should be found."""
+    """A tenant's default knowledge base; ``texts`` holds the expected text of each document."""
 
     def __init__(self, workshop: Workshop, services: TenantServices, index: UUID) -> None:
         self.workshop, self.services, self.index = workshop, services, index
@@ -29,7 +29,7 @@ class IndexedKnowledgeBase:
         return self.services.principal.tenant_id
 
     async def put(self, name: str, text: str) -> DocumentRow:
-        """Upload and ingest; the same name replaces."""
+        """Upload and ingest a text; the same name replaces a document."""
         document = await add_text(self.services, text, external_id=name)
         await self.workshop.ingest(document)
         self.texts[document.id] = text
@@ -41,7 +41,7 @@ class IndexedKnowledgeBase:
         self.texts.pop(document, None)
 
     async def crowd(self) -> None:
-        """Changes that come to nothing, so many that they are worth folding."""
+        """Insert many frequency changes that cancel out, enough for a folding."""
         await self.workshop.owner.execute(
             "insert into term_document_frequency"
             " select tenant_id, index_id, key, sign, 0 from term_document_frequency, (values (1), (-1)) s(sign),"
@@ -56,7 +56,7 @@ class IndexedKnowledgeBase:
         return found
 
     async def scores(self, query: str) -> dict[UUID, float]:
-        """What the lexical lane finds, by document, in its order; each has one chunk."""
+        """Return the lexical retriever's scores by document, in its order; each document has one chunk."""
         terms, keys = compute_query_terms(ANALYZER.tokenize(query), compute_salt(self.index))
         async with self.services.content.db.transaction() as session:
             scopes = await self.workshop.owner.fetchval(
@@ -71,7 +71,7 @@ class IndexedKnowledgeBase:
         return {row[0]: row[1] for row in rows}
 
     async def assert_exact(self, queries: Iterable[str], *, avgdl: float | None = None) -> None:
-        """The same texts with the same scores, best first: those of bm25s with this mean length, or with their own."""
+        """Check texts, order and scores against bm25s, with its mean length or with this one."""
         chunks = await self.workshop.owner.fetchval("select count(*) from chunk where index_id = $1", self.index)
         assert chunks == len(self.texts), "a text of these tests is one chunk"
         reference = bm25s_scorer([ANALYZER.tokenize(text) for text in self.texts.values()], avgdl=avgdl)

@@ -1,4 +1,4 @@
-"""Search indexes filled by the owner, straight into the tables, and what maintenance makes of them."""
+"""Search indexes that the owner fills directly in the tables, and their maintenance."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -48,7 +48,7 @@ with deleted as (
 
 @dataclass
 class FilledIndex:
-    """A search index of random vectors in one document; ``vectors`` by chunk, as the tests know them."""
+    """Search index of random vectors in one document; ``vectors`` holds the vector of each chunk."""
 
     world: "MaintainedDatabase"
     tenant: UUID
@@ -69,7 +69,7 @@ class FilledIndex:
     ) -> None:
         if made is None:
             made = np.random.default_rng(seed).normal(size=(count, self.dim)).astype(np.float32)
-        # Known before, for what a search samples are the first of them.
+        # The seed is fixed, because a search samples the first chunks.
         rng = Random(f"{seed} {len(self.vectors)}")
         ids = [UUID(int=rng.getrandbits(128)) for _ in range(count)]
         metadata = metadata or [f'{{"n": {n}, "tenth": {n % 10}}}' for n in range(count)]
@@ -93,7 +93,7 @@ class FilledIndex:
         return str((await self.row())["vector_index"])
 
     async def names(self) -> set[str]:
-        """Its partial indexes, valid ones plain and others marked."""
+        """Return the names of the partial indexes; an invalid one has a suffix."""
         rows = await self.world.owner.fetch(
             "select c.relname, x.indisvalid from pg_class c join pg_index x on x.indexrelid = c.oid"
             " where c.relname like '%' || $1 || '%'",
@@ -102,14 +102,14 @@ class FilledIndex:
         return {row[0].replace(self.id.hex, "") + ("" if row[1] else " (invalid)") for row in rows}
 
     async def bytes(self) -> int:
-        """What its partial indexes take."""
+        """Return the size of the partial indexes in bytes."""
         sql = "select sum(pg_relation_size(c.oid))::bigint from pg_class c where c.relname like '%' || $1"
         return int(await self.world.owner.fetchval(sql, self.id.hex))
 
     async def search(
         self, query: npt.NDArray[np.float32], *, k: int = 10, filter: CompiledFilter | None = None
     ) -> list[tuple[UUID, float]]:
-        """As the product does, as the plain role."""
+        """Search as the service does, with the application role."""
         contains, path, lookups = (filter or CompiledFilter()).sql_params
         async with self.world.maintenance.database.transaction(self.tenant) as session:
             driver = session._driver
@@ -121,7 +121,7 @@ class FilledIndex:
         return [(row["chunk_id"], row["score"]) for row in rows]
 
     async def recall(self, queries: Sequence[npt.NDArray[np.float32]], *, k: int = 10) -> float:
-        """The share of the true nearest that a search finds; a search that finds fewer rows than there are is 0."""
+        """Return the share of the true nearest neighbours that searches find; 0 for a search with too few rows."""
         ids = list(self.vectors)
         if self._unit is None:
             matrix = np.stack(list(self.vectors.values())).astype(np.float64)
@@ -135,14 +135,14 @@ class FilledIndex:
         return float(np.mean(shares))
 
     async def maintain(self) -> None:
-        """What the jobs do, the periodic one and this index's."""
+        """Run the jobs of maintenance: the periodic scan and the index's own job."""
         await self.world.maintenance.scan()
         await self.world.maintenance.maintain(self.tenant, self.id)
 
 
 @dataclass
 class MaintainedDatabase:
-    """A database with the owner's connection, and the maintenance under test."""
+    """Database with the owner's connection, and the maintenance under test."""
 
     urls: DatabaseUrls
     owner: asyncpg.Connection
@@ -175,7 +175,9 @@ class MaintainedDatabase:
         return made
 
     async def jobs(self) -> list[asyncpg.Record]:
-        """Without those for what searches are routed by: nothing here is, so that they are always wanted."""
+        """Return the jobs without the ones of routing profiles: no test here builds a profile, so these jobs always
+        exist.
+        """
         sql = "select * from job where kind <> $1 order by id"
         found: list[asyncpg.Record] = await self.owner.fetch(sql, REFRESH_PROFILE_JOB)
         return found

@@ -1,4 +1,6 @@
-"""A session keeps what the sample of a filter said, for a minute and as many chunks; the same rows are found."""
+"""Cached samples of filters: a session uses one for a minute and for an unchanged number of chunks, with equal
+results.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -83,14 +85,14 @@ async def found(session: asyncpg.Connection, index: FilledIndex, filter: dict[st
 
 
 async def found_by_words(session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any]) -> list[UUID]:
-    """All rows have the same word, and so the same score: ties by id."""
+    """Return the chunks that contain the word. All have the same score, so they are ordered by id."""
     where = (index.tenant, index.id, [SCOPE], *compile_filter(filter, enforced_filter=None).sql_params)
     async with asking(session, index):
         return [row[0] for row in await session.fetch(LEXICAL, *where)]
 
 
 async def become(index: FilledIndex, metadata: str) -> None:
-    """All rows get this metadata: as many chunks are there as before."""
+    """Give all rows this metadata; the number of chunks does not change."""
     for table in TABLES:
         await index.world.owner.execute(
             f"update {table} set metadata = {metadata} where tenant_id = $1 and index_id = $2",
@@ -155,7 +157,7 @@ UNDER = {"x": {"lt": 600}}
 async def test_whatever_it_said_the_same_rows_are_found(
     session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any], first: str, then: str, lookup: int
 ) -> None:
-    """Of so many, by the counts, that ranges are looked up, and that an HNSW is worth it where all pass."""
+    """The counts are so large that ranges are looked up, and that the HNSW is used if all rows pass."""
     counts = "insert into index_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, 19000, 19000)"
     await index.world.owner.execute(counts, index.tenant, index.id)
     words = (
@@ -180,4 +182,4 @@ async def test_whatever_it_said_the_same_rows_are_found(
         best = [row[0] for row in rows]
         there = await found(session, index, filter, query)
         assert len(there) == len(best) > 0
-        assert len(set(there) & set(best)) >= (0.9 if first == ALL else 1) * len(best)  # there it is the HNSW
+        assert len(set(there) & set(best)) >= (0.9 if first == ALL else 1) * len(best)  # the HNSW was used

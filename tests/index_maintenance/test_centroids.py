@@ -1,4 +1,4 @@
-"""Centroids of made-up clusters: as many as there are to be, of unit length, the same again."""
+"""Centroids of generated clusters: their number, unit length and repeatability."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A search index of any dimension is filled, searched exactly by both lanes, and given a vector index."""
+"""Dimensions of search indexes: filled, searched exactly by both retrievers, and given a vector index."""
 
 import json
 import random
@@ -22,7 +22,7 @@ from tests.ingestion.workshop import Workshop, open_workshop
 from tests.lexical.reference import bm25s_scorer
 
 KB = "sized"
-# Those of pgvector's halfvec in an HNSW, from the least to the greatest.
+# Dimensions of pgvector's halfvec in an HNSW, from the minimum to the maximum.
 DIMENSIONS = (1, 2, 300, 2000, 4000)
 WORDS = ["anchor", "basket", "candle", "dagger", "eagle", "feather", "garden", "hammer", "island", "jacket", "ladder"]
 TEXTS = [" ".join(random.Random(number).choices(WORDS, k=3 + number % 7)) + f" number{number}" for number in range(24)]
@@ -31,7 +31,7 @@ QUERIES = ("anchor", "candle feather", "the garden of an eagle, a hammer and a l
 
 @pytest.fixture(scope="module")
 async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    """With one model of all these sizes."""
+    """Workshop with one model for all these dimensions."""
     with EmbeddingServer() as server:
         model = {"model": "sized", "base_url": server.base_url, "send_dimensions": True}
         sizes = json.dumps([{**model, "dimensions": dim} for dim in DIMENSIONS])
@@ -42,7 +42,7 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
 
 @dataclass(frozen=True)
 class Sized:
-    """A knowledge base of one dimension that holds the texts."""
+    """Knowledge base of one dimension with all texts."""
 
     workshop: Workshop
     services: TenantServices
@@ -55,7 +55,7 @@ class Sized:
             await self.workshop.ingest(stored.document)
 
     async def promote(self) -> None:
-        """As maintenance does with an index of many more chunks."""
+        """Create the vector index, as maintenance does for many more chunks."""
         row = await self.row()
         await replace(self.workshop.maintenance, threshold=1).maintain(row["tenant_id"], row["id"])
 
@@ -70,7 +70,7 @@ class Sized:
         return list((await self.services.retrieval.search(request)).hits)
 
     async def nearest_by_index(self, query: str) -> list[float]:
-        """The ten best cosines by the vector index itself, which a search asks where there are many more chunks."""
+        """Return the ten best cosines of the vector index, which a search uses for many more chunks."""
         row, owner = await self.row(), self.workshop.owner
         distance = (
             f"embedding::halfvec({self.dim}) <=> '{half(compute_text_vector(query, self.dim)).tolist()}'::halfvec"
@@ -86,7 +86,7 @@ class Sized:
             return [found[0] for found in await owner.fetch(sql)]
 
     def cosines(self, query: str) -> dict[str, float]:
-        """By brute force over unit vectors in half precision."""
+        """Return the cosine of each text by brute force over unit vectors in half precision."""
         asked = half(compute_text_vector(query, self.dim))
         stored = np.stack([half(compute_text_vector(text, self.dim)) for text in TEXTS])
         cosines = stored @ asked / np.linalg.norm(stored, axis=1) / np.linalg.norm(asked)

@@ -1,4 +1,4 @@
-"""What maintenance does for search indexes that are not the live ones."""
+"""Maintenance of generations that are not live."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -71,7 +71,7 @@ async def retired(world: MaintainedDatabase, *, ago: str | None) -> FilledIndex:
     ],
 )
 async def test_when_one_goes(world: MaintainedDatabase, ago: str | None, undo: timedelta, goes: bool) -> None:
-    """Searches that have begun before it was retired still read it for a moment, whatever the setting says."""
+    """Searches that began before the retirement read it for a moment longer, whatever the setting."""
     index = await retired(world, ago=ago)
     found = await dropping(world, undo=undo).find_expired()
     assert (index.id in {one.index_id for one in found}) is goes
@@ -99,7 +99,7 @@ async def test_it_is_dropped_with_all_that_is_its_own(world: MaintainedDatabase)
     await ours.scan()
     jobs = [job for job in await world.jobs() if job["tenant_id"] == index.tenant]
     assert [(job["kind"], job["payload"]) for job in jobs] == [(DROP_JOB, f'{{"index": "{index.id}"}}')]
-    # While somebody else builds, nothing is dropped; but nobody can go back to it any more.
+    # While another process builds, nothing is dropped, but a rollback is already impossible.
     async with world.owner_database.connect() as other:
         assert await other.try_lock()
         with pytest.raises(IndexBusy):
@@ -114,7 +114,7 @@ async def test_it_is_dropped_with_all_that_is_its_own(world: MaintainedDatabase)
 
 
 async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world: MaintainedDatabase) -> None:
-    """Retired, it has lost it: strays are dropped, and its row still says that there is one."""
+    """The vector index of a retired generation was dropped as a stray, but its row still says that there is one."""
     index = await world.new_index(8)
     await index.add(100)
     await index.maintain()
@@ -132,7 +132,7 @@ async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world:
 
 @asynccontextmanager
 async def dropping_strays(world: MaintainedDatabase) -> AsyncIterator[tuple[FilledIndex, FilledIndex]]:
-    """Of two that were retired the one whose first index is dropped during the block, and the other."""
+    """Yield two retired search indexes, of which the first one's index is dropped during the block."""
     await world.maintenance.scan()
     pair = [await world.new_index(8) for _ in range(2)]
     for index in pair:
@@ -169,7 +169,7 @@ async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_i
 ) -> None:
     async with dropping_strays(world) as (dropped, other):
         await set_state(world, dropped, "building")
-        async with asyncio.timeout(20):  # without the turn it would build, which waits for the reader
+        async with asyncio.timeout(20):  # without the lock it would build, and wait for the reader
             assert not await world.maintenance.prepare(dropped.tenant, dropped.id)
     left = await dropped.names()
     assert (len(left), await other.names()) == (4, set())
@@ -178,7 +178,7 @@ async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_i
 
 
 async def test_what_somebody_reads_for_long_keeps_nothing_else_waiting(world: MaintainedDatabase) -> None:
-    """A backup reads for hours; meanwhile what changes is folded, and what was to be dropped is dropped behind it."""
+    """A backup reads for hours. During that time maintenance folds changes, and drops indexes after the backup."""
     index = await world.new_index(8)
     await index.add(100)
     await index.maintain()

@@ -1,4 +1,4 @@
-"""Filters of a promoted knowledge base: what an index of terms finds is what a look at every row finds."""
+"""Filters of a promoted knowledge base: an index of terms finds the same rows as a full scan."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, Main
 DIM, THRESHOLD, ROWS = 24, 200, 3000
 ALL = {"hnsw_", "filter_", "scope_", "filterl_", "scopel_"}
 RNG = random.Random(11)
-# Values that one key stands for (4.9999999 and 5), values far from each other, and other kinds.
+# Values with one key (4.9999999 and 5), values far from each other, and other types.
 METADATA: list[dict[str, Any]] = [
     {
         "n": RNG.choice([n % 40, -n / 7, 5, 4.9999999, 5.0000001, str(n), [n], n * 1.5, n + 0.25, -n, *range(-9, 0)]),
@@ -77,7 +77,7 @@ async def by_looking_at_all(index: FilledIndex, query: Any, filter: Mapping[str,
 
 
 def passes_all(row: dict[str, Any], filter: Mapping[str, Any]) -> bool:
-    """As the model; dates are its own few, so here they are compared as they are written."""
+    """Return whether a row passes, as in the model; dates have one format here and are compared as text."""
     if "date" in filter:
         bounds = filter["date"]
         return bool(bounds["gte"] <= row["date"] < bounds.get("lt", "9999"))
@@ -85,14 +85,14 @@ def passes_all(row: dict[str, Any], filter: Mapping[str, Any]) -> bool:
 
 
 async def terms(index: FilledIndex, filter: Mapping[str, Any], table: str) -> int | None:
-    """How many terms a search looks up; None where it looks at rows."""
+    """Return the number of terms that a search looks up; None if it reads rows."""
     compiled = compile_filter(filter)
     contains, path, lookups = compiled.sql_params
     owner = index.world.owner
     async with owner.transaction():
         await owner.execute("set local role carrel_search")
         await owner.execute("select set_config('app.tenant_id', $1, true)", str(index.tenant))
-        # What a sample of the other lane said is not what is asked here.
+        # Forget the samples of the other search table.
         await owner.execute("select set_config('carrel.sample_' || s, '', false) from generate_series(0, 31) s")
         found: int | None = await owner.fetchval(
             f"select cardinality(terms) from search_sample($1, $2, $3, $4, $5, $6, p_dim => {table})",
@@ -122,7 +122,7 @@ async def test_what_is_found_is_the_nearest_of_what_passes(index: FilledIndex, f
     ids=str,
 )
 async def test_of_many_the_nearest_alone_are_asked(index: FilledIndex, filter: dict[str, Any]) -> None:
-    """By the counts they are many; of the values near 5 most are found and do not pass."""
+    """By the counts many rows match; most of the values near 5 are found and do not pass."""
     owner, counts = (
         index.world.owner,
         "insert into index_totals (tenant_id, index_id, chunks, tokens) values ($1, $2, $3, $3)",
@@ -140,7 +140,7 @@ async def test_of_many_the_nearest_alone_are_asked(index: FilledIndex, filter: d
 
 
 async def test_the_index_is_what_finds_them(index: FilledIndex) -> None:
-    """The planner takes it, and no row's terms are computed again."""
+    """The planner uses the index, and no row's terms are computed again."""
     owner = index.world.owner
     await owner.execute("analyze chunk_embedding_other; analyze chunk_lexical")
     for table, name in (("chunk_embedding", "filter_"), ("chunk_lexical", "filterl_")):
@@ -171,12 +171,12 @@ async def test_indexes_that_are_missing_are_made_again(index: FilledIndex) -> No
     await index.world.maintenance.maintain(index.tenant, index.id)
     assert await index.names() == ALL
     assert None not in [await terms(index, filter, table) for table in (str(DIM), "null")]
-    # The dead are still in the way, for the vector index is the old one.
+    # Deleted chunks still slow the search, because the vector index is the old one.
     assert (await index.row())["deleted_chunks"] == 7
 
 
 async def test_what_comes_in_is_sorted_into_its_place(world: MaintainedDatabase) -> None:
-    """Else every search would read it all, up to four megabytes."""
+    """Otherwise every search would read the whole pending list, up to four megabytes."""
     index = await world.new_index(DIM)
     await index.add(900)
     await index.maintain()
@@ -190,7 +190,9 @@ async def test_what_comes_in_is_sorted_into_its_place(world: MaintainedDatabase)
 
 
 async def test_what_finds_most_rows_is_not_looked_up(world: MaintainedDatabase) -> None:
-    """Numbers of one key, rows of very many values, what is true of all: the planner would make every row's terms."""
+    """Numbers of one key, rows of very many values, and values of all rows: the planner would compute every row's
+    terms.
+    """
     index = await world.new_index(DIM)
     many = {f"k{number}": number for number in range(140)}
     rows = [{"order": 202_600_000_000 + n, "all": "x", "deep": {"x": n}} | (many if n % 3 else {}) for n in range(2500)]

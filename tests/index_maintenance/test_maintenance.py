@@ -1,4 +1,4 @@
-"""What search indexes want is told by what is there: nobody's having seen it once settles it."""
+"""Maintenance finds its work in the tables, so that work missed once is done at the next scan."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(
 ) -> None:
     await weigh_with(index, 100)
     await world.maintenance.scan()
-    await world.owner.execute("delete from job")  # as if it had been killed before they were there
+    await world.owner.execute("delete from job")  # as if the process had been killed before it created the jobs
     await world.maintenance.scan()
     assert await wanted(world) == {MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB}
     await world.maintenance.maintain(index.tenant, index.id)
@@ -153,7 +153,7 @@ async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(
 
 
 async def test_a_step_is_asked_for_with_what_shows_it(world: MaintainedDatabase, index: FilledIndex) -> None:
-    """Nothing but a change shows that one without an owner wants a vector index."""
+    """For a search index without a job, only a change shows that it needs a vector index."""
     small = replace(world.maintenance, owner_database=None, threshold=5)
     await route_by(index, 100)
     with pytest.raises(TimeoutError):

@@ -1,4 +1,4 @@
-"""Frequencies of private levels are what a count of the rows says, whatever happens to the documents and the index."""
+"""Frequencies of private levels equal a count of the rows after any change of documents and index."""
 
 import random
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What searches are routed by is made of what everybody sees: private documents change nothing of it."""
+"""Routing profiles are built from chunks that everybody sees; private documents do not change them."""
 
 from app.documents.scopes import DocumentScope
 from app.worker.handlers import JobContext
@@ -10,7 +10,7 @@ VECTORS = "select embedding::text from routing_vector where index_id = $1 order 
 
 
 async def _made(library: IndexedKnowledgeBase) -> list[str]:
-    """Make the profile anew; its vectors."""
+    """Build the profile again; return its vectors."""
     await JobContext(library.workshop.resources, library.workshop.pipeline).routing_profile_builder.refresh(
         library.tenant, library.index
     )

@@ -1,4 +1,4 @@
-"""Vector indexes come, are renewed and go, while searches find all they should at every moment."""
+"""Vector indexes are created, rebuilt and dropped, while searches find all expected rows at any time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -17,11 +17,12 @@ from app.documents.types import build_document_filter_metadata
 from app.embedded_postgres import DatabaseUrls
 from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, MaintainedDatabase, open_maintained_database
 
-# With 24 dimensions the limit is four times as high: just above the 5,000 that dense_search reads exactly in any case.
+# With 24 dimensions the limit is four times as high: just above the 5,000 that dense_search reads exactly in
+# any case.
 DIM, THRESHOLD, LARGE = 24, 1300, 6200
 ALL = {"hnsw_", "filter_", "scope_", "filterl_", "scopel_"}
 QUERIES = list(np.random.default_rng(7).normal(size=(20, DIM)).astype(np.float32))
-# As in the search functions of the migrations, with what they would fill in.
+# The statements of the search functions of the migrations, with their variables filled in.
 LANES = {
     "hnsw_": "select e.chunk_id, e.embedding::halfvec('24') <=> {vector} as d from chunk_embedding e where {rows}"
     " and e.dim = '24' and e.scope_key = any('{scopes}') order by e.embedding::halfvec('24') <=> {vector} limit 10",
@@ -48,7 +49,7 @@ async def no_jobs(world: MaintainedDatabase) -> None:
 
 
 async def searching(index: FilledIndex, work: Coroutine[Any, Any, None]) -> list[float]:
-    """Search all the time that ``work`` takes; the recall of each search."""
+    """Search during the whole of ``work``; return the recall of each search."""
     task, recalls = asyncio.create_task(work), list[float]()
     while not task.done() or len(recalls) < 20:
         recalls.append(await index.recall([QUERIES[len(recalls) % len(QUERIES)]]))
@@ -58,7 +59,7 @@ async def searching(index: FilledIndex, work: Coroutine[Any, Any, None]) -> list
 
 
 async def plan(world: MaintainedDatabase, index: FilledIndex, name: str, *, contains: str) -> str:
-    """The plan of a lane's statement with its values known, as the search functions' owner gets it."""
+    """Return the plan of a retriever's statement with constant values, as the search functions' owner gets it."""
     sql = LANES[name].format(
         rows=f"tenant_id = '{index.tenant}' and index_id = '{index.id}'",
         vector=f"'{np.ones(index.dim).tolist()}'::halfvec",
@@ -76,7 +77,7 @@ async def plan(world: MaintainedDatabase, index: FilledIndex, name: str, *, cont
 
 
 async def test_a_knowledge_base_s_life(world: MaintainedDatabase) -> None:
-    """Growth, churn and shrinking; searches find as many as there are and nearly all that is nearest, all the time."""
+    """Growth, updates and shrinking; at any time searches find enough rows, and nearly all nearest neighbours."""
     index = await world.new_index(DIM)
     await index.add(LARGE)
     assert await index.state() == "exact"
@@ -89,7 +90,7 @@ async def test_a_knowledge_base_s_life(world: MaintainedDatabase) -> None:
     for name in LANES:
         for contains in ("@> '{\"n\": 17}'", "@@ '$.n == 17'"):
             assert f"{name}{index.id.hex}" in await plan(world, index, name, contains=contains)
-    # A sixth of it is dead: it is built anew. Then it shrinks below the half.
+    # A sixth of it is dead, so it is rebuilt. Then it shrinks below the half.
     await index.remove(1000)
     recalls += await searching(index, index.maintain())
     row = await index.row()
@@ -115,13 +116,13 @@ async def test_a_build_cut_short_is_begun_again(world: MaintainedDatabase) -> No
     await world.until("select count(*) = 0 from pg_stat_activity where query ilike 'create index concurrently%'")
     assert await index.names() == {"hnsw_ (invalid)"}
     assert await index.recall(QUERIES[:5]) == 1.0
-    # The look after all sees it, and gives it a job.
+    # The periodic scan sees it, and creates a job.
     await world.maintenance.scan()
     assert [job["tenant_id"] for job in await world.jobs()] == [index.tenant]
     await world.maintenance.maintain(index.tenant, index.id)
     assert await index.names() == ALL
     assert await index.recall(QUERIES) >= 0.95
-    # What is lost of it is made again, too.
+    # A lost index is built again, too.
     await world.owner.execute(f"drop index hnsw_{index.id.hex}, filter_{index.id.hex}")
     assert await index.recall(QUERIES[:5]) >= 0.95
     await world.maintenance.maintain(index.tenant, index.id)
@@ -132,7 +133,7 @@ async def test_a_build_cut_short_is_begun_again(world: MaintainedDatabase) -> No
         assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}'], name
         await world.maintenance.maintain(index.tenant, index.id)
         assert await index.names() == ALL
-    # And when the knowledge base is gone, so are its indexes.
+    # The indexes of a deleted knowledge base are dropped.
     await world.owner.execute("delete from knowledge_base where id = $1", index.kb)
     await world.maintenance.maintain(index.tenant, index.id)
     await world.maintenance.scan()
@@ -140,14 +141,14 @@ async def test_a_build_cut_short_is_begun_again(world: MaintainedDatabase) -> No
 
 
 async def graph(index: FilledIndex) -> tuple[int, int]:
-    """Its file, which is another when it is built anew, and how large that is."""
+    """Return the file number of the vector index, which changes with each rebuild, and its size."""
     sql = "select pg_relation_filenode(c.oid), pg_relation_size(c.oid) from pg_class c where relname = 'hnsw_' || $1"
     file, size = await index.world.owner.fetchrow(sql, index.id.hex)
     return file, size
 
 
 async def test_another_stamp_leaves_the_vector_index_as_it_is(world: MaintainedDatabase) -> None:
-    """An element of it has room for ten rows of one vector, and VACUUM makes room again: nothing of it is dead."""
+    """An element has room for ten rows of one vector, and VACUUM frees their places: nothing counts as dead."""
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -169,12 +170,12 @@ async def test_another_stamp_leaves_the_vector_index_as_it_is(world: MaintainedD
     await index.maintain()
     after = await graph(index)
     assert after[0] == file
-    assert after[1] < 1.1 * size  # a few may find no way to themselves
+    assert after[1] < 1.1 * size  # a few elements may be unreachable in the graph
     assert (await index.row())["deleted_chunks"] == 0
 
 
 async def test_a_load_goes_into_the_vector_index_that_is_there(world: MaintainedDatabase) -> None:
-    """Dropping it for a load would save little, and searches would read all vectors meanwhile (ADR 0012)."""
+    """Dropping the index before a load would save little, and searches would read all vectors during it (ADR 0012)."""
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -187,7 +188,7 @@ async def test_a_load_goes_into_the_vector_index_that_is_there(world: Maintained
     assert grown[0] == file
     assert grown[1] > 1.4 * size
     row = await index.row()
-    # How large they are is told as it is now.
+    # The recorded size is the present size.
     assert row["index_bytes"] == await index.bytes() > before
     assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", 3 * THRESHOLD // 2, 0)
 
@@ -199,7 +200,7 @@ async def test_without_the_owner_it_stays_exact_and_says_so(world: MaintainedDat
     row = await index.row()
     assert (row["vector_index"], row["skip_reason"]) == ("exact", "no_owner")
     await world.without_owner().scan()
-    # A worker that has it sees to it, without any change.
+    # A worker does the job without any change of the index.
     await world.owner.execute("delete from job")
     await world.maintenance.scan()
     assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
@@ -222,7 +223,7 @@ async def test_a_partition_takes_so_many_and_no_more(world: MaintainedDatabase) 
     await world.owner.execute("delete from job")
     await world.maintenance.scan()
     assert await world.jobs() == []
-    # Room that somebody else leaves is found without any change.
+    # Space that another index frees is found without any change.
     await world.owner.execute("drop index hnsw_other0")
     await world.maintenance.scan()
     assert [job["payload"] for job in await world.jobs()] == [f'{{"index": "{index.id}"}}']
@@ -236,7 +237,7 @@ async def test_another_threshold_holds_without_any_change(world: MaintainedDatab
     await index.maintain()
     await world.owner.execute("delete from job")
     for threshold, skip_reason, state in (
-        (2 * THRESHOLD, None, "hnsw"),  # it stays down to the half
+        (2 * THRESHOLD, None, "hnsw"),  # the index remains down to the half
         (2 * THRESHOLD + 2, None, "exact"),
         (2 * THRESHOLD + 2, "too_many", "exact"),
         (THRESHOLD, None, "hnsw"),
@@ -289,21 +290,23 @@ async def test_copies_that_come_later_hide_nothing(world: MaintainedDatabase) ->
     texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
     await index.add(700, made=texts[:700])
     await index.maintain()
-    assert await index.recall(list(texts[700:])) >= 0.85  # what the trial lets pass, by other vectors
+    # the recall that the trial accepts, measured with other vectors
+    assert await index.recall(list(texts[700:])) >= 0.85
 
 
 async def test_many_copies_of_a_vector_hide_nothing(world: MaintainedDatabase) -> None:
-    """As a notice below every page: they lead to each other, and a search that comes to them finds nothing else."""
+    """A notice on every page: its copies link to each other, and a search that reaches them finds nothing else."""
     index, rng = await world.new_index(DIM), np.random.default_rng(5)
     texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
     made = np.concatenate([texts[:700], -np.ones((6000, DIM), np.float32)])
     await index.add(len(made), made=rng.permutation(made))
     await index.maintain()
-    assert await index.recall(list(texts[700:])) >= 0.85  # what the trial lets pass, by other vectors
+    # the recall that the trial accepts, measured with other vectors
+    assert await index.recall(list(texts[700:])) >= 0.85
 
 
 async def test_what_is_rebuilt_is_so_whole(world: MaintainedDatabase) -> None:
-    """Of the room that the dead take up nothing stays, in the indexes of filters and scopes either."""
+    """A rebuild frees the space of dead rows in the indexes of filters and scopes, too."""
     index = await world.new_index(DIM)
     await index.add(LARGE)
     await index.maintain()
@@ -317,7 +320,7 @@ async def test_what_is_rebuilt_is_so_whole(world: MaintainedDatabase) -> None:
 
 
 async def files(world: MaintainedDatabase, index: FilledIndex) -> dict[str, int]:
-    """Those of its indexes."""
+    """Return the file numbers of the search index's partial indexes."""
     sql = "select relname, relfilenode::bigint from pg_class where relname like '%' || $1"
     return dict(map(tuple, await world.owner.fetch(sql, index.id.hex)))
 

@@ -1,4 +1,4 @@
-"""BM25 beside bm25s on prose, code and tables as people write them: our own pages, a document a passage."""
+"""BM25 of real prose, code and tables compared with bm25s: the project's pages, one passage for each document."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from tests.index_maintenance.indexed_knowledge_base import ANALYZER, IndexedKnow
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-# So that each is one chunk.
+# short enough for one chunk each
 LONGEST = 400
 PASSAGES = 400
 IDENTIFIER = re.compile(r"\w+(?:[-_./]\w+)+|[a-z]+[A-Z]\w+")
@@ -18,7 +18,7 @@ SENTENCE = re.compile(r"[A-Z][^.:|`]{120,300}\.")
 
 
 def passages(rng: random.Random) -> list[str]:
-    """The paragraphs, code blocks and tables of all pages, shuffled; what is long is cut between its lines."""
+    """Return paragraphs, code blocks and tables of all pages in random order; long ones are cut between lines."""
     blocks = [block for page in PAGES for block in re.split(r"\n\s*\n", page.read_text("utf-8")) if block.strip()]
     found = [piece for block in blocks for piece in pieces(block) if ANALYZER.tokenize(piece)]
     return rng.sample(found, len(found))
@@ -36,7 +36,7 @@ def pieces(block: str) -> Iterator[str]:
 
 
 def queries(library: IndexedKnowledgeBase, rng: random.Random) -> list[str]:
-    """Headings, identifiers and long sentences of what is there, a dozen of each kind."""
+    """Return headings, identifiers and long sentences of the stored texts, a dozen of each kind."""
     whole = "\n\n".join(sorted(library.texts.values()))
     kinds = (
         re.findall(r"^#+ (.+)$", whole, re.MULTILINE),
@@ -48,7 +48,7 @@ def queries(library: IndexedKnowledgeBase, rng: random.Random) -> list[str]:
 
 
 async def put_all(library: IndexedKnowledgeBase, texts: Iterable[tuple[int, str]]) -> None:
-    """By the number of a document; the same one replaces."""
+    """Upload texts by their numbers; an existing number is replaced."""
     waiting = iter(texts)
 
     async def put_some() -> None:
@@ -59,7 +59,9 @@ async def put_all(library: IndexedKnowledgeBase, texts: Iterable[tuple[int, str]
 
 
 async def test_real_text_is_scored_and_ordered_as_by_bm25s(library: IndexedKnowledgeBase) -> None:
-    """With the frozen mean length, after replacements and deletions too; re-weighed, with the texts' own."""
+    """The mean length is frozen during replacements and deletions; recomputed weights use the texts'
+    own mean length.
+    """
     rng = random.Random(3)
     await put_all(library, enumerate(passages(rng)[:PASSAGES]))
     first = await library.avgdl()

@@ -1,4 +1,4 @@
-"""What a search index wants next, case by case."""
+"""The next step of a search index's maintenance, case by case."""
 
 from dataclasses import replace
 from uuid import UUID

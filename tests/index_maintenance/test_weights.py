@@ -1,4 +1,4 @@
-"""Document frequencies and weights stay right while writers and maintenance go on at once; BM25 beside bm25s."""
+"""Document frequencies and weights stay right during concurrent writes and maintenance; BM25 compared with bm25s."""
 
 import asyncio
 import random
@@ -26,7 +26,9 @@ def some_text(rng: random.Random, *, longest: int) -> str:
 
 
 async def test_concurrent_writers_and_maintenance(library: IndexedKnowledgeBase) -> None:
-    """Random inserts, replacements and deletes by four writers, while all is folded and re-weighed again and again."""
+    """Four writers insert, replace and delete at random, while maintenance folds and recomputes the weights
+    repeatedly.
+    """
 
     async def write(writer: int) -> None:
         rng, mine = random.Random(writer), dict[str, UUID]()
@@ -42,7 +44,7 @@ async def test_concurrent_writers_and_maintenance(library: IndexedKnowledgeBase)
         while not ended.is_set():
             if crowding and rounds % 5 == 0:
                 await library.crowd()
-            with suppress(DBAPIError, IndexBusy):  # it gives way to writers that wait for it in a circle
+            with suppress(DBAPIError, IndexBusy):  # a deadlock with writers aborts the maintenance
                 await library.workshop.maintenance.maintain(library.tenant, library.index)
             rounds += 1
         return rounds
@@ -55,12 +57,12 @@ async def test_concurrent_writers_and_maintenance(library: IndexedKnowledgeBase)
     assert await library.workshop.inconsistencies() == {}
     assert await library.avgdl() != 100
     await library.assert_exact(QUERIES, avgdl=await library.avgdl())
-    # A drift at last; right after it the numbers are plain BM25's.
+    # The drift is large enough now; after it the scores are plain BM25.
     for number in range(3):
         await library.put(f"long {number}", some_text(random.Random(number), longest=10) + " winding" * 40)
     await library.workshop.maintenance.maintain(library.tenant, library.index)
     await library.assert_exact(QUERIES)
-    # What comes then is weighed with the frozen mean.
+    # Later chunks are weighted with the frozen mean length.
     await library.put("short", " ".join(WORDS[:6]))
     await library.workshop.maintenance.maintain(library.tenant, library.index)
     await library.assert_exact(QUERIES, avgdl=await library.avgdl())
@@ -97,7 +99,10 @@ async def test_many_changes_become_one_row_a_key(library: IndexedKnowledgeBase) 
 
 
 async def test_the_greatest_weight_of_a_term_is_kept(library: IndexedKnowledgeBase) -> None:
-    """As it is, until the index is weighed anew: then no lower, and still less than any term could have."""
+    """The maximum weight is constant until the weights are recomputed.
+
+    Then it is not lower, and below the theoretical maximum.
+    """
 
     async def greatest() -> dict[int, tuple[float, float]]:
         found = await library.workshop.owner.fetch(f"{MAX_WEIGHTS_SQL} where a.index_id = $1", library.index)
@@ -119,7 +124,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: IndexedKnowledgeBa
 
 
 async def test_a_change_is_found_and_looked_after_once(library: IndexedKnowledgeBase) -> None:
-    """What has drifted gets a job; nothing that has not changed is looked at."""
+    """An index that has drifted gets a job; unchanged indexes are not read."""
     await library.put("a text", " ".join(WORDS))
     await library.workshop.drop_jobs()
     assert await library.workshop.maintenance.scan() >= 1
@@ -127,7 +132,7 @@ async def test_a_change_is_found_and_looked_after_once(library: IndexedKnowledge
     jobs: list[Any] = await library.workshop.owner.fetch("select kind, tenant_id, payload, priority from job")
     assert {(job["kind"], job["priority"]) for job in jobs if job["tenant_id"] == library.tenant} == {
         ("maintain_index", -10),
-        ("refresh_routing_profile", -10),  # that is so for whatever begins to have chunks
+        ("refresh_routing_profile", -10),  # every index with its first chunks
     }
     async with library.workshop.working():
         await until(lambda: has_drifted(library, 100))
@@ -151,7 +156,7 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: IndexedK
 
 
 async def test_folding_compares_no_row_with_another(library: IndexedKnowledgeBase) -> None:
-    """A join is planned for one row where there are no statistics yet; a hundred thousand then take minutes."""
+    """Without statistics a join is planned for one row; with a hundred thousand rows it takes minutes."""
     explain = Statement(f"explain {MERGE_FREQUENCIES.sql}", MERGE_FREQUENCIES.parameter_names)
     async with library.services.content.db.transaction() as session:
         plan = [row[0] for row in await session.fetch_rows(explain, {"tenant": library.tenant, "index": library.index})]

@@ -1,4 +1,4 @@
-"""A chat model's server."""
+"""Server of a chat model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chat model's text as it comes: in pieces of any size, stalling, breaking off, given up."""
+"""Streamed text of a chat model: in pieces of any size, stalled, broken off, cancelled."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -46,7 +46,7 @@ async def streamed(chat: OpenAIChat) -> tuple[list[str], ChatStream]:
 async def spoiled(
     chat: OpenAIChat, *, seconds: float = AMPLE, max_tokens: int = 50, first_seconds: float | None = None
 ) -> tuple[str, ChatUnavailable]:
-    """What came, and how it ended."""
+    """Return the text that arrived and the error that ended it."""
     came: list[str] = []
     with pytest.raises(ChatUnavailable) as caught:
         await read(chat, came, seconds=seconds, max_tokens=max_tokens, first_seconds=first_seconds)
@@ -157,7 +157,7 @@ async def test_the_first_piece_has_a_time_of_its_own(server: ChatServer, chat: O
         async with asyncio.timeout(60.0):
             _, error = await spoiled(chat, first_seconds=0.1)
         assert error.reason == "timeout"
-    assert (await spoiled(chat))[1].reason == "circuit_open"  # one that never begins is one that fails
+    assert (await spoiled(chat))[1].reason == "circuit_open"  # a stream that never begins is a failure
 
 
 async def test_the_pieces_behind_the_first_have_longer(server: ChatServer, chat: OpenAIChat) -> None:

@@ -1,4 +1,4 @@
-"""When an endpoint that fails is left alone, for how long, and who finds out whether it is back."""
+"""Circuit breaker: when it opens, for how long, and which call tests the endpoint again."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ def test_the_first_call_of_an_open_circuit_is_the_trial(before: CircuitState, tr
         (CircuitState(MAX_FAILURES + 3, 90.0, is_in_trial=True), True, 1.0, CircuitState(MAX_FAILURES + 4, 116.0)),
         (CircuitState(MAX_FAILURES + 9, 90.0, is_in_trial=True), True, 1.0, CircuitState(MAX_FAILURES + 10, 160.0)),
         (CircuitState(5000, 90.0, is_in_trial=True), True, 0.0, CircuitState(5001, 130.0)),
-        # Calls that had begun before it opened, however many, change nothing.
+        # Calls that began before it opened change nothing.
         (OPEN, False, 1.0, OPEN),
         (TRYING, False, 1.0, TRYING),
     ],
@@ -77,7 +77,7 @@ def test_a_call_that_tells_nothing(before: CircuitState, trial: bool, after: Cir
 
 
 class EndpointDown(UnavailableError):
-    """As an adapter has one."""
+    """An error like an adapter's."""
 
     code = "endpoint_down"
 

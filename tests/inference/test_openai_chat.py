@@ -1,4 +1,4 @@
-"""Texts and objects from a chat model over HTTP: what is sent, what is believed, and what is tried again."""
+"""Texts and objects from a chat model over HTTP: requests, validation of replies, and retries."""
 
 import asyncio
 import json
@@ -19,12 +19,12 @@ from harness.protocol_servers.chat import ChatFailure, ChatFeature, ChatServer, 
 
 HELLO = [ChatMessage("system", "Be brief."), ChatMessage("user", "hello")]
 SAID = "You said: hello"
-# Time enough for whatever is not about time.
+# Long enough for all tests that are not about time.
 AMPLE = 30.0
 
 
 class RewriteAnswer(BaseModel):
-    """What is asked for."""
+    """The requested object."""
 
     query: str
     indices: list[int] = []
@@ -146,7 +146,7 @@ async def test_nobody_at_home(server: ChatServer) -> None:
     url = server.base_url
     server.__exit__(None, None, None)
     chat = OpenAIChat(url, None, "talker", first_delay_seconds=0.01)
-    with socket.socket() as reserved:  # it does not listen, and keeps the port from others
+    with socket.socket() as reserved:  # reserves the port without listening
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", httpx2.URL(url).port or 0))
         assert (await refused_for(chat)).reason == "unreachable"

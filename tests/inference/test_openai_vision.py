@@ -1,4 +1,4 @@
-"""Pictures into words over HTTP: what is sent, what is believed, what is tried again."""
+"""Images to text over HTTP: requests, validation of replies, and retries."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What is asked in which words, and what is believed of a reply."""
+"""Request bodies of each dialect, and validation of replies."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ MOST = 10_000
 
 
 class QueryAnswer(BaseModel):
-    """What is asked for."""
+    """The requested object."""
 
     query: str
 
@@ -27,7 +27,7 @@ def question(*, shape: type[BaseModel] | None = None, streams: bool = False, sys
 
 
 def dialects(asked: ChatRequest, param: str | None) -> Iterator[ChatDialect]:
-    """All that are tried while the endpoint refuses."""
+    """Yield all dialects that are tried while the endpoint refuses."""
     dialect = NEWEST
     while simpler := asked.find_fallback(dialect, param):
         yield simpler

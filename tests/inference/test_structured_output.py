@@ -1,4 +1,4 @@
-"""What a model says is read where it can be, and an error where it cannot."""
+"""Structured output of a model: parsed where possible, and an error otherwise."""
 
 import json
 
@@ -15,14 +15,14 @@ from app.inference.chat.structured_output import (
 
 
 class Inner(BaseModel):
-    """A part."""
+    """Nested part of an object."""
 
     name: str
     default: int = 3
 
 
 class NestedAnswer(BaseModel):
-    """What is asked for."""
+    """The requested object."""
 
     query: str
     indices: list[int] = []
@@ -123,7 +123,7 @@ def test_an_error_holds_no_content() -> None:
 
 @pytest.mark.parametrize("unit", ['{"', '\\"', "{", '{"a":1}', ",", '{"a', "<think>", '["', '{"a":[],'])
 def test_hostile_repetition_ends_soon(unit: str) -> None:
-    """Each of these takes hours where the time grows with the square of the length."""
+    """Each of these takes hours if the time is quadratic in the length."""
     with pytest.raises(UnparseableOutput):
         parse_structured_output(unit * (MAX_CHARACTERS // len(unit)), NestedAnswer)
 

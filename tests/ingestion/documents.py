@@ -1,4 +1,4 @@
-"""Documents made from a seed, for the tests of the steps between parser and store."""
+"""Documents generated from a seed, for tests of the steps between parser and store."""
 
 import random
 import re
@@ -15,12 +15,15 @@ _HAN = "汉字没有空格的文本东京都名古屋検索"
 
 
 def words(texts: Sequence[str]) -> list[int]:
-    """A counter that adds up: a token for a run of letters, for any other sign, and for a Chinese character."""
+    """Count one token for each run of letters, each other sign, and each Chinese character.
+
+    The counts of parts add up.
+    """
     return [len(re.findall(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+|[^\w\s]", text)) for text in texts]
 
 
 def quarters(texts: Sequence[str]) -> list[int]:
-    """A counter that does not add up: four bytes a token, rounded down, so a whole counts more than its parts."""
+    """Count four bytes as a token, rounded down. A whole counts more than its parts."""
     return [len(text.encode()) // 4 for text in texts]
 
 
@@ -45,7 +48,7 @@ def block(rng: random.Random, kind: BlockKind) -> str:
 
 
 def random_document(seed: int, *, slides: bool = False) -> ParsedDocument:
-    """Up to 60 blocks of every kind, headings of every level in any order, on pages or on slides."""
+    """Return a document of up to 60 blocks of every kind, with headings in any order, on pages or slides."""
     rng = random.Random(seed)
     blocks: list[Block] = []
     place = 1

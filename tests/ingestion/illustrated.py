@@ -1,4 +1,4 @@
-"""Documents with pictures in them, made when they are needed; every picture is of one colour and of its own size."""
+"""Documents with images, created on demand; each image has one colour and a different size."""
 
 import io
 from pathlib import Path
@@ -12,19 +12,19 @@ from pptx.util import Inches
 
 from harness.reproducible_files import with_fixed_times
 
-FITZ: Any = pymupdf  # it ships without types
+FITZ: Any = pymupdf  # the package has no types
 WORD: Any = word
 
 
 def square(colour: str, size: tuple[int, int] = (120, 100), *, kind: str = "PNG") -> bytes:
-    """The file of a picture."""
+    """Return the file of an image of one colour."""
     buffer = io.BytesIO()
     Image.new("RGB", size, colour).save(buffer, kind)
     return buffer.getvalue()
 
 
 def pdf(path: Path, *, text: bool = True, colours: tuple[str, str] = ("red", "blue")) -> Path:
-    """Two pages, two headings, a picture below each; the first one again on the second page."""
+    """Write two pages with a heading and an image each; the second page repeats the first image."""
     first, second = square(colours[0], (120, 100)), square(colours[1], (200, 150))
     with FITZ.open() as document:
         for number, (heading, picture) in enumerate((("Harbours", first), ("Rivers", second))):
@@ -41,7 +41,7 @@ def pdf(path: Path, *, text: bool = True, colours: tuple[str, str] = ("red", "bl
 
 
 def pptx(path: Path) -> Path:
-    """Two slides with a title and a picture each, the second with one that cannot be read besides."""
+    """Write two slides with a title and an image each; the second one also has a tiny image that is not read."""
     presentation: Any = Presentation()
     for title, picture in (("Ships", square("green")), ("Locks", square("blue", kind="JPEG"))):
         slide = presentation.slides.add_slide(presentation.slide_layouts[5])
@@ -54,7 +54,7 @@ def pptx(path: Path) -> Path:
 
 
 def docx(path: Path, *, words: str = "A few words on {}.") -> Path:
-    """Two headings, a picture below each; the first one again at the end."""
+    """Write three headings with an image below each; the last image repeats the first."""
     document = WORD.Document()
     for title, picture in (("Gulls", square("red")), ("Terns", square("green")), ("Again", square("red"))):
         document.add_heading(title, level=1)

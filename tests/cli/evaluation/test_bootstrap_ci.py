@@ -1,4 +1,4 @@
-"""Bootstrap intervals: repeatable, as wide as they should be, and paired."""
+"""Bootstrap intervals: repeatable, of the expected width, and paired."""
 
 import math
 import random
@@ -32,7 +32,7 @@ def test_the_width_is_that_of_the_normal_distribution() -> None:
 
 
 def test_a_difference_is_paired() -> None:
-    """Queries differ far more than the two settings do."""
+    """The queries differ far more than the two settings."""
     rng = random.Random(9)
     baseline = {str(number): rng.random() for number in range(100)}
     better = {query: value + 0.01 for query, value in baseline.items()}

@@ -1,4 +1,4 @@
-"""Evaluation sets as they come: directories in BEIR's layout, plain JSON Lines, and what is wrong with them."""
+"""Evaluation sets: directories in BEIR's layout, JSON Lines, and invalid sets."""
 
 import json
 import re
@@ -140,7 +140,7 @@ def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
     judgements.write_text(content)
     with pytest.raises(DatasetError, match="line 2: not a query, a document and an integer"):
         read_dataset(queries, judgements=judgements)
-    for first in ("q d 0.5\n", "q d -1.0\n", "q d\t\n", "q d 1 2 3\n", "q\td\tone\n", "q d\n"):  # no heading
+    for first in ("q d 0.5\n", "q d -1.0\n", "q d\t\n", "q d 1 2 3\n", "q\td\tone\n", "q d\n"):  # without a heading
         judgements.write_text(first + "q d 1\n")
         with pytest.raises(DatasetError, match="line 1: not a query, a document and an integer"):
             read_dataset(queries, judgements=judgements)

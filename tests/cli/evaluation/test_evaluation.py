@@ -1,4 +1,4 @@
-"""What an evaluation finds wrong with its set before it asks the service anything."""
+"""Faults of an evaluation set that are found before the first request."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def test_an_excerpt_that_is_not_there_is_refused_before_anything_is_asked(
 
 @pytest.mark.parametrize("kind", ["title", "metadata.doi.short"])
 def test_what_has_no_such_name_is_called_by_its_id(kind: str) -> None:
-    """Else all of these were one document, and what is behind them stood too high."""
+    """Otherwise all of these would be one document, and the documents after them would rank too high."""
     naming = DocumentNaming(kind, {})
     named: dict[str, Any] = {"id": "doc_1", "title": "a", "metadata": {"doi": {"short": "a"}}}
     nameless: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The measures by name, and their values counted by hand."""
+"""Measures by name, and their values computed by hand."""
 
 from math import log2
 

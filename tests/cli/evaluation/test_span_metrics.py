@@ -1,4 +1,4 @@
-"""Excerpt measures, on ranges small enough to count."""
+"""Excerpt measures on ranges that are small enough to count."""
 
 import random
 
@@ -70,7 +70,7 @@ def test_of_several_places_the_one_nearest_to_where_the_passage_begins(kept: str
 
 @pytest.mark.parametrize("notes", [["Ask first."], ["Ask first.", "*Ask* first.", "Ask  first."]])
 def test_of_several_places_the_one_with_the_same_number_in_what_is_stored(notes: list[str]) -> None:
-    """In a long document whose headings are not stored the nearest one is another before long."""
+    """In a long document whose headings are not stored, the nearest place is soon a wrong one."""
     text = stored = ""
     asked: list[tuple[int, int]] = []
     for number in range(60):
@@ -123,13 +123,13 @@ TEN = CorpusTexts({"d": "abcdefghijklmnopqrst", "e": "0123456789"})
         ([], ExcerptScores(0, 0, 0, 0)),
         ([RetrievedChunk("d", "abcd")], ExcerptScores(4 / 8, 4 / 4, 4 / 8, 0)),
         ([RetrievedChunk("d", "cdefgh")], ExcerptScores(2 / 8, 2 / 6, 2 / 12, 0)),
-        # What comes twice is retrieved twice, and hit once.
+        # A repeated passage is retrieved twice and hit once.
         ([RetrievedChunk("d", "abcd"), RetrievedChunk("d", "cdef")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 0)),
         (
             [RetrievedChunk("d", "mnop"), RetrievedChunk("e", "0123"), RetrievedChunk("d", "abcd")],
             ExcerptScores(1, 8 / 12, 8 / 12, 0),
         ),
-        # A passage that is nowhere, and one of a document that nobody knows, were retrieved all the same.
+        # A passage that no document contains, and one of an unknown document, count as retrieved.
         ([RetrievedChunk("d", "abcd"), RetrievedChunk("d", "????")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 1)),
         ([RetrievedChunk("d", "abcd"), RetrievedChunk("x", "????")], ExcerptScores(4 / 8, 4 / 8, 4 / 12, 0)),
         ([RetrievedChunk("e", "abcd")], ExcerptScores(0, 0, 0, 1)),
@@ -156,7 +156,7 @@ def test_an_excerpt_that_is_not_there() -> None:
 
 
 def test_an_excerpt_that_goes_beyond_its_document() -> None:
-    """Else what no passage can have counts as missed."""
+    """Otherwise characters that no passage can contain would count as missed."""
     assert TEN.locate_references([ExcerptReference(document="d", span=(12, 20))]) == {"d": [(12, 20)]}
     for span in ((12, 21), (50, 60)):
         with pytest.raises(DatasetError, match=f"a reference ends at {span[1]}, and document d at 20"):

@@ -1,4 +1,4 @@
-"""Retrieves through LangChain, as a chain does; run by a Python that has it."""
+"""Retrieval through LangChain, as in a chain; runs in a Python environment with LangChain."""
 
 import asyncio
 import json

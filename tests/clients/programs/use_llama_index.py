@@ -1,4 +1,4 @@
-"""Retrieves through LlamaIndex; run by a Python that has it."""
+"""Retrieval through LlamaIndex; runs in a Python environment with LlamaIndex."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The weights, both precisions of the embedded model, and an endpoint for the other kind."""
+"""The weights, both precisions of the embedded model, and an embedding endpoint."""
 
 from __future__ import annotations
 

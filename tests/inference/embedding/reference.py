@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 in plain numpy, from the model's description: what the fast implementation is held against."""
+"""all-MiniLM-L6-v2 in plain numpy, from the model's description: the reference for the fast implementation."""
 
 import json
 import math
@@ -15,7 +15,7 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 class Reference:
-    """BERT with 6 layers of 12 heads, the mean of its last states, unit length; in double precision."""
+    """BERT with 6 layers of 12 heads: the mean of the last states, with unit length, in double precision."""
 
     def __init__(self, directory: Path) -> None:
         raw = (directory / "model.safetensors").read_bytes()

@@ -1,4 +1,4 @@
-"""The embedded model against a plain implementation of it, at its edges, and with queries beside bulk work."""
+"""The embedded model compared with a plain implementation, at its limits, and with queries during bulk work."""
 
 import asyncio
 import importlib.util
@@ -36,7 +36,7 @@ WAIT = 60
 
 
 class Drawn(Sequence[str]):
-    """Texts that know how many of them have been asked for."""
+    """Texts that count how many of them were read."""
 
     def __init__(self, text: str, total: int) -> None:
         self.text = text
@@ -82,8 +82,8 @@ async def test_int8_is_close_to_the_plain_implementation(int8: MiniLMEmbedder, e
     prose = [len(text.split()) > 3 for text in TEXTS]
     assert sum(prose) == 4
     assert cosines[prose].min() >= 0.99
-    assert cosines.min() >= 0.97  # no words, one word, one unknown word
-    assert cosines.max() < 0.99999  # else it would be fp32 under another name
+    assert cosines.min() >= 0.97  # texts without words, with one word, and with one unknown word
+    assert cosines.max() < 0.99999  # otherwise it would be fp32 by another name
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -155,14 +155,14 @@ def test_tokens_are_counted_without_the_special_ones(int8: MiniLMEmbedder) -> No
     ids=ascii,
 )
 def test_count_tokens_long_text_equals_one_call(int8: MiniLMEmbedder, text: str) -> None:
-    """A text is counted in parts, which the tokenizer would part anyway."""
+    """A long text is counted in parts, at places where the tokenizer splits it anyway."""
     long = text * (2 * MAX_BATCH_CHARACTERS // len(text) + 7)
     (alone,) = int8._tokenizer.encode_batch_fast([long], add_special_tokens=False)
     assert int8.count_tokens([long, "", text]) == [len(alone.ids), 0, *int8.count_tokens([text])]
 
 
 def test_count_tokens_many_texts_come_in_batches() -> None:
-    """However many they are, few are counted at a time: an encoding takes a hundred bytes a token."""
+    """Any number of texts is counted in small batches: an encoding takes a hundred bytes for each token."""
     texts = ["", *["word " * 100] * 3000, "x" * (3 * MAX_BATCH_CHARACTERS)]
     batches = list(_split_batches(texts))
     assert len(batches) > 10

@@ -1,4 +1,4 @@
-"""The models of a process side by side: which is found, which is named, and what stops the start."""
+"""Models of a process: lookup, the named model, and faults that prevent the start."""
 
 import json
 import logging
@@ -16,12 +16,15 @@ from app.settings import load_settings
 from harness.protocol_servers.embedding import EmbeddingServer
 from tests.inference.embedding.conftest import EmbedderOpener
 
-NOBODY: Any = None  # what keeps the limits of endpoints, which these have not
+NOBODY: Any = None  # the store of rate limits, which these embedders do not have
 CLOSED_PORT = "http://127.0.0.1:9/v1"
 
 
 def embedders(server: EmbeddingServer, *models: dict[str, Any]) -> Embedders:
-    """The default one is ``first`` of the server; the others answer there too, where they say nothing else."""
+    """Return embedders of the server:
+
+    ``first`` by default, and models that use the server unless they name another one.
+    """
     given = [{"base_url": server.base_url, **model} if "provider" not in model else model for model in models]
     embedding = {
         "CARREL_EMBEDDING_BASE_URL": server.base_url,

@@ -1,4 +1,4 @@
-"""The endpoint embedder against a real HTTP server that behaves as well, and as badly, as real ones do."""
+"""The endpoint embedder against a real HTTP server with correct and faulty replies."""
 
 import asyncio
 import logging
@@ -179,7 +179,7 @@ async def test_a_slow_endpoint_is_unavailable(server: EmbeddingServer, open_embe
     server.fail("slow", times=None)
     with pytest.raises(EmbeddingUnavailable, match="no answer in time"):
         await open_embedder(timeout_seconds=0.5).embed_queries(["desk"])
-    await wait_until(lambda: server.request_count == 2)  # a busy server may look at the second one later
+    await wait_until(lambda: server.request_count == 2)  # a busy server may read the second request later
 
 
 async def test_a_closed_port_is_unavailable(open_embedder: EmbedderOpener) -> None:

@@ -1,4 +1,4 @@
-"""Pictures to a multimodal endpoint, in either form in use, against a real HTTP server."""
+"""Images for a multimodal endpoint, in both request forms, against a real HTTP server."""
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ async def test_what_may_pass_is_tried_again(
     server.received.clear()
     with pytest.raises(EmbeddingUnavailable):
         await embedder.embed_images(files("red"), interactive=True)
-    assert server.request_count == 2  # somebody waits for it
+    assert server.request_count == 2  # a query is not delayed
 
 
 async def test_another_dimension_is_a_mismatch(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:

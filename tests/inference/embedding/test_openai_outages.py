@@ -1,4 +1,4 @@
-"""An endpoint that is down, overloaded or back again, as the calls of one process and of several see it."""
+"""Outages of an endpoint: down, overloaded or back again, for the calls of one process and of several."""
 
 import asyncio
 import socket
@@ -36,7 +36,7 @@ async def system(database: DatabaseUrls) -> AsyncIterator[ControlPlaneDatabase]:
 def paces(
     system: ControlPlaneDatabase, count: int, *, requests: int | None = None, tokens: int | None = None
 ) -> list[SharedRateLimiter]:
-    """As many processes have them."""
+    """Return the rate limiters of several processes."""
     provider = uuid4()
     return [
         SharedRateLimiter(system, provider, requests_per_minute=requests, tokens_per_minute=tokens)
@@ -45,14 +45,14 @@ def paces(
 
 
 async def break_down(server: EmbeddingServer, embedder: OpenAIEmbedder) -> None:
-    """One call for documents that is tried to the end."""
+    """Embed documents until all attempts have failed."""
     server.fail(503, times=MAX_FAILURES, retry_after="0")
     with pytest.raises(EmbeddingUnavailable, match="HTTP 503"):
         await embedder.embed_documents(["desk"])
 
 
 async def recovered(embedder: OpenAIEmbedder) -> None:
-    """Ask, as callers do, until there is an answer."""
+    """Embed a query repeatedly until it succeeds."""
     end = time.monotonic() + HANG_SECONDS
     while True:
         try:
@@ -103,7 +103,7 @@ async def test_a_trial_that_fails_makes_it_longer(server: EmbeddingServer, open_
         with pytest.raises(EmbeddingUnavailable) as raised:
             await embedder.embed_queries(["desk"])
         await asyncio.sleep(0.02)
-    assert server.request_count == before + 1  # no second attempt: it is open again
+    assert server.request_count == before + 1  # no second attempt: the circuit is open again
     assert raised.value.retry_after > 0.5
 
 
@@ -120,7 +120,7 @@ async def test_a_refusal_is_an_answer(server: EmbeddingServer, open_embedder: Em
 async def test_searches_that_give_up_on_a_hanging_endpoint(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
-    """A search's own time is over long before the endpoint's."""
+    """A search's time limit is much shorter than the endpoint's."""
     server.fail("slow", times=None)
     embedder = open_embedder(timeout_seconds=30.0)
 
@@ -135,7 +135,7 @@ async def test_searches_that_give_up_on_a_hanging_endpoint(
 
 
 async def test_a_closed_port_and_then_an_endpoint(open_embedder: EmbedderOpener) -> None:
-    with socket.socket() as reserved:  # it does not listen, and keeps the port from others
+    with socket.socket() as reserved:  # reserves the port without listening
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
         embedder = open_embedder(base_url=f"http://127.0.0.1:{port}/v1")

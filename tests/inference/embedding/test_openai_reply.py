@@ -1,4 +1,4 @@
-"""Every shape of a reply that is refused, and the ones that pass."""
+"""Every shape of a reply that is refused, and the accepted ones."""
 
 import base64
 import math

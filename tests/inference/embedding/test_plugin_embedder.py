@@ -1,4 +1,4 @@
-"""Embedders of plugins: found by name, and checked at every call."""
+"""Embedders of plugins: found by name, and validated at every call."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -62,7 +62,7 @@ def failing(settings):
 
 
 class ScriptedEmbedder:
-    """Gives what the test wants, or raises it."""
+    """Returns or raises the value of the test."""
 
     identity = EmbeddingIdentity("scripted", 2, "fp32", "", "")
     max_tokens = 100
@@ -189,7 +189,7 @@ async def test_the_rest_is_the_plugin_s(plugins: Plugins) -> None:
 
 
 class Seeing(ScriptedEmbedder):
-    """Takes pictures too."""
+    """Embeds images too."""
 
     @property
     def image_embedder(self) -> Any:  # type: ignore[override]  # the other has none

@@ -1,4 +1,4 @@
-"""Limits a minute that processes share through the database, pauses, and who goes first."""
+"""Rate limits that processes share through the database: pauses, and priority of queries."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ async def pass_time(owner: asyncpg.Connection, provider: UUID, seconds: float) -
 
 
 async def taken(pace: SharedRateLimiter, tokens: int, *, interactive: bool = False) -> int:
-    """How many turns there are in a row."""
+    """Return the number of successive calls that are allowed."""
     count = 0
     while not await pace.acquire(tokens, interactive=interactive):
         count += 1
@@ -53,7 +53,7 @@ async def taken(pace: SharedRateLimiter, tokens: int, *, interactive: bool = Fal
     return count
 
 
-# Limits so low that the time a test takes makes no difference.
+# The limits are so low that the duration of the test makes no difference.
 async def test_bulk_work_gets_a_share_at_once_and_then_its_rate(
     system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
 ) -> None:
@@ -71,7 +71,8 @@ async def test_tokens_are_counted_beside_requests(
 ) -> None:
     paced = pace(system, provider, requests=6000, tokens=600)
     assert paced.max_tokens == 100
-    assert await taken(paced, 99) == 2  # the second goes below zero: a large call is not passed over for small ones
+    # the second call exceeds the limit: large calls are not delayed in favour of small ones
+    assert await taken(paced, 99) == 2
     assert 5.0 < await paced.acquire(1, interactive=False) <= 9.9
     await pass_time(owner, provider, 9.9)
     assert await taken(paced, 99) == 1
@@ -80,7 +81,7 @@ async def test_tokens_are_counted_beside_requests(
 async def test_a_query_goes_where_bulk_work_waits(system: ControlPlaneDatabase, provider: UUID) -> None:
     paced = pace(system, provider, requests=12, tokens=600)
     assert await taken(paced, 99) == 2
-    assert await taken(paced, 1, interactive=True) == 6  # half a minute's
+    assert await taken(paced, 1, interactive=True) == 6  # the share of half a minute
     assert await paced.acquire(1, interactive=False) > 25.0
 
 
@@ -154,7 +155,7 @@ async def test_what_a_call_really_cost_is_counted_with_the_next(
     assert not await paced.acquire(1, interactive=False)
     assert -22.0 < (low := await left()) < -16.0
     paced.adjust(-100)
-    assert await paced.acquire(1, interactive=False)  # no turn: the correction is kept
+    assert await paced.acquire(1, interactive=False)  # refused, but the correction remains
     await pass_time(owner, provider, 30.0)
     assert not await paced.acquire(1, interactive=False)
     assert await left() > low + 99.0

@@ -1,4 +1,4 @@
-"""Finding the weights, and fetching them with the standard library alone."""
+"""Search for the weights, and their download with the standard library alone."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ def present(directory: Path) -> Path:
 
 
 def installed(tmp_path: Path) -> Path:
-    """The package away from its checkout, as an installation has it."""
+    """Copy of the package outside of its checkout, as in an installation."""
     for package in ("app", "app/inference", "app/inference/embedding"):
         (tmp_path / package).mkdir()
         shutil.copy(ROOT / package / "__init__.py", tmp_path / package)
@@ -40,7 +40,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def run(place: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """``-S`` leaves out the directory of installed packages."""
+    """Run Python without the directory of installed packages (``-S``)."""
     return subprocess.run(
         [sys.executable, "-S", *arguments],
         cwd=place,

@@ -1,4 +1,4 @@
-"""The reranker that the settings say, and settings that say none."""
+"""The configured reranker, and settings without one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rerankers over HTTP: what is sent to each family, what is believed, and what ends it."""
+"""Rerankers over HTTP: requests of each dialect, validation of replies, and failures."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Rerankers of plugins: found by name, and checked at every call."""
+"""Rerankers of plugins: found by name, and validated at every call."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def failing(settings):
 
 
 class ScriptedReranker:
-    """Gives what the test wants, or raises it."""
+    """Returns or raises the value of the test."""
 
     name = "scripted"
     closed = False

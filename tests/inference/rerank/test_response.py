@@ -1,4 +1,4 @@
-"""Scores are believed case by case."""
+"""Validation of scores, case by case."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""Chunkers called as ingestion calls them, with an embedding model that needs none."""
+"""Chunkers called as in ingestion, with a small embedding function."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ def _direction(word: str) -> Vectors:
 
 
 def embed(texts: Sequence[str]) -> Vectors:
-    """Vectors of unit length: texts that share words are close."""
+    """Return vectors of unit length; texts that share words are close."""
     vectors = np.zeros((len(texts), 32), np.float32)
     for vector, text in zip(vectors, texts, strict=True):
         for word in re.findall(r"\w+", text.lower()) or [""]:
@@ -31,7 +31,7 @@ def embed(texts: Sequence[str]) -> Vectors:
 def cut(
     name: str, tree: DocumentTree, sizes: ChunkSizes, count: TokenCounter, *, limit: int = 8192, **options: Any
 ) -> ChunkerOutput:
-    """What the chunker makes of the tree, which gets sentences where the chunker wants them."""
+    """Return the chunking of a tree, to which sentences are added if the chunker needs them."""
     spec = CHUNKERS[name]
     if spec.needs_sentences:
         add_sentences(tree)
@@ -39,5 +39,5 @@ def cut(
 
 
 def drafts(name: str, tree: DocumentTree, sizes: ChunkSizes, count: TokenCounter, **options: Any) -> list[ChunkDraft]:
-    """The chunks alone."""
+    """Return the chunks alone."""
     return cut(name, tree, sizes, count, **options).drafts

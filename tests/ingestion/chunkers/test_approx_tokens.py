@@ -1,4 +1,4 @@
-"""The approx_tokens chunker: four bytes a token, within what the model reads."""
+"""The approx_tokens chunker: four bytes for each token, within the model's limit."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What holds for every chunker on any document."""
+"""Properties of every chunker with any document."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def one_block(text: str, kind: BlockKind = BlockKind.PARAGRAPH) -> DocumentTree:
 
 
 def unknown_if_long(texts: Sequence[str]) -> list[int]:
-    """As WordPiece counts: a Chinese character is a word, and a word of more than 100 characters is one token."""
+    """Count tokens like WordPiece: a Chinese character is a word, and a word of over 100 characters is one token."""
     found = [re.findall(r"[\u3400-\u9fff]|[^\s\u3400-\u9fff]+", text) for text in texts]
     return [sum(1 if len(word) > 100 else -(-len(word) // 3) for word in each) for each in found]
 
@@ -79,7 +79,7 @@ def test_invariants(name: str, sizes: tuple[int, int], count: TokenCounter) -> N
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(6))
 def test_never_across_sections(seed: int, name: str) -> None:
-    """Told without the rules that are being tested: a chunk's text without headings has one section."""
+    """Checked without the tested rules: a chunk's text without headings is in one section."""
     tree = build_tree(random_document(seed))
     parents = {
         position: leaf.path[:-1]
@@ -132,7 +132,9 @@ def test_marks_stay_with_their_letter() -> None:
 
 
 def test_a_counter_that_counts_parts_too_low() -> None:
-    """A piece is counted with the white space before it; here that hides it, until its chunk is counted alone."""
+    """A piece is counted with the white space before it, which reduces the count here until the chunk is counted
+    alone.
+    """
 
     def count(texts: Sequence[str]) -> list[int]:
         return [0 if text[0].isspace() else len(text) for text in texts]
@@ -181,7 +183,7 @@ def test_a_line_longer_than_lines_are_wrapped_at_is_a_paragraph(length: int, hea
     ],
 )
 def test_sentences(text: str, sentences: list[str]) -> None:
-    """With room for one sentence only, each chunk is one: the counter makes any two too many."""
+    """The limit allows one sentence for each chunk: the counter refuses any two."""
 
     def count(texts: Sequence[str]) -> list[int]:
         return [sum(10 for sentence in sentences if sentence in text) for text in texts]

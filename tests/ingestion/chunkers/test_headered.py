@@ -1,4 +1,4 @@
-"""The headered chunker stays inside sections; the recursive one does not."""
+"""The headered chunker stays inside sections; the recursive chunker does not."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_never_across_sections(seed: int) -> None:
 
 
 def test_headings_that_are_too_long_to_stand_above_are_text() -> None:
-    """A small one is left out where it does not fit with what follows: the section's title says it again."""
+    """A small heading is left out if it does not fit with the text after it: the section's title repeats it."""
     words_of = " ".join(f"word{number}" for number in range(40))
     alone = chunked([heading(words_of)], max_tokens=16, overlap_tokens=0)
     assert " ".join(text for text, _ in alone) == words_of

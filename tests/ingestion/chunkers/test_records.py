@@ -1,4 +1,4 @@
-"""What every chunker does with spreadsheets: sheets apart, a record a chunk, tables that say what their columns are."""
+"""Spreadsheets in every chunker: sheets are separate, a record is a chunk, and tables repeat their columns' names."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The recursive chunker takes sections as they come, bare headings too."""
+"""The recursive chunker accepts all sections, including headings without text."""
 
 from app.ingestion.chunkers import ChunkSizes
 from app.ingestion.tree import build_tree

@@ -1,4 +1,4 @@
-"""Chunkers of plugins: what they are, and that whatever goes wrong in one fails the document with our error."""
+"""Chunkers of plugins: declarations, and failures that fail the document with a service error."""
 
 import logging
 from collections.abc import Iterator
@@ -35,14 +35,14 @@ def whole(tree):
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    """The registry is found once a process; these tests find it anew."""
+    """Clear the registry around each test, because a process loads it once."""
     load_chunkers.cache_clear()
     yield
     load_chunkers.cache_clear()
 
 
 def add(plugins: Plugins, module: str, expression: str, *, name: str = "mine") -> None:
-    """A chunker named ``mine`` that gives this."""
+    """Add a plugin with a chunker named ``mine`` that returns this expression."""
     text = f"def chunk(tree, sizes, options, tools):\n    return {expression}\n"
     line = f"CHUNKER = ChunkerSpec({name!r}, 'Mine.', Options, chunk)\nOTHER = 'no chunker'\n"
     plugins.add(module, HEAD + text + line, chunkers={module: f"{module}:CHUNKER"})

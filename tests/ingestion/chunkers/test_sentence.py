@@ -1,4 +1,4 @@
-"""The sentence chunker: whole sentences, so many a chunk."""
+"""The sentence chunker: whole sentences, a fixed number for each chunk."""
 
 import pytest
 

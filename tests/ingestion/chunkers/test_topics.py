@@ -1,4 +1,4 @@
-"""The chunkers that make topics: semantic by meaning, hierarchical by size."""
+"""Chunkers by topic: semantic by meaning, hierarchical by size."""
 
 from collections import Counter
 from itertools import pairwise
@@ -55,7 +55,7 @@ def test_sentences_all_alike_are_one_topic() -> None:
 
 @pytest.mark.parametrize("buffer", [0, 1, 5])
 def test_a_long_text_is_read_in_slices(buffer: int) -> None:
-    """Three times as many sentences as are embedded at a time, in a pattern to be found wherever a slice ends."""
+    """The text has three times as many sentences as an embedding batch, in a pattern that is visible across batches."""
     tree = paragraphs(*[BIRDS, TAXES, BREAD] * 90)
     made = cut("semantic", tree, ChunkSizes(200, 0), words, percentile=75, min_tokens=10, buffer=buffer)
     period = len("\n\n".join([BIRDS, TAXES, BREAD, ""]))

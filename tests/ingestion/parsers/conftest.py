@@ -44,7 +44,7 @@ def options() -> ParseOptions:
 
 @pytest.fixture(scope="session")
 async def pool() -> AsyncIterator[ParserPool]:
-    """The product's parsers, shared by all tests."""
+    """Pool of the product's parsers, shared by all tests."""
     from app.ingestion.parsers.sandbox.pool import ParserPool
 
     pool = ParserPool(**LIMITS)
@@ -54,7 +54,7 @@ async def pool() -> AsyncIterator[ParserPool]:
 
 @pytest.fixture(scope="session")
 async def bad_pool() -> AsyncIterator[ParserPool]:
-    """One pool of the misbehaving parser for all tests that need no limits of their own."""
+    """Pool of the misbehaving parser for all tests without special limits."""
     from app.ingestion.parsers.sandbox.pool import ParserPool
 
     pool = ParserPool(**LIMITS, parsers={MISBEHAVING.media_type: MISBEHAVING})
@@ -64,7 +64,7 @@ async def bad_pool() -> AsyncIterator[ParserPool]:
 
 @pytest.fixture
 async def open_pool() -> AsyncIterator[OpenPool]:
-    """Pools that know the misbehaving parser alone, so that they start quickly; with the limits that the test gives."""
+    """Factory of pools with the test's limits. They have only the misbehaving parser, so that they start quickly."""
     pools: list[ParserPool] = []
 
     def opened(**limits: Any) -> ParserPool:

@@ -1,4 +1,4 @@
-"""Pictures of text, drawn when they are needed, and the language data to read them with."""
+"""Images of text, drawn on demand, and the language data to read them."""
 
 import io
 from dataclasses import replace
@@ -12,14 +12,14 @@ from PIL import Image
 from app.ingestion.parsers import LanguageData, ParseOptions
 from app.ingestion.parsers.toolkit.tessdata import find_language_data
 
-FITZ: Any = pymupdf  # it ships without types
+FITZ: Any = pymupdf  # the package has no types
 SENTENCE = "The harbour master keeps the keys of the lighthouse."
 NOWHERE = LanguageData("/nonexistent", ("eng",))
-"""Language data that is said to be there and is not: for what must happen before anything is read with it."""
+"""Language data that is declared and missing, for steps before the first read."""
 
 
 def reading(options: ParseOptions) -> ParseOptions:
-    """The options with OCR; skips where that is not installed."""
+    """Return the options with OCR; skip the test if no language data is installed."""
     found = find_language_data(["eng"], None)
     if not found.languages:
         pytest.skip("no Tesseract language data")
@@ -27,7 +27,7 @@ def reading(options: ParseOptions) -> ParseOptions:
 
 
 def text_picture(text: str = SENTENCE, *, dpi: int = 150, size: float = 12, width: float = 330) -> Image.Image:
-    """Black letters on white paper."""
+    """Return an image of black letters on white paper."""
     with FITZ.open() as document:
         page = document.new_page(width=width, height=100)
         page.insert_textbox(FITZ.Rect(10, 10, width - 10, 90), text, fontsize=size)

@@ -1,4 +1,4 @@
-"""A parser that does what a hostile file might bring a real one to do; the file's text says what."""
+"""Parser that does what a hostile file might make a real one do; the file's text names the action."""
 
 import ctypes
 import os
@@ -37,7 +37,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
 
 
 def warn() -> ParsedDocument:
-    """Give each kind of warning that a plugin may give: a plain string, a code of its own, and a malformed code."""
+    """Return each kind of warning that a plugin may return: a plain string, a separate code, and a malformed code."""
     warnings: list[Any] = [
         "A plain string.",
         ServiceWarning("own_code", "Its own."),
@@ -53,7 +53,7 @@ def loop(_: str) -> str:
 
 def sleep(options: ParseOptions, argument: str) -> str:
     if argument:
-        time.sleep(1)  # reports that follow each other more closely are left out
+        time.sleep(1)  # more frequent reports are left out
         options.on_progress(1, 2)
     time.sleep(3600)
     return "awake"
@@ -86,7 +86,7 @@ def giant(argument: str) -> str:
 
 
 def raw(argument: str) -> str:
-    """Speak on the reply pipe directly, as a parser does that has been taken over."""
+    """Write to the reply pipe directly, like a parser that an attacker controls."""
     pipe = min(fd for fd in range(3, 64) if Path(f"/proc/self/fd/{fd}").exists() and _is_pipe(fd))
     os.write(pipe, argument.encode() + b"\n")
     return "said"
@@ -97,7 +97,7 @@ def _is_pipe(fd: int) -> bool:
 
 
 def attempt(argument: str) -> str:
-    """Name the exception that the action ends in."""
+    """Return the name of the exception that an action raises."""
     actions: dict[str, Callable[[], object]] = {
         "connect": lambda: socket.create_connection(("127.0.0.1", 9)),
         "resolve": lambda: socket.getaddrinfo("localhost", 80),

@@ -1,4 +1,4 @@
-"""Members of archives: their names, their size, their damage."""
+"""Members of archives: names, sizes and damage."""
 
 import zipfile
 from pathlib import Path

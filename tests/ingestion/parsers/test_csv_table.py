@@ -1,4 +1,4 @@
-"""CSV: delimiters, quotes, encodings, and files that are none."""
+"""CSV: delimiters, quotes, encodings, and files that are not CSV."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_questions_and_answers_are_a_record_each(path: Path, options: ParseOptio
 
 
 def test_a_field_of_any_length_up_to_the_limit(path: Path, options: ParseOptions) -> None:
-    field = "x" * 150_000  # more than the csv module takes by itself
+    field = "x" * 150_000  # more than the default limit of the csv module
     assert texts(parsed(path, f"a,b\n1,{field}\n", options)) == [f"A: 1\nB: {field}"]
     with pytest.raises(TextTooLong):
         parsed(path, f"a,b\n1,{field}{field}\n", options)

@@ -1,4 +1,4 @@
-"""Word: every place that text may stand in, in reading order, and what is left out."""
+"""Word: text in every place, in reading order, and omitted parts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Word: titles, dialects, and packages that lie, point elsewhere or are damaged."""
+"""Word: titles, dialects, and packages with false, external or damaged parts."""
 
 from __future__ import annotations
 

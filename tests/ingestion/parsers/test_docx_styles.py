@@ -1,4 +1,4 @@
-"""Word: headings by style and outline, and the labels that the numbering gives."""
+"""Word: headings by style and outline, and the labels of numbering."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""EPUB: the spine's order, titles of chapters, pictures, protection, and books that lie about their parts."""
+"""EPUB: spine order, chapter titles, images, protection, and books with false declarations of their parts."""
 
 import zipfile
 from pathlib import Path
@@ -47,7 +47,7 @@ ENCRYPTION = """<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:contain
 
 
 def parsed(directory: Path, options: ParseOptions, changes: dict[str, str | None] | None = None) -> ParsedDocument:
-    """The book with some members changed, or left out (None)."""
+    """Parse the book with some members changed, or left out (None)."""
     path = directory / "book.epub"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in {**BOOK, **(changes or {})}.items():

@@ -1,4 +1,4 @@
-"""A quick selection of ``make prove NAME=torture``: hostile files through sniffing and a real parser process."""
+"""Hostile files through type detection and a real parser process: a quick selection of ``make prove NAME=torture``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TYPED = (EmptyUpload, EncryptedUpload, UnsupportedFileType)
 
 
 async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
-    """``ready``, the code of a failed document, or ``refused`` where it never gets to a parser."""
+    """Return ``ready``, the code of a failed document, or ``refused`` if no parser gets the file."""
     path = folder / "upload"
     path.write_bytes(file.content)
     try:

@@ -1,4 +1,4 @@
-"""The parsers of mail, books, data and code on files that are no such thing: an answer, or a typed error."""
+"""The parsers of mail, books, data and code on other files: a document, or a typed error."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_damaged_copies(name: str, tmp_path: Path, options: ParseOptions) -> Non
 
 @pytest.mark.parametrize(("part", "name"), [("<p>a", "a.html"), ("<h2>a</h2>", "b.html")])
 def test_file_of_many_tiny_elements_is_refused(part: str, name: str, tmp_path: Path) -> None:
-    """Each element takes memory by itself, however short it is."""
+    """Each element takes memory, however short it is."""
     path = tmp_path / name
     path.write_text(part * (MAX_NODES + 1))
     with pytest.raises(TooManyNodes) as refused:

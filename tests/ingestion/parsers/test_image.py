@@ -1,4 +1,4 @@
-"""Pictures: their text by OCR, pages and animations, limits and damage."""
+"""Images: their text by OCR, pages and animations, limits and damage."""
 
 import io
 import struct
@@ -63,7 +63,7 @@ def test_what_is_no_picture_is_corrupt(content: bytes, options: ParseOptions, tm
 
 
 def claiming(width: int, height: int) -> bytes:
-    """A small PNG that says it is larger."""
+    """Return a small PNG whose header declares these dimensions."""
     data = bytearray(png(Image.new("L", (1, 1))))
     data[16:24] = struct.pack(">II", width, height)
     data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
@@ -141,7 +141,7 @@ TURNED = [
     (7, "jpg", Image.Transpose.TRANSVERSE),
     (8, "jpg", Image.Transpose.ROTATE_270),
 ]
-"""EXIF's number, and how a camera that is held so turns an upright picture."""
+"""Orientation numbers of EXIF, and how a camera in that position turns an upright image."""
 
 
 @pytest.mark.parametrize(("orientation", "extension", "turn"), TURNED)
@@ -162,7 +162,7 @@ def transparent() -> Image.Image:
 
 
 def sixteen_bits() -> Image.Image:
-    """Dark as a whole, with values that eight bits cannot hold."""
+    """Return a dark image with values that do not fit into eight bits."""
     letters = text_picture().convert("L")
     return Image.frombytes("I;16", letters.size, b"".join(struct.pack("<H", 40 * value) for value in letters.tobytes()))
 
@@ -200,7 +200,7 @@ def test_without_time_nothing_is_read(options: ParseOptions, tmp_path: Path) -> 
 
 
 async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, tmp_path: Path) -> None:
-    """Its limits on memory, files and what it may call are in force; and a missing language is named."""
+    """The process's limits on memory, files and system calls are in force; a missing language is named."""
     from app.ingestion.parsers.sandbox.pool import ParserPool
 
     ocr = replace(reading(options).ocr, missing=("xyz",))

@@ -1,4 +1,4 @@
-"""Pictures out of documents: only where asked for, once each, in the place where they stand, within limits."""
+"""Images of documents: extracted on request, once each, at their place, within limits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def looking(options: ParseOptions) -> ParseOptions:
 
 
 def seen(document: ParsedDocument) -> list[str]:
-    """The headings and the pictures in their order, these by their colours."""
+    """Return headings and images in their order; an image is named by its colour."""
     found = []
     for block in document.blocks:
         if block.kind is BlockKind.HEADING:
@@ -69,7 +69,7 @@ def test_pictures_stand_in_their_sections(
     path = make(tmp_path / "file")
     document = parse(path, looking)
     assert (seen(document), [warning.message for warning in document.warnings]) == (order, unread)
-    # A picture stands below the text that is above it, and knows its page or slide.
+    # An image is below the text that is above it, and has the number of its page or slide.
     at = [block.image_index is not None for block in document.blocks].index(True)
     assert document.blocks[at - 1].kind is not BlockKind.HEADING or parse is pptx.parse
     assert {(block.page, block.slide) for block in document.blocks if block.image_index is not None} <= {

@@ -1,4 +1,4 @@
-"""Lines become a paragraph, and each of them is found again in it."""
+"""Lines are joined to a paragraph, and each line's range is found in it."""
 
 import random
 import unicodedata
@@ -9,7 +9,7 @@ from app.ingestion.parsers.formats.pdf.layout import TextLine, find_hyphenated_w
 from app.ingestion.parsers.toolkit.line_joining import join_lines
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 
-# What cleaning makes longer, shorter or nothing, what composes with its neighbour, and what hangs a word on the next.
+# Pieces that cleaning makes longer, shorter or empty, that compose with a neighbour, or that end in a hyphen.
 ALPHABET = [
     *"abzAZ09 \t-.,", "-", "-", "\u2010", "\u2011", "\u00ad", "\u00ad", "ß", "é", "ﬁ", "½", "㎏", "…", "ﷺ", "Ａ",
     "\u3000", "\u0301", "\u0316", "\u0345", "e",
@@ -69,7 +69,7 @@ def test_any_lines_are_found_again() -> None:
 
 
 def test_long_words_take_no_time() -> None:
-    """A guard against costs that grow with the square: it would hang."""
+    """Guards against quadratic time: the test would hang."""
     text, ranges = join_lines(["x" * 300_000 + "-", "y"] * 20)
     assert len(ranges) == 40
     assert len(text) == 20 * 300_001 + 19

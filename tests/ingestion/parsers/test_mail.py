@@ -1,4 +1,4 @@
-"""Mail: headers, the better of two texts, messages in messages, named attachments, and headers that break the rules."""
+"""Mail: headers, the better of two texts, nested messages, named attachments, and invalid headers."""
 
 from pathlib import Path
 

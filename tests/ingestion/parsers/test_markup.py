@@ -1,4 +1,4 @@
-"""HTML and Markdown: what is kept, as what, and what is left out."""
+"""HTML and Markdown: extracted blocks, their kinds, and omitted parts."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_empty_elements_of_xhtml_are_whole(tmp_path: Path, options: ParseOptions
 
 @pytest.mark.parametrize("markup", ["<pre>a{}b\n</pre>", "```\na{}b\n```"])
 def test_a_long_run_of_spaces_is_no_work(markup: str, tmp_path: Path, options: ParseOptions) -> None:
-    """Quadratic, this would take a minute."""
+    """In quadratic time, the test would take a minute."""
     path = tmp_path / ("a.html" if markup.startswith("<") else "a.md")
     [(kind, text)] = blocks_of(markup.format(" " * 90_000), path, options)
     assert (kind, len(text)) == (BlockKind.CODE, 90_002)

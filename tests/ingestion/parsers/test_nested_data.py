@@ -1,4 +1,4 @@
-"""JSON, JSON lines and XML: records, names, numbers as they are written, documents, and data that go too deep."""
+"""JSON, JSON Lines and XML: records, names, numbers as written, documents, and data that is nested too deep."""
 
 import json
 from pathlib import Path

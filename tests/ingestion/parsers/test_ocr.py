@@ -1,4 +1,4 @@
-"""OCR: which language data is found, when reading stops, and what is said about it."""
+"""OCR: the choice of language data, the time limit, and warnings."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_picture_is_read_line_by_line(options: ParseOptions) -> None:
 
 
 def test_nothing_is_begun_that_may_not_be_done_in_time(options: ParseOptions) -> None:
-    """Of 100 seconds 80 are for OCR; a picture took 30, so that at 49 another one fits and at 50 none."""
+    """80 of 100 seconds are for OCR. An image took 30 seconds, so that another one fits at 49 seconds and not at 50."""
     times = iter([0.0, 0.0, 30.0, 49.0, 50.0])
     limits = replace(reading(options), cpu_timeout_seconds=100.0, wall_clock_timeout_seconds=10_000.0)
     recogniser = OcrEngine(limits, cpu_clock=lambda: next(times))

@@ -1,4 +1,4 @@
-"""The page layout on lines made by hand."""
+"""Page layout of lines that the tests create."""
 
 import pytest
 

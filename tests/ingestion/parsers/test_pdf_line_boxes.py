@@ -1,4 +1,4 @@
-"""The boxes of a PDF's lines: each lies where its line is seen, and its range is that line's text."""
+"""Boxes of a PDF's lines: each box is where its line is visible, and its range is that line's text."""
 
 import io
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from app.ingestion.types import DocumentTree, LineLayout
 from tests.ingestion.parsers.images import FITZ, SENTENCE, png, reading, text_picture
 
 Box = tuple[int, ...]
-# Each line in a colour of its own, so that it is told apart in the picture of the page.
+# Each line has another colour, so that it can be found in the rendered page.
 COLOURED = {"Red herrings swim": (1, 0, 0), "where green grass grows": (0, 1, 0), "beneath the blue sky.": (0, 0, 1)}
 
 
 def places(tree: DocumentTree) -> Iterator[tuple[int, str, Box]]:
-    """Page, text and box of every line."""
+    """Yield page, text and box of every line."""
     for page, printed in tree.line_layouts.items():
         numbers = list(printed.lines)
         for place in range(0, len(numbers), 6):
@@ -39,7 +39,7 @@ def tree_of(path: Path, options: ParseOptions) -> DocumentTree:
 
 
 def seen(page: Any, colour: tuple[float, float, float]) -> Box:
-    """Where a colour is in the picture of a page, in tenths of a point."""
+    """Return the box of a colour in the rendered page, in tenths of a point."""
     picture = Image.open(io.BytesIO(page.get_pixmap(dpi=144).tobytes("png"))).convert("RGB")
     wanted = Image.new("RGB", picture.size, tuple(round(255 * part) for part in colour))
     far = ImageChops.difference(picture, wanted).convert("L", (1, 1, 1, 0))
@@ -92,7 +92,7 @@ def test_a_page_that_is_read_by_ocr_has_boxes_as_it_looks(tmp_path: Path, option
     with FITZ.open(tmp_path / "scan.pdf") as document:
         left, top, right, bottom = seen(document[0], (0, 0, 0))
     assert max(abs(x0 - left), abs(x1 - right)) < 50
-    assert top - 60 < y0 < y1 < bottom + 60  # OCR knows heights less well than widths
+    assert top - 60 < y0 < y1 < bottom + 60  # OCR is less exact in heights than in widths
 
 
 def test_what_lies_beyond_the_paper_has_no_box(tmp_path: Path, options: ParseOptions) -> None:

@@ -1,4 +1,4 @@
-"""PDF pages that are pictures or noise: OCR where it is installed, and a sentence for everything that was not read."""
+"""PDF pages of images or unreadable text: OCR if it is installed, and a warning for everything unread."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +18,13 @@ NOT_INSTALLED = "no OCR language data is installed"
 
 
 class PdfBuilder:
-    """A PDF in the making."""
+    """PDF under construction."""
 
     def __init__(self) -> None:
         self.pdf: Any = FITZ.open()
 
     def page(self, text: str = TEXT, *pictures: tuple[bytes, tuple[float, float, float, float]]) -> Any:
-        """A page of 400 by 400 points: pictures by their place, and text below the middle."""
+        """Add a page of 400 by 400 points with images at their places, and text below the middle."""
         page = self.pdf.new_page(width=400, height=400)
         for data, box in pictures:
             page.insert_image(FITZ.Rect(*box), stream=data, keep_proportion=False)
@@ -32,7 +32,7 @@ class PdfBuilder:
         return page
 
     def garbled_page(self, text: str = SENTENCE) -> None:
-        """A page whose font says that all its letters are U+E000, of no meaning to anybody else."""
+        """Add a page whose font maps all letters to U+E000, a private character."""
         page = self.page(text)
         (font, *_), *_ = page.get_fonts()
         mapping = self.pdf.get_new_xref()

@@ -1,4 +1,4 @@
-"""Parsers of plugins: what they declare, and how they run in the parser process."""
+"""Parsers of plugins: declarations, and their run in the parser process."""
 
 import logging
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ MODULE = "tests.ingestion.parsers.misbehaving"
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    """The registry is found once a process; these tests find it anew."""
+    """Clear the registry around each test, because a process loads it once."""
     load_installed_parsers.cache_clear()
     yield
     load_installed_parsers.cache_clear()
@@ -87,7 +87,9 @@ def test_of_two_for_one_extension_the_first_wins(plugins: Plugins) -> None:
 
 
 def open_pool(*, wall_seconds: float = 60) -> ParserPool:
-    """One child a file: ours for text, a plugin that misbehaves, and one that the child cannot import."""
+    """Return a pool of one child for each file: the text parser, a misbehaving plugin, and one that cannot be
+    imported.
+    """
     parsers = {
         "text/plain": PARSERS["text/plain"],
         "text/x-bad": ParserSpec("text/x-bad", ("bad",), MODULE, is_plugin=True),

@@ -1,4 +1,4 @@
-"""The pool's limits, each against a real process that breaks it; and that the pool works on afterwards."""
+"""Limits of the pool, each against a real process that exceeds it, and the pool's work afterwards."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ async def text_of(pool: ParserPool, directory: Path, command: str) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """A process that nobody has waited for is as dead as one that is gone."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""PowerPoint: titles, groups, tables, charts, notes, and archives that lie."""
+"""PowerPoint: titles, groups, tables, charts, notes, and archives with false declarations."""
 
 import zipfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""PowerPoint: what stands in parts of its own, alternatives, and what can only be looked at."""
+"""PowerPoint: text in separate parts, alternatives, and content that is only visible."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ SMART_ART = (
 
 @pytest.fixture
 def presentation() -> Any:
-    """One slide, blank but for its title."""
+    """Presentation of one slide with a title."""
     presentation = Presentation()
     slide = presentation.slides.add_slide(presentation.slide_layouts[5])
     slide.shapes.title.text = "Title"
@@ -48,7 +48,7 @@ def presentation() -> Any:
 
 
 def attach(slide: Any, word: str, kind: str, content: str) -> str:
-    """A part beside the slide; the answer is the relationship's id."""
+    """Add a part to the slide; return the id of the relationship."""
     uri = PackURI(f"/ppt/parts/{word}{len(slide.part.rels)}.xml")
     part = Part(uri, "application/xml", slide.part.package, content.encode())
     return str(slide.part.relate_to(part, kind))

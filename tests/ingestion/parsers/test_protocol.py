@@ -1,4 +1,4 @@
-"""The parser child's answers: what is sent comes back the same, and what no honest child sends is refused."""
+"""Messages of the parser child: valid ones arrive unchanged, and invalid ones are refused."""
 
 import json
 from array import array
@@ -44,7 +44,7 @@ def test_a_document_with_places_comes_back_the_same(demo: Path, options: ParseOp
 
 
 def test_the_largest_blocks_fit_the_limit() -> None:
-    """As many lines as a block may have, with the longest numbers, behind a batch that is nearly full."""
+    """The last block has the maximum number of lines with the longest numbers, after a batch that is nearly full."""
     numbers = [
         number
         for line in range(MAX_BLOCK_LINES)
@@ -59,7 +59,7 @@ def test_the_largest_blocks_fit_the_limit() -> None:
 
 
 def test_blocks_beyond_the_limit_of_nodes_are_refused() -> None:
-    """A heading is two nodes; the service counts, whatever the child has counted."""
+    """A heading is two nodes. The service counts them itself and ignores the child's count."""
     answer = ResponseDecoder(max_characters=20_000_000)
     line = json.dumps({"blocks": [["heading", "a", 1, None, None, None, None, None]] * 1000}).encode()
     for _ in range(MAX_NODES // 2000):

@@ -1,4 +1,4 @@
-"""The registry, the product's parsers in their real processes, and that the service itself stays free of them."""
+"""The registry, the product's parsers in real processes, and a service process without parser libraries."""
 
 import subprocess
 import sys
@@ -92,7 +92,7 @@ async def test_paths_need_not_be_valid_text(pool: ParserPool, tmp_path: Path) ->
 
 
 async def test_a_long_document_comes_back_whole(tmp_path: Path) -> None:
-    """Longer than a pipe holds and than one line of the protocol takes."""
+    """The document is longer than a pipe's buffer and than one line of the protocol."""
     paragraphs = [f"Absatz {number} über „{'wörter ' * 30}Ende“" for number in range(3000)]
     path = tmp_path / "long.txt"
     path.write_text("\n\n".join(paragraphs), encoding="utf-8")

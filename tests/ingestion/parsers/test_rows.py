@@ -1,4 +1,4 @@
-"""Rows into tables and records: headers, titles, blank rows, questions and answers, wide and long rows."""
+"""Rows as tables and records: headers, titles, blank rows, questions and answers, wide and long rows."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def blocks_of(rows: list[list[str]], max_characters: int = 100_000) -> Blocks:
 
 
 def table(*lines: str) -> tuple[str, str]:
-    """A table block; the rule below the header is put in."""
+    """Return a table block; the rule below the header is added."""
     rule = "|" + " --- |" * (lines[0].replace("\\|", "").count("|") - 1)
     return "table", "\n".join([lines[0], rule, *lines[1:]])
 

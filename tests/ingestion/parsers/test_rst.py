@@ -1,4 +1,4 @@
-"""reStructuredText: headings, inline markup, lists, literal blocks, tables, directives, and what is left out."""
+"""reStructuredText: headings, inline markup, lists, literal blocks, tables, directives, and omitted parts."""
 
 from pathlib import Path
 

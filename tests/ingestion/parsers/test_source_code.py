@@ -1,4 +1,4 @@
-"""Source code and YAML: where they are cut, and that nothing of them is lost or changed."""
+"""Source code and YAML: the cuts between blocks, and no loss or change of text."""
 
 import unicodedata
 from pathlib import Path
