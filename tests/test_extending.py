@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/write-a-plugin.md do what the page says, installed by pip in an own environment."""
+"""The examples of docs/how-to/write-a-plugin.md do what the page says, installed by pip in a separate environment."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def run(command: list[str], folder: Path, **variables: str) -> subprocess.Comple
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that sees what is installed here, and has the examples besides."""
+    """Environment with the packages of the present one and the examples."""
     folder = tmp_path_factory.mktemp("extending")
     for name, text in EXAMPLES.items():
         (folder / name).parent.mkdir(exist_ok=True)

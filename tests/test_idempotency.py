@@ -1,4 +1,4 @@
-"""Idempotency keys on a real database: one runs, the others are told, and who lost the lock changes nothing."""
+"""Idempotency keys on a real database: one request runs, the others are refused, and a lost lock changes nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -128,7 +128,7 @@ async def test_an_answer_is_forgotten_after_a_day(
 
 
 async def test_a_lost_database_spoils_no_answer(database: DatabaseUrls, place: IdempotencyScope) -> None:
-    """What was done is done: the request that runs is answered, whether or not its answer can be kept."""
+    """The request has done its work: it gets its response, even if the response cannot be stored."""
     pool = Database.connect(database.app, pool_size=1)
     run = await begin(IdempotencyStore(pool), place)
     gone = Database.connect("postgresql://nobody@127.0.0.1:9/nothing", pool_size=1)

@@ -1,4 +1,4 @@
-"""The event log: one JSON line an event, ids bound by context, and never a word of content."""
+"""The event log: one JSON line for each event, ids bound by context, and no content."""
 
 import asyncio
 import io
@@ -27,12 +27,12 @@ log = get_logger("app.somewhere")
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """Configured logging; what it changes in the process's loggers is put back."""
+    """Configured logging; the process's loggers are restored afterwards."""
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(one, one.level, one.propagate, one.disabled, list(one.handlers)) for one in loggers]
     out, others = io.StringIO(), {one.ident for one in threading.enumerate()} - {threading.get_ident()}
     configure_logging("info", out)
-    # Services of other tests run in threads of this process, and say something now and then.
+    # Services of other tests run in threads of this process, and log too.
     own = log.target.name
     logging.getLogger().handlers[-1].addFilter(lambda record: record.name == own or record.thread not in others)
     yield out

@@ -17,7 +17,7 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def programs(folder: str) -> set[str]:
-    """The modules of a folder that can be run, as a caller names them."""
+    """Return the runnable modules of a folder, as a caller names them."""
     modules = [path for path in (ROOT / folder).rglob("*.py") if '__name__ == "__main__"' in path.read_text()]
     names = {(path.parent if path.stem == "__main__" else path).stem.replace("_", "-") for path in modules}
     # Run by other programs: an endpoint of the benchmarks, and the second half of the proof of isolation.

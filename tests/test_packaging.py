@@ -1,4 +1,4 @@
-"""What ships the service: image, compose file, locks. Parsed, compared with the settings, and run where that can be."""
+"""Packaging: image, compose file and locks, parsed, compared with the settings, and run if possible."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def normal(name: str) -> str:
 
 
 def locked(lock: str) -> dict[str, set[str]]:
-    """Each requirement line (name, version, marker) of a lock with its hashes."""
+    """Return each requirement line (name, version, marker) of a lock with its hashes."""
     found: dict[str, set[str]] = {}
     current = ""
     for line in (ROOT / lock).read_text().splitlines():
@@ -51,7 +51,7 @@ def project() -> dict[str, Any]:
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile as (instruction, rest), continued lines joined, comments left out."""
+    """Return the Dockerfile as (instruction, rest), with continued lines joined and without comments."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
     lines = re.sub(r"\\\n\s*", "", text).splitlines()
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines) if word]
@@ -108,7 +108,8 @@ def test_the_image_runs_as_nobody_in_particular_and_says_how_it_is() -> None:
     (user,) = stage["USER"]
     assert int(user) > 0
     assert "/healthz" in stage["HEALTHCHECK"][0]
-    # Python looks for modules, and Carrel for .env, where it is started: that must not be the data directory.
+    # Python looks for modules, and Carrel for .env, in the current directory, which must not be the data
+    # directory.
     assert stage["WORKDIR"] == ["/"]
     assert '"python", "-I"' in stage["HEALTHCHECK"][0]
     assert stage["ENTRYPOINT"] == ['["carrel"]']
@@ -124,7 +125,7 @@ def test_the_image_installs_by_hash_alone() -> None:
 
 
 def test_what_is_locked_is_installed_as_it_stands() -> None:
-    """Where pip resolves beside hashes, an older one refuses a lock of which something has a newer release."""
+    """An older pip that resolves with hashes refuses a lock if one of its packages has a newer release."""
     for name in ("Makefile", "Dockerfile"):
         installs = [line for line in (ROOT / name).read_text().splitlines() if "--require-hashes" in line]
         assert installs, name
@@ -208,7 +209,7 @@ def test_what_compose_sets_is_known_and_what_it_asks_for_is_in_the_example(compo
     assert {name for name in asked if name.startswith("CARREL_")} <= list_variables() | EXTERNAL_VARIABLES
     example = set(re.findall(r"^#(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     assert asked <= example
-    # A secret has no default: without it compose stops and says what is missing.
+    # A secret has no default: without it compose stops and names it.
     assert set(re.findall(r"\$\{(\w+):\?[^}]+\}", text)) == asked - {
         "CARREL_LOG_LEVEL",
         "CARREL_S3_PUBLIC_ENDPOINT_URL",
@@ -309,7 +310,9 @@ def test_the_bucket_and_its_user_are_made_once(s3_server: S3Server) -> None:
 
 
 async def test_the_database_is_made_with_an_owner_and_a_plain_login(tmp_path: Path) -> None:
-    """On a server of its own: the script runs once, on an empty cluster, and its roles belong to the whole of it."""
+    """A separate server, because the script runs once on an empty cluster, and its roles belong to the
+    whole cluster.
+    """
     with EmbeddedPostgres(tmp_path, fsync=False) as server:
         superuser = server.build_url("postgres")
         host, port, password = re.fullmatch(r"postgresql://postgres:(.*)@(.*):(\d+)/postgres", superuser).group(2, 3, 1)  # type: ignore[union-attr]  # the url is what the class promises

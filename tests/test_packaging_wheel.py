@@ -1,4 +1,4 @@
-"""The wheel: it carries the migrations, and what is installed from it migrates a database."""
+"""The wheel: it contains the migrations, and its installation migrates a database."""
 
 import subprocess
 import sys

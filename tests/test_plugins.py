@@ -1,4 +1,4 @@
-"""Plugins by their entry points: ours win, and one that is none is left out and said so."""
+"""Plugins by their entry points: built-in names take precedence, and an invalid plugin is skipped with a log event."""
 
 import logging
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def read(entry: EntryPoint, loaded: Any, known: Mapping[str, Any]) -> dict[str, 
 
 
 def left_out(caplog: pytest.LogCaptureFixture) -> dict[str, str]:
-    """Entry point → reason, of all that was logged."""
+    """Return the logged reason of each skipped entry point."""
     fields = [getattr(record, "event_fields", {}) for record in caplog.records if record.msg == "plugin.skipped"]
     assert all(one["group"] == GROUP for one in fields)
     return {one["plugin"]: one["reason"] for one in fields}

@@ -1,4 +1,4 @@
-"""Which addresses are hosts of the public internet: the whole of every special range, also inside IPv6 addresses."""
+"""Public addresses: the whole of every special range is refused, also inside IPv6 addresses."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -13,7 +13,7 @@ PUBLIC = [
     "::ffff:1.1.1.1", "64:ff9b::101:101", "2002:101:101::1", "2606:4700::5efe:101:101",
 ]  # fmt: skip
 SPECIAL = [
-    # IPv4: every block of the registry that hosts of the internet are not in
+    # IPv4: every registered block without hosts of the internet
     "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16", "172.16.0.0/12",
     "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",
     "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
@@ -31,7 +31,7 @@ def ends(network: str) -> list[IpAddress]:
 
 
 def spellings(inner: IPv4Address) -> Iterator[IPv6Address]:
-    """IPv6 addresses that a host or a gateway translates to this IPv4 address."""
+    """Yield the IPv6 addresses that a host or a gateway translates to this IPv4 address."""
     number = int(inner)
     yield IPv6Address(int(IPv6Address("::ffff:0:0")) | number)
     yield IPv6Address(int(IPv6Address("64:ff9b::")) | number)

@@ -1,4 +1,4 @@
-"""Folders that go with what they are for, and a disk that is full."""
+"""Temporary folders: deleted with their process, and a full disk."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ async def test_temporary_files_are_closed_to_other_users() -> None:
         assert modes(received.path) == (0o600, 0o700)
 
 
-# Of a disk without room for a byte: its directories can be made, its files not be written.
+# A disk without space for a byte: directories can be created, files not be written.
 NO_ROOM = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -57,7 +57,7 @@ except TempDiskFull as full:
 
 
 def test_the_directory_is_not_tried_with_a_file(tmp_path: Path) -> None:
-    """As Python does when it is first asked for one: there is no room for that, and it says so in other words."""
+    """Python tries a file at its first use of the directory: a full disk fails there with another error."""
     ended = subprocess.run(
         [sys.executable, "-c", NO_ROOM], env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
     )
@@ -89,7 +89,7 @@ with create_temp_directory("ingest") as folder:
 
 
 def test_a_folder_goes_as_soon_as_its_process_is_gone(tmp_path: Path) -> None:
-    """What a process still holds stays, and a day is not waited for."""
+    """The folder of a running process remains; the folder of an ended one is deleted before a day has passed."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", ABANDON, "live"],

@@ -1,4 +1,4 @@
-"""What becomes of characters: long runs of marks are divided, everything else is as Unicode's NFKC has it."""
+"""Normalization of text: long runs of marks are divided; all other characters follow Unicode's NFKC."""
 
 import random
 import unicodedata
@@ -44,7 +44,7 @@ def test_normalize_long_run_of_marks_is_divided(before: str, run: str) -> None:
     assert _longest_run(normal) <= 30
     assert normal.endswith(" word")
     assert normalize_text(normal) == normal
-    # Nothing is lost: without the joiners, the same marks are left.
+    # Nothing is lost: without the joiners, the same marks remain.
     left = unicodedata.normalize("NFKD", normal.replace(JOINER, ""))
     assert sorted(left) == sorted(unicodedata.normalize("NFKD", f"{before}{run} word"))
 

@@ -1,4 +1,4 @@
-"""Provided times lie in the years that the database driver carries; stored ones are read whatever they are."""
+"""Provided times must be in the years of the database driver; stored times are always readable."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 

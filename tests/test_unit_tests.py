@@ -29,7 +29,7 @@ def test_unit_run_collects_thousands_of_tests_and_none_with_a_service() -> None:
     files = {test.partition("::")[0] for test in tests}
     assert {"tests/lexical/test_weights.py", "tests/documents/test_media_type.py"} <= files
     assert "tests/api/test_documents.py" not in files
-    # Of one module: a test of a fixture that starts a process is left out, the others stay.
+    # In one module, a test with a fixture that starts a process is left out; the others remain.
     assert "tests/ingestion/parsers/test_hostile_text.py::test_all_of_them_are_in_the_registry" in tests
     assert not any("test_they_work_inside_the_process" in test for test in tests)
 

@@ -1,4 +1,4 @@
-"""What serve tells of a worker that ends again and again."""
+"""Messages of serve about a worker that ends again and again."""
 
 import pytest
 

@@ -1,9 +1,10 @@
 """``pytest --unit``: only the tests that need no database, no server, no other process and no model.
 
-A rule decides which tests these are, from the imports in the source. A test is left out if its module, a conftest.py of
-its folders, one of its fixtures or the test itself imports a module of IMPURE, directly or through other modules of the
-project. An import inside a function counts for that function alone: so a conftest.py can serve both kinds of tests. An
-import for types alone does not count. A run with ``--unit`` refuses to import the modules of REFUSED.
+A rule selects these tests by the imports in the source. A test is left out if its own module imports a module of
+IMPURE, directly or through other modules of the project. The same applies to the imports of a conftest.py in its
+folders, of its fixtures and of the test itself. An import inside a function counts for that function alone, so that a
+conftest.py can serve both kinds of tests. An import for types alone does not count. A run with ``--unit`` refuses to
+import the modules of REFUSED.
 """
 
 import ast
@@ -26,15 +27,15 @@ REFUSED = ("app.main", "asyncpg", "uvicorn")
 IMPURE = {*REFUSED, "subprocess", "multiprocessing", "http.server", "app.sandbox.process", "onnxruntime"}
 
 
-# The imports of one module: those of the module itself under an empty name, the others under the function's name.
+# The imports of one module: its own under an empty name, the others under the function's name.
 Imports = dict[str, list[str]]
 
 
 @dataclass
 class SourceImports:
-    """The imports of the modules of the project, read from their source.
+    """The imports of the project's modules, read from their source.
 
-    ``stored`` has the imports of an earlier run by module, with the time of the file that they were read from.
+    ``stored`` has the imports of an earlier run by module, with the modification time of the file.
     """
 
     stored: dict[str, tuple[int, Imports]] = field(default_factory=dict)
@@ -90,7 +91,7 @@ def _read_imports(module: str, path: Path) -> Imports:
 def _imported(statements: Sequence[ast.AST], package: str, function: str) -> Iterator[tuple[str, str]]:
     """Yield each imported module with the function that imports it; with an empty name if the module itself does.
 
-    An imported name may be that of a module as well.
+    An imported name may be the name of a module as well.
     """
     for node in statements:
         if isinstance(node, ast.Import):
@@ -109,7 +110,7 @@ def _imported(statements: Sequence[ast.AST], package: str, function: str) -> Ite
 
 
 def _packages_of(module: str) -> Iterator[str]:
-    """The packages around a module are imported with it."""
+    """Yield the packages around a module, which are imported with it."""
     while module := module.rpartition(".")[0]:
         yield module
 
@@ -136,12 +137,14 @@ class UnitTests:
         self.imports = SourceImports(self.cache.get(CACHE_KEY, {}) if self.cache else {})
 
     def pytest_sessionfinish(self) -> None:
-        """Keep the imports for the next run."""
+        """Store the imports for the next run."""
         if self.cache:
             self.cache.set(CACHE_KEY, self.imports.stored)
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leave out files before they are imported, and folders without a unit test before their conftest.py is."""
+        """Leave out files before they are imported, and folders without a unit test before their conftest.py is
+        imported.
+        """
         if collection_path.is_dir() and TESTS in collection_path.parents:
             return not any(self._is_pure(path) for path in collection_path.rglob("test_*.py")) or None
         if collection_path.suffix == ".py" and TESTS in collection_path.parents:
@@ -155,7 +158,7 @@ class UnitTests:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out tests that import something impure, or one of whose fixtures does."""
+        """Leave out tests that import something impure, or that have a fixture with such an import."""
         impure = [item for item in items if self._impure_of(item)]
         config.hook.pytest_deselected(items=impure)
         left_out = set(impure)

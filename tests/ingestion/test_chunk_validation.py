@@ -1,4 +1,4 @@
-"""A chunker that breaks a rule fails the document, and says which."""
+"""Validation of chunks: a chunker that breaks a rule fails the document, with the rule's name."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ GOOD = drafts("recursive", TREE, ChunkSizes(), words)
 
 
 def ranged(start: str, end: str, path: tuple[int, ...] = ()) -> ChunkDraft:
-    """From the beginning of one text to the end of another."""
+    """Return a chunk from the beginning of one text to the end of another."""
     first = TREE.text.index(start)
     last = TREE.text.index(end, first) + len(end)
     return ChunkDraft(TREE.text[first:last], first, last, node_path=path)

@@ -1,4 +1,6 @@
-"""From a knowledge base's settings to checked chunks, and what a chunker in a thread may ask of the event loop."""
+"""Chunking of a document: from a knowledge base's settings to validated chunks, and embedding calls of a chunker's
+thread.
+"""
 
 import asyncio
 import threading
@@ -31,7 +33,7 @@ from tests.ingestion.documents import random_document, walk, words
 
 
 class SlowEmbedder:
-    """An embedding model that answers when it is told to."""
+    """Embedding model that answers when the test permits it."""
 
     identity = EmbeddingIdentity("slow", 32, "fp32", "", "")
     max_tokens = 100
@@ -71,7 +73,7 @@ def halves(texts: Sequence[str]) -> list[int]:
 
 
 def test_chunk_document_too_many_chunks_is_refused() -> None:
-    """Each record is a chunk by itself, however short it is."""
+    """Each record is a chunk, however short it is."""
     tree = build_tree(ParsedDocument([Block(BlockKind.RECORD, "a: b")] * (MAX_CHUNKS + 1)))
     with pytest.raises(TooManyChunks) as refused:
         chunk_document(tree, Chunking(), ChunkTools(halves, embed, 256))

@@ -1,4 +1,4 @@
-"""The cost ledger holds what the endpoint counted, for passages and for what chunkers asked, tenant by tenant."""
+"""Ledger of costs: the endpoint's counts for passages and chunkers, tenant by tenant."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ PROSE = "\n\n".join(
 
 @pytest.fixture
 async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
-    """A tenant of the test's own."""
+    """Services of a new tenant."""
     made = await workshop.new_tenant()
     workshop.endpoint.reset()
     yield made
@@ -36,7 +36,7 @@ async def ledger(workshop: Workshop, services: TenantServices) -> list[tuple[str
 
 
 def counted(workshop: Workshop, *, but: str = "\0") -> tuple[int, int]:
-    """The texts that the endpoint has taken, and their tokens."""
+    """Return the number of texts that the endpoint has accepted, and of their tokens."""
     texts = [
         text
         for request in workshop.endpoint.received
@@ -95,5 +95,5 @@ async def test_a_passage_that_is_refused(workshop: Workshop, services: TenantSer
     chunks = await workshop.owner.fetchval("select count(*) from chunk where document_id = $1", document.id)
     assert refused >= 1
     texts, tokens = counted(workshop, but="xyzzy")
-    assert texts > chunks - refused  # what was refused with its neighbours made some of them be asked for twice
+    assert texts > chunks - refused  # neighbours of refused texts were sent twice
     assert await ledger(workshop, services) == [("words", chunks - refused, tokens)]

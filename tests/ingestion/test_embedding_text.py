@@ -1,4 +1,4 @@
-"""The prefix of a passage gives way to the limit; the passage never does."""
+"""Embedding text: the prefix of a passage is cut at the limit, the passage never."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pictures through the pipeline: described once, stored beside the original, replaced and swept with it."""
+"""Image descriptions in the pipeline: described once, stored next to the original, replaced and swept with it."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -41,7 +41,7 @@ async def workshop(
 
 @pytest.fixture
 async def services(workshop: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
-    """A tenant of the test's own; afterwards every table must add up."""
+    """Services of a new tenant; at the end the tables must be consistent."""
     chat.reset()
     chat.describe_image = describe_colour
     yield await workshop.new_tenant()
@@ -122,7 +122,7 @@ async def test_what_was_paid_for_is_not_paid_for_again(
     path = illustrated.pdf(tmp_path / "two.pdf")
     document = await upload(services, path)
     await workshop.ingest(document)
-    # As after a crash before the end, and in another document of the tenant.
+    # As after a crash before the end, and then in another document of the tenant.
     await workshop.owner.execute("update document set status = 'queued' where id = $1", document.id)
     before = await media_keys(workshop, document)
     await workshop.ingest(document)
@@ -231,7 +231,7 @@ async def test_a_new_version_has_its_own_pictures(workshop: Workshop, services: 
         await until(lambda: _no_jobs(workshop))
     assert len(await stored(workshop, document)) == 3
     assert second < await stored(workshop, document)
-    # What replaces it without pictures leaves none.
+    # A version without images deletes the images.
     path = tmp_path / "plain.txt"
     path.write_text("Plain words.")
     document = await upload(services, path)
@@ -259,7 +259,7 @@ async def test_the_sweeper_knows_them(workshop: Workshop, services: TenantServic
     orphan = f"{services.principal.tenant_id}/{document.id}/{services.principal.tenant_id}"
     (tmp_path / "x").write_bytes(b"x")
     await workshop.resources.objects.put(orphan, tmp_path / "x")
-    # As if all this had been an hour ago.
+    # As if an hour had passed.
     sweeper = replace(JobContext(workshop.resources, workshop.pipeline).sweeper, orphan_age=timedelta(hours=-1))
     await sweeper.delete_orphans()
     assert await stored(workshop, document) == kept

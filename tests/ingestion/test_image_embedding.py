@@ -1,4 +1,4 @@
-"""Pictures embedded as what they are: found by a text that means the same, paid for once, told of where it fails."""
+"""Image embeddings: found by a text of the same meaning, paid once, and a warning on failure."""
 
 import io
 from collections.abc import AsyncIterator, Iterator
@@ -26,7 +26,7 @@ LONG = " ".join(f"Sentence number {number} of many." for number in range(60))
 
 @pytest.fixture(scope="module")
 async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    """The embedding model takes pictures; nobody describes them."""
+    """Workshop with an embedding model that accepts images, without image descriptions."""
     embedding = {"CARREL_EMBEDDING_IMAGES": "input"}
     async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
         opened.endpoint.image_form = "input"
@@ -43,7 +43,7 @@ def chat() -> Iterator[ChatServer]:
 async def talkative(
     database: DatabaseUrls, chat: ChatServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
-    """It does, and they are described besides."""
+    """Workshop with an embedding model that accepts images, and with image descriptions."""
     embedding = {"CARREL_EMBEDDING_IMAGES": "messages"}
     data_dir = tmp_path_factory.mktemp("data")
     async with open_workshop(database, data_dir, models=chat.vision_settings, embedding=embedding) as opened:
@@ -53,7 +53,7 @@ async def talkative(
 
 @pytest.fixture
 async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
-    """A tenant of the test's own; afterwards every table must add up."""
+    """Services of a new tenant; at the end the tables must be consistent."""
     workshop.endpoint.reset()
     yield await workshop.new_tenant()
     workshop.endpoint.reset()
@@ -63,7 +63,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
 
 @pytest.fixture
 async def others(talkative: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
-    """The same where pictures are described."""
+    """Services of a new tenant in the workshop with image descriptions."""
     chat.reset()
     chat.describe_image = describe_colour
     talkative.endpoint.reset()
@@ -77,7 +77,7 @@ async def found(services: TenantServices, query: str, strategy: str = "dense") -
 
 
 def sent(workshop: Workshop) -> list[str]:
-    """The colours of the pictures that came to the endpoint."""
+    """Return the colours of the images that the endpoint received."""
     return [colour for request in workshop.endpoint.received if request.images for colour in request.inputs]
 
 
@@ -97,7 +97,7 @@ async def checkpoints(workshop: Workshop, services: TenantServices) -> int:
 
 
 def many(path: Path, count: int) -> Path:
-    """A few words and so many pictures."""
+    """Write a document with a few words and ``count`` images."""
     document = illustrated.WORD.Document()
     document.add_paragraph("Only these words.")
     for number in range(count):
@@ -116,7 +116,7 @@ async def test_a_text_finds_the_picture(workshop: Workshop, services: TenantServ
     assert await warnings(workshop, document) == "[]"
     shown = [row for row in await chunks(workshop, document) if row["image_ordinal"] is not None]
     assert [row["content"] for row in shown] == ["Picture 1", "Picture 2"]
-    # The words around it find it too.
+    # The words around the image find it too.
     assert shown[0]["id"] in {hit.chunk.id for hit in await found(services, "harbours", "lexical")}
     assert sent(workshop) == ["red", "blue"]
     assert (await spent(workshop, services))[1] > 2 * IMAGE_TOKENS
@@ -134,7 +134,7 @@ async def test_a_picture_alone(workshop: Workshop, services: TenantServices, tmp
 
 async def test_what_was_paid_for_survives(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
-    workshop.endpoint.fail("slow", seconds=0.0)  # the pictures pass
+    workshop.endpoint.fail("slow", seconds=0.0)  # images are accepted
     workshop.endpoint.fail(503, times=None, retry_after="500")
     with pytest.raises(EmbeddingUnavailable):
         await workshop.ingest(document)
@@ -144,7 +144,7 @@ async def test_what_was_paid_for_survives(workshop: Workshop, services: TenantSe
     assert sent(workshop) == []
     assert (await found(services, "blue"))[0].chunk.media_type == "image/png"
     assert await checkpoints(workshop, services) == 0
-    # Another tenant pays for itself.
+    # Another tenant pays for its embeddings.
     stranger = await workshop.new_tenant()
     await workshop.ingest(await upload(stranger, illustrated.pdf(tmp_path / "two.pdf")))
     assert sent(workshop) == ["red", "blue"]

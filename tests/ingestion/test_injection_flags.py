@@ -1,4 +1,4 @@
-"""What is flagged in a chunk, what is not, and that a hostile chunk costs no more than another."""
+"""Injection flags of chunks: flagged texts, harmless texts, and a linear time for hostile texts."""
 
 import re
 
@@ -81,7 +81,7 @@ def test_what_is_ordinary(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_hostile_chunk_ends(unit: str) -> None:
-    """All that is looked at of what an expression begins with: one that backtracked would not come back for hours."""
+    """Everything after the beginning of a pattern is read once: with backtracking the test would take hours."""
     tail = " [/inst] instruction prompt anweisung инструкци 무시 無視 忽略 the user"
     assert set(detect_prompt_injection(unit * (99_000 // len(unit)) + tail)) <= {"instructions", "chat_markup"}
 

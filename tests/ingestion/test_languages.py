@@ -1,4 +1,4 @@
-"""The languages of a search index: they grow with its documents, beside everybody else who writes there."""
+"""Languages of a search index: they grow with its documents, also during concurrent writes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ TEXTS = {
 
 @pytest.fixture
 async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
-    """A tenant with a knowledge base of any language; afterwards every table must add up."""
+    """Services of a tenant with a knowledge base of any language; at the end the tables must be consistent."""
     made = await workshop.new_tenant()
     await made.knowledge_bases.create(NewKnowledgeBase("mixed", language="auto"))
     yield made
@@ -63,7 +63,9 @@ async def test_they_grow_beside_each_other(workshop: Workshop, services: TenantS
 
 
 async def test_whoever_holds_the_index_is_not_in_the_way(workshop: Workshop, services: TenantServices) -> None:
-    """Two who hold it, as ingestion does, add the same language and another: neither waits for the other's end."""
+    """Two transactions lock the index like ingestion, and add the same and another language: neither waits for the
+    other.
+    """
     kb = await found(services)
     tenant_id = services.principal.tenant_id
     database = workshop.resources.database
@@ -88,7 +90,7 @@ async def test_a_language_that_is_set_is_not_written_down(workshop: Workshop, se
 
 
 async def test_one_that_is_shared_is_told_as_such(services: TenantServices) -> None:
-    """A tenant may have one of the same name, and can reindex that alone."""
+    """A tenant may have a knowledge base of the same name, and can reindex only that one."""
     kb = await found(services)
     index = replace(kb.index, identity={**kb.index.identity, "analyzer": "auto-v0"})
     told = [replace(kb, row=replace(kb.row, tenant_id=owner), index=index) for owner in (UUID(int=9), SYSTEM_TENANT)]

@@ -1,4 +1,4 @@
-"""A chunk with too many different terms is reported once, with its index, before any model is called."""
+"""A chunk with too many different terms: one report with the chunk's index, before any model call."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def words(count: int) -> str:
 
 
 async def put(workshop: Workshop, chunks: Sequence[ProvidedChunk]) -> tuple[str, str | None]:
-    """What the worker makes of a document: its status, and its error."""
+    """Ingest a document of these chunks; return its status and its error."""
     services = await workshop.new_tenant()
     workshop.endpoint.reset()
     document = (await services.uploads.upload_chunks("default", chunks, DocumentFields())).document
@@ -45,7 +45,7 @@ async def test_one_more_fails_the_document_once_and_nothing_is_embedded(workshop
 
 
 def test_a_word_that_the_model_takes_for_one_token_is_a_chunk_with_too_many(service: Service) -> None:
-    """Our chunkers count in tokens, and WordPiece has one for every word that is too long for it."""
+    """Chunkers count tokens, and WordPiece counts one token for a word that is too long."""
     text = "".join(chr(0xAC00 + number) for number in (*range(11_172), *range(0, 11_172, 2)))
     tenant = service.create_tenant("terms")
     url = "/v1/knowledge-bases/default/documents"

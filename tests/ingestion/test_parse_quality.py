@@ -1,4 +1,4 @@
-"""The quality report: pages without text, noise, tables."""
+"""Quality report of parsing: pages without text, noise, tables."""
 
 from collections.abc import Iterator
 
@@ -64,7 +64,7 @@ def test_the_share_is_of_all_blocks_together() -> None:
 
 
 class WholeText(str):
-    """A text that nobody may go through in one go."""
+    """Text that refuses an iteration over the whole."""
 
     __slots__ = ()
 
@@ -74,7 +74,7 @@ class WholeText(str):
 
 @pytest.mark.parametrize("noise", ["(cid:12)", "(cid:12345678901234567890)", "Ã©", "â€™", "\ufffd"])
 def test_slices_of_a_long_text_count_what_lies_across_their_ends_once(noise: str) -> None:
-    """No other thread runs while a slice is looked through."""
+    """No other thread runs during the check of a slice."""
     for before in range(SLICE_CHARACTERS - len(noise) - 1, SLICE_CHARACTERS + 2):
         text = " " * before + noise + "y" * len(noise) + " " * SLICE_CHARACTERS
         assert compute_garbled_ratio([WholeText(text)]) == 0.5

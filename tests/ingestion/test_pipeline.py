@@ -1,4 +1,4 @@
-"""The pipeline under repetition, replacement, deletion and failure: whole or not at all, once, and never stuck."""
+"""The pipeline under repetition, replacement, deletion and failure: complete or nothing, once, and never stuck."""
 
 import asyncio
 import random
@@ -49,7 +49,7 @@ async def workshop(database: DatabaseUrls, data_dir: Path) -> AsyncIterator[Work
 
 @pytest.fixture
 async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
-    """A tenant of the test's own; afterwards every table must add up."""
+    """Services of a new tenant; at the end the tables must be consistent."""
     yield await workshop.new_tenant()
     workshop.endpoint.reset()
     workshop.endpoint.latency_seconds = 0.0
@@ -62,7 +62,7 @@ def prose(seed: int, *, paragraphs: int = 6) -> str:
 
 
 async def rows(workshop: Workshop, document_id: UUID) -> dict[str, Any]:
-    """Everything that a version's ingestion writes."""
+    """Return all rows that a version's ingestion writes."""
     of = "join chunk c on c.id = l.chunk_id where c.document_id = $1 order by c.ordinal"
     queries = {
         "node": "select * from node where document_id = $1 order by ordinal",
@@ -85,7 +85,7 @@ async def test_once_or_twice_is_the_same(workshop: Workshop, services: TenantSer
     assert len(first["chunk"]) == len(first["dense"]) == len(first["lexical"]) > 3
     await workshop.ingest(document)
     assert await rows(workshop, document.id) == first
-    # As after a crash that came before the word that it was done.
+    # As after a crash before the status was written.
     await workshop.owner.execute("update document set status = 'queued' where id = $1", document.id)
     await workshop.ingest(document)
     assert await rows(workshop, document.id) == first
@@ -133,7 +133,7 @@ async def test_a_superseded_version_writes_nothing(workshop: Workshop, services:
 async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
     workshop: Workshop, services: TenantServices
 ) -> None:
-    """The job has read the old one already, and embeds it: it is put back, and no other is queued."""
+    """The job has read the old title and embeds it. The document is queued again, without a second job."""
     document = await add_text(services, prose(1), title="Corals")
     with workshop.endpoint.paused():
         ingesting = asyncio.create_task(workshop.ingest(document))
@@ -149,7 +149,7 @@ async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
     for word, there in (("corals", False), ("zebras", True)):
         hits = (await services.retrieval.search(SearchRequest(queries=[word], strategy="lexical"))).hits
         assert bool(hits) is there
-    # Both are paid for.
+    # Both versions are paid for.
     booked = "select inputs from embedding_usage where tenant_id = $1"
     assert await workshop.owner.fetchval(booked, services.principal.tenant_id) == 2 * found.chunk_count
 
@@ -288,7 +288,7 @@ async def test_an_embedding_endpoint_that_fails(
     await workshop.owner.execute("update job set max_attempts = 1")
     workshop.endpoint.fail(how, times=1 if after == "ready" else None, retry_after=retry_after)
     async with workshop.working():
-        if after == "queued":  # it waits, and goes on by itself when the endpoint is well again
+        if after == "queued":  # it waits, and continues by itself when the endpoint is available again
             await until(lambda: waits_for_endpoint(workshop))
             assert await written(workshop, document.id) == 0
             workshop.endpoint.reset()
@@ -314,7 +314,7 @@ async def test_a_text_without_words(workshop: Workshop, services: TenantServices
 
 @pytest.fixture
 def refusing(workshop: Workshop) -> Iterator[None]:
-    """The endpoint takes no text with this word in it."""
+    """Endpoint that refuses texts with one word."""
     workshop.endpoint.refused_word = "xyzzy"
     yield
     workshop.endpoint.refused_word = None

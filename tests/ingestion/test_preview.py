@@ -1,4 +1,4 @@
-"""What a preview shows of a long text, and how many are made at once."""
+"""Previews: the cut of a long text, and the number of concurrent previews."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""The next generation of a search index, built by its job beside everything that changes meanwhile."""
+"""Reindexing: a job builds the next generation of a search index during concurrent changes."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ async def workshop(
 
 @dataclass(frozen=True)
 class Desk:
-    """A tenant of the test's own, and what the worker would do for it."""
+    """A new tenant, and the work of the worker for it."""
 
     workshop: Workshop
     services: TenantServices
@@ -116,12 +116,15 @@ class Desk:
         )  # fmt: skip
 
     async def work(self, reindexer: Reindexer | None = None) -> None:
-        """What the worker does with the job of the generation."""
+        """Run the job of the new generation, as the worker does."""
         row = await self.index("building")
         await (reindexer or self.context.reindexer).run_slice(self.db, row["id"], row["job_id"])
 
     async def working(self, *, slice_seconds: float = SLICE_SECONDS) -> tuple[UUID, asyncio.Task[None]]:
-        """The generation, and the job at it; the connection is left to the test."""
+        """Start the job of the generation, and return its id and the task.
+
+        The test can use the connection during that time.
+        """
         row = await self.index("building")
         reindexer = replace(self.context.reindexer, slice_seconds=slice_seconds)
         work = reindexer.run_slice(self.db, row["id"], row["job_id"])
@@ -132,7 +135,7 @@ class Desk:
         await HANDLERS[kind](self.context, job)
 
     async def texts(self, index_id: UUID) -> dict[UUID, list[str]]:
-        """What each document says in a search index."""
+        """Return the texts of each document in a search index."""
         rows = await self.owner.fetch(
             "select document_id, array_agg(content order by ordinal) as said from chunk where index_id = $1 group by 1",
             index_id,
@@ -140,11 +143,11 @@ class Desk:
         return {row["document_id"]: row["said"] for row in rows}
 
     async def has(self, index_id: UUID) -> bool:
-        """Whether anything is in a search index."""
+        """Return whether a search index has chunks."""
         return bool(await self.owner.fetchval("select count(*) from chunk where index_id = $1", index_id))
 
     async def has_asked(self) -> bool:
-        """Whether the model has been asked for anything."""
+        """Return whether the model has received a request."""
         return self.workshop.endpoint.request_count > 0
 
     async def found(self, query: str, **fields: Any) -> list[str]:
@@ -155,7 +158,7 @@ class Desk:
 
 
 def text(number: int) -> str:
-    """Some passages, of any size."""
+    """Return a text of some passages of different sizes."""
     return "\n\n".join(
         f"# Part {part}\n\n" + " ".join(f"Volume{number} tells of heron {part} and otter {n}." for n in range(8))
         for part in range(3)
@@ -164,7 +167,7 @@ def text(number: int) -> str:
 
 @pytest.fixture
 async def desk(workshop: Workshop, other_model: EmbeddingServer) -> AsyncIterator[Desk]:
-    """Nothing is left of the test before, and afterwards every table adds up."""
+    """Services of a new tenant, with reset endpoints; at the end the tables must be consistent."""
     workshop.endpoint.reset()
     other_model.reset()
     yield Desk(workshop, await workshop.new_tenant())
@@ -200,7 +203,7 @@ async def test_it_is_the_same_as_if_it_had_been_so_from_the_start(desk: Desk, ot
         " join chunk_embedding e on e.index_id = c.index_id and e.chunk_id = c.id"
         " where c.index_id = $1 and c.document_id = $2 order by c.ordinal"
     )
-    # The weights of words begin with the mean length of before: a re-weighing makes them the same.
+    # The weights start from the former mean length; a maintenance run makes them equal.
     await desk.context.index_maintenance.maintain(desk.tenant, anew)
     await desk.context.index_maintenance.maintain(desk.tenant, kb.index.id)
     for one, other in zip(wanted, documents, strict=True):
@@ -257,7 +260,7 @@ async def test_it_hands_on_after_a_while(desk: Desk) -> None:
     while (row := await desk.index("building")) is not None:
         seen.append((row["job_id"], len(await desk.texts(row["id"]))))
         await desk.work(short)
-        # The job of before has nothing to do any more.
+        # The former job has nothing to do any more.
         requests = desk.workshop.endpoint.request_count
         await short.run_slice(desk.db, row["id"], row["job_id"])
         assert desk.workshop.endpoint.request_count == requests
@@ -282,7 +285,7 @@ async def test_a_document_that_cannot_be_built_stops_it(desk: Desk) -> None:
     assert told.error is not None
     assert told.error["document"].startswith("doc_")
     assert len(await desk.found("walrus", strategy="lexical")) == 1
-    # What comes in meanwhile does not pay for it.
+    # Uploads during that time do not pay for the reindexing.
     requests = desk.workshop.endpoint.request_count
     await desk.add(1)
     late = await add_text(desk.services, "The gull is late.")
@@ -290,7 +293,7 @@ async def test_a_document_that_cannot_be_built_stops_it(desk: Desk) -> None:
     assert desk.workshop.endpoint.request_count == requests + 1
     await desk.work()
     assert (await desk.kb()).reindex_progress == told
-    # The same once more goes on with it; anything else would be another one.
+    # The same request again continues it; a different one would start another reindexing.
     desk.workshop.endpoint.refused_word = None
     with pytest.raises(ReindexInProgress):
         await desk.start(chunking=Chunking("headered", 40, 0))
@@ -319,7 +322,7 @@ async def test_a_job_that_is_lost_is_told_of(desk: Desk) -> None:
     assert (
         await desk.owner.fetchval("select count(*) from job where tenant_id = $1 and state = 'dead'", desk.tenant) == 0
     )
-    # Asked for twice, it has one job.
+    # Two requests share one job.
     before = await desk.index("building")
     await desk.start()
     assert (await desk.index("building"))["job_id"] == before["job_id"]
@@ -330,7 +333,7 @@ async def test_a_job_that_is_lost_is_told_of(desk: Desk) -> None:
 
 
 async def test_what_changes_meanwhile(desk: Desk) -> None:
-    """New, replaced, deleted, restamped and promoted documents are in both generations as they are."""
+    """New, replaced, deleted and promoted documents, and new metadata, are in both generations."""
     documents = await desk.add(4)
     private = await add_text(
         desk.services, "The bittern hides.", scope=DocumentScope(user_id="u"), metadata={"year": 2020}
@@ -355,7 +358,7 @@ async def test_what_changes_meanwhile(desk: Desk) -> None:
     assert (await desk.texts(building))[replaced.id] == ["The heron is another."]
     assert built[1].id not in await desk.texts(building)
     assert await desk.workshop.inconsistencies() == {}
-    # A new stamp goes to what is built as well.
+    # New enforced metadata is written to the generation under construction, too.
     await desk.services.knowledge_bases.update("default", {"metadata_filter": {"shelf": 7}})
     await restamp(desk)
     live = (await desk.index("live"))["id"]
@@ -392,7 +395,7 @@ def doc(document_id: UUID) -> str:
 
 
 async def test_a_title_that_changes_meanwhile_is_in_every_generation(desk: Desk) -> None:
-    """Where its document is built already, where the swap is before its job, and where one goes back."""
+    """The title changes after the document is built, between the switch and the job, and after a rollback."""
 
     async def retitle(title: str) -> None:
         changed = await desk.services.documents.update("default", document.id, {"title": title})
@@ -435,7 +438,7 @@ async def test_cancelled(desk: Desk) -> None:
     assert (kb.reindex_progress, kb.retired_at, kb.index.id) == (None, None, live)
     with pytest.raises(NothingToRollBack):
         await desk.services.reindexing.rollback("default")
-    # Whoever is at work on it stops; the maintenance has it removed.
+    # A running job stops; the maintenance deletes the index.
     await desk.context.reindexer.run_slice(desk.db, building["id"], building["job_id"])
     assert len(await desk.texts(building["id"])) == 1
     await desk.context.index_dropper.scan()
@@ -462,7 +465,7 @@ async def test_the_last_one_is_kept_for_a_while(desk: Desk) -> None:
     await desk.context.index_dropper.scan()
     await desk.handle(DROP_JOB, first)
     assert (await desk.index("retired"))["id"] == first
-    # A newer one takes its place, as soon as no search reads it any more.
+    # A newer retired generation replaces it, as soon as no search reads it any more.
     await desk.start(chunking=Chunking("headered", 40, 0))
     await desk.work()
     for index_id, minutes in ((first, 10), ((await desk.index("live"))["id"], 0)):
@@ -474,7 +477,7 @@ async def test_the_last_one_is_kept_for_a_while(desk: Desk) -> None:
     rows = await desk.owner.fetch("select id from search_index where tenant_id = $1 and state = 'retired'", desk.tenant)
     (second,) = [row["id"] for row in rows]
     assert second not in {one.index_id for one in await desk.context.index_dropper.find_expired()}
-    # Its own time passes too: then there is no way back, whether it is gone yet or not.
+    # The rollback period ends too: no rollback is possible then, whether or not the generation is deleted yet.
     await desk.owner.execute("update search_index set retired_at = now() - interval '2 days' where id = $1", second)
     with pytest.raises(NothingToRollBack):
         await desk.services.reindexing.rollback("default")
@@ -482,7 +485,7 @@ async def test_the_last_one_is_kept_for_a_while(desk: Desk) -> None:
 
 
 async def test_old_ones_are_dropped_also_where_the_tables_owner_cannot_be_had(desk: Desk) -> None:
-    """Maintenance needs it, and comes first."""
+    """Maintenance needs the owner, and runs first."""
     await desk.add(1)
     await desk.start()
     await desk.work()
@@ -533,7 +536,7 @@ async def test_a_rollback_that_has_stopped_goes_on_when_it_is_asked_for_again(de
         await desk.services.reindexing.rollback("default")
     await desk.work()
     assert (await desk.kb()).index.id == first
-    # One that is built, and was never live, is nothing to go back to.
+    # A generation that was built and never live is no target of a rollback.
     await desk.start(chunking=Chunking("hierarchical", 24, 0))
     await desk.owner.execute("update job set state = 'dead' where tenant_id = $1", desk.tenant)
     with pytest.raises(ReindexInProgress):
@@ -548,9 +551,10 @@ async def test_what_is_cancelled_meanwhile_is_built_no_further(desk: Desk) -> No
     await until(lambda: desk.has(building))
     await desk.services.reindexing.cancel("default")
     asked = desk.workshop.endpoint.request_count
-    async with asyncio.timeout(HANG_SECONDS):  # long before its slice is over
+    async with asyncio.timeout(HANG_SECONDS):  # long before its time slice is over
         await working
-    assert desk.workshop.endpoint.request_count <= asked + 1  # the document in hand may have been asked for already
+    # the request of the present document may have been sent already
+    assert desk.workshop.endpoint.request_count <= asked + 1
     assert len(await desk.texts(building)) < 4
 
 
@@ -567,7 +571,7 @@ async def test_an_older_one_is_none_to_go_back_to_while_the_last_is_built_again(
 
 
 async def test_an_index_is_dropped_or_gone_back_to_never_both(desk: Desk) -> None:
-    """At the end of the window the two may come at the same moment."""
+    """At the end of the rollback period, both may happen at the same moment."""
     await desk.add(1)
     await desk.start()
     await desk.work()
@@ -615,9 +619,9 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
         await desk.workshop.resources.tenants.purge(desk.tenant)
     else:
         await desk.services.deletions.delete_many("default", DeletionSelection(filter={}), confirm="default")
-    # Without the tenant nobody pays: the job goes with it, whatever it says.
+    # Without the tenant there is no account to pay from: the job is deleted with it, whatever its error.
     with suppress(IntegrityError):
-        async with asyncio.timeout(HANG_SECONDS):  # long before its slice is over
+        async with asyncio.timeout(HANG_SECONDS):  # long before its time slice is over
             await working
     await desk.workshop.run_jobs(PURGE_KNOWLEDGE_BASE_JOB)
     for table in ("chunk", "chunk_embedding", "chunk_lexical", "node", "document_text"):
@@ -630,7 +634,7 @@ async def test_what_is_deleted_meanwhile_leaves_nothing(desk: Desk, what: str) -
 
 
 async def test_parents_are_each_generations_own(desk: Desk) -> None:
-    """Topics of other sizes are other nodes; when the old generation is gone, so are its topics."""
+    """Topics of other sizes are other nodes, and are deleted with the old generation."""
     await desk.services.knowledge_bases.create(
         NewKnowledgeBase("topics", chunking=Chunking("hierarchical", 24, 0, {"parent_tokens": 48}))
     )
@@ -705,19 +709,19 @@ async def test_chunks_that_were_given_keep_their_boundaries(desk: Desk, other_mo
     before = await desk.owner.fetch(sql, (await desk.index("live"))["id"])
     embedding = "select embedding::text from chunk_embedding where index_id = $1 order by embedding::text"
     vectors = await desk.owner.fetch(embedding, (await desk.index("live"))["id"])
-    # By the same model: their owner's vectors are as good as before.
+    # With the same model, the vectors provided by the owner remain valid.
     await desk.start(chunking=SMALL)
     await desk.work()
     assert await desk.owner.fetch(sql, (await desk.index("live"))["id"]) == before
     assert await desk.owner.fetch(embedding, (await desk.index("live"))["id"]) == vectors
     assert await desk.found("heron", filter={"year": 2020}) == [given[0].text]
-    # By another: their texts are embedded.
+    # With another model, the texts are embedded.
     await desk.start(model="others", chunking=SMALL)
     await desk.work()
     assert len(asked(other_model)) == 2
     assert await desk.owner.fetch(sql, (await desk.index("live"))["id"]) == before
     assert await desk.found("heron", filter={"year": 2020}) == [given[0].text]
-    # Ingested again from its original: the vector in it is of another model.
+    # The document is ingested again from its original, whose vector is of another model.
     other_model.reset()
     again = await desk.services.documents.reindex("default", document.id)
     await desk.workshop.ingest(again)
@@ -738,7 +742,7 @@ async def test_a_given_chunk_that_is_too_long_stops_it(desk: Desk) -> None:
 
 
 async def test_a_given_chunk_with_too_many_terms_in_the_new_language_stops_it(desk: Desk) -> None:
-    """In English each plural is its singular, in Turkish it is a word of its own."""
+    """In English a plural has the term of its singular; in Turkish it is a separate term."""
     words = " ".join(f"kor{number:05}bel kor{number:05}bels" for number in range(MAX_TERMS // 2 + 1))
     given = [ProvidedChunk("A heron."), ProvidedChunk(words, vector=[1.0] * 64)]
     document = (await desk.services.uploads.upload_chunks("default", given, DocumentFields())).document
@@ -757,7 +761,7 @@ async def test_a_given_chunk_with_too_many_terms_in_the_new_language_stops_it(de
     assert (told.state, told.error["code"], told.error["document"]) == ("failed", "too_large", doc(document.id))
     assert "index 1 has 16,002 different terms" in told.error["message"]
     assert await desk.found("heron", strategy="lexical") == [given[0].text]
-    await desk.services.deletions.delete("default", document.id)  # what has no vector counts as an inconsistency
+    await desk.services.deletions.delete("default", document.id)  # a chunk without a vector counts as an inconsistency
 
 
 async def test_each_document_in_its_own_language(desk: Desk) -> None:
@@ -776,7 +780,7 @@ async def test_each_document_in_its_own_language(desk: Desk) -> None:
     for language, query in (("german", "Haus"), ("english", "house")):
         assert await desk.found(query, strategy="lexical") == [texts[language]]
         assert (await desk.workshop.document(documents[language].id))["language"] == language
-    # And back to one for all.
+    # Back to one model for all.
     await desk.start(language="english")
     await desk.work()
     assert await desk.found("Haus", strategy="lexical") == []
@@ -797,7 +801,7 @@ async def test_what_filters_see_is_the_live_version_s(desk: Desk) -> None:
 
 
 async def test_a_text_that_is_stored_anew_while_it_is_built(desk: Desk) -> None:
-    """As by another encoding: the version is the same, the text is not."""
+    """A change of the encoding, for example: the version is the same, the text is not."""
     (document,) = await desk.add(1)
     await desk.start()
     desk.workshop.endpoint.latency_seconds = 0.3
@@ -841,7 +845,7 @@ async def test_a_large_one_has_its_vector_index_before_it_is_live(desk: Desk) ->
     )
     names = await desk.owner.fetch("select relname from pg_class where relname like '%' || $1", live["id"].hex)
     assert len(names) == 5
-    # One that is cancelled after that loses it first.
+    # A document cancelled after that is removed from it first.
     await desk.start(chunking=Chunking("headered", 40, 0))
     index_id = (await desk.index("building"))["id"]
 
@@ -858,7 +862,7 @@ async def test_a_large_one_has_its_vector_index_before_it_is_live(desk: Desk) ->
 
 
 async def test_why_one_waits_is_told(desk: Desk) -> None:
-    """No worker has the model; the day's tokens are used up. It is not said to have failed."""
+    """No worker has the model, or the tokens of the day are used up. Neither is reported as a failure."""
     await desk.add(1)
     await desk.workshop.drop_jobs()
     await desk.start()
@@ -895,11 +899,11 @@ async def test_a_model_that_is_not_there(desk: Desk) -> None:
     )  # fmt: skip
     with pytest.raises(IndexMismatch, match="gone"):
         await desk.work()
-    # What comes in is not in the way of that.
+    # Uploads do not stop that.
     late = await add_text(desk.services, "A late gull.")
     await desk.workshop.ingest(late)
     assert await desk.workshop.status(late.id) == "ready"
-    # Where the live one's is not there, a new one is built with the default.
+    # If the live generation's chunker is missing, the new one is built with the default.
     await desk.services.reindexing.cancel("default")
     await desk.owner.execute(
         "update search_index set identity = jsonb_set(identity, '{model}', '\"gone\"') where tenant_id = $1"

@@ -1,4 +1,4 @@
-"""Pictures in the next generation of a search index: nobody describes them again, but its model sees them."""
+"""Images in the next generation of a search index: not described again, but embedded by its model."""
 
 import json
 import socket
@@ -52,7 +52,7 @@ def blind() -> Iterator[EmbeddingServer]:
 
 @pytest.fixture(scope="module")
 def further(seeing: EmbeddingServer, blind: EmbeddingServer) -> str:
-    """The models beside the first one."""
+    """Settings of the further embedding models."""
     made = [
         {"model": name, "base_url": server.base_url, "dimensions": server.dimensions, "max_tokens": 64}
         for name, server in (("seeing", seeing), ("blind", blind))
@@ -64,7 +64,7 @@ def further(seeing: EmbeddingServer, blind: EmbeddingServer) -> str:
 async def described(
     database: DatabaseUrls, chat: ChatServer, further: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
-    """Pictures are described, and the first model takes none."""
+    """Workshop with image descriptions, whose default embedding model accepts no images."""
     embedding = {"CARREL_EMBEDDING_MODELS": further}
     data = tmp_path_factory.mktemp("data")
     async with open_workshop(database, data, models=chat.vision_settings, embedding=embedding) as opened:
@@ -75,7 +75,7 @@ async def described(
 async def seen(
     database: DatabaseUrls, further: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Workshop]:
-    """The first model takes pictures, and nobody describes them."""
+    """Workshop without image descriptions, whose default embedding model accepts images."""
     embedding = {"CARREL_EMBEDDING_IMAGES": "input", "CARREL_EMBEDDING_MODELS": further}
     async with open_workshop(database, tmp_path_factory.mktemp("data"), embedding=embedding) as opened:
         opened.endpoint.image_form = "input"
@@ -84,7 +84,7 @@ async def seen(
 
 @pytest.fixture
 async def services(seen: Workshop, seeing: EmbeddingServer, blind: EmbeddingServer) -> AsyncIterator[TenantServices]:
-    """A tenant of the test's own; afterwards every table must add up."""
+    """Services of a new tenant; at the end the tables must be consistent."""
     for server in (seen.endpoint, seeing, blind):
         server.reset()
     yield await seen.new_tenant()
@@ -95,7 +95,7 @@ async def services(seen: Workshop, seeing: EmbeddingServer, blind: EmbeddingServ
 
 @pytest.fixture
 async def others(described: Workshop, chat: ChatServer) -> AsyncIterator[TenantServices]:
-    """The same where pictures are described."""
+    """Services of a new tenant in the workshop with image descriptions."""
     chat.reset()
     chat.describe_image = describe_colour
     yield await described.new_tenant()
@@ -103,14 +103,14 @@ async def others(described: Workshop, chat: ChatServer) -> AsyncIterator[TenantS
 
 
 async def two_pictures(workshop: Workshop, services: TenantServices, folder: Path) -> DocumentRow:
-    """A document with a red and a blue one, ingested."""
+    """Ingest and return a document with a red and a blue image."""
     document = await upload(services, illustrated.pdf(folder / "two.pdf"))
     await workshop.ingest(document)
     return document
 
 
 async def work(workshop: Workshop, services: TenantServices, *, objects: ObjectStore | None = None) -> None:
-    """What the worker does with the job of the generation, maybe with another object store."""
+    """Run the job of the generation as the worker does, optionally with another object store."""
     tenant_id = services.principal.tenant_id
     row = await workshop.owner.fetchrow(
         "select * from search_index where tenant_id = $1 and state = 'building'", tenant_id
@@ -139,14 +139,14 @@ async def shown(workshop: Workshop, index_id: UUID) -> list[tuple[object, ...]]:
 
 
 async def seen_as(services: TenantServices, colour: str) -> bool:
-    """Whether a picture has the vector of this colour: an image query finds it."""
+    """Return whether a query finds an image with the vector of this colour."""
     best = (await found(services, colour))[0]
     return best.chunk.media_type == "image/png" and best.similarity == pytest.approx(1.0, abs=2e-3)
 
 
 @asynccontextmanager
 async def silent_store() -> AsyncIterator[ObjectStore]:
-    """One that nobody answers for."""
+    """Open an object store whose address does not answer."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -156,7 +156,7 @@ async def silent_store() -> AsyncIterator[ObjectStore]:
 
 
 async def keys(workshop: Workshop, document: DocumentRow) -> list[str]:
-    """Where its pictures are kept, the red one first."""
+    """Return the keys of a document's images, the red one first."""
     rows = await workshop.owner.fetch(
         "select key from document_image where document_id = $1 order by ordinal", document.id
     )
@@ -164,7 +164,7 @@ async def keys(workshop: Workshop, document: DocumentRow) -> list[str]:
 
 
 def colours(server: EmbeddingServer) -> list[str]:
-    """Those of the pictures that came to it."""
+    """Return the colours of the images that a model received."""
     return [colour for request in server.received if request.images for colour in request.inputs]
 
 
@@ -173,7 +173,7 @@ async def test_chunks_that_are_pictures_stay_that(
 ) -> None:
     await two_pictures(described, others, tmp_path)
     before, looked = await live(others), len(chat.received)
-    for _ in range(2):  # the second time from what the first has made
+    for _ in range(2):  # the second time from the first reindexing's result
         await reindex(described, others)
         assert await shown(described, await live(others)) == await shown(described, before)
     assert len(await shown(described, before)) == 2
@@ -226,7 +226,7 @@ async def test_pictures_that_were_only_described_are_seen_too(
     assert not await seen_as(others, "red")
     await reindex(described, others, model="seeing")
     assert [await seen_as(others, colour) for colour in ("red", "blue")] == [True, True]
-    # Of several chunks of one picture, the first is what it shows, and the others are words.
+    # The first of several chunks of one image is its image embedding, the others are words.
     assert len(await shown(described, await live(others))) > 2
     assert (await found(others, "Sentence number 59 of many"))[0].chunk.content.endswith("number 59 of many.")
 
@@ -239,7 +239,7 @@ async def test_a_model_that_takes_none_has_their_words(
     assert colours(blind) == []
     assert not await seen_as(services, "red")
     assert "image/png" in {hit.chunk.media_type for hit in await found(services, "picture 1")}
-    # The way back to a model that does is open: the pictures themselves are kept.
+    # A return to a model with images is possible, because the images are stored.
     await reindex(seen, services, model="seeing")
     assert await seen_as(services, "red")
 
@@ -293,7 +293,7 @@ async def test_one_that_is_larger_than_ingestion_makes_them_is_not_read(
     seen: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
     document = await two_pictures(seen, services, tmp_path)
-    await seen.owner.execute(  # as an archive may bring it
+    await seen.owner.execute(  # as in an imported archive
         "update document_image set bytes = $1 where document_id = $2 and ordinal = 0",
         MAX_IMAGE_BYTES + 1, document.id,
     )  # fmt: skip
@@ -317,7 +317,7 @@ async def test_a_resumed_reindex_does_not_ask_for_them_again(
     seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
 ) -> None:
     await two_pictures(seen, services, tmp_path)
-    seeing.fail("slow", times=2, seconds=0.0)  # the pictures pass
+    seeing.fail("slow", times=2, seconds=0.0)  # images are accepted
     seeing.fail(503, times=None, retry_after="500")
     with pytest.raises(EmbeddingUnavailable):
         await reindex(seen, services, model="seeing")

@@ -1,4 +1,4 @@
-"""Resuming: vectors that were paid for are not asked for again, by this document's next attempt or any other's."""
+"""Resumed ingestion: vectors that were paid for are not requested again by the next attempt, or by another document."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ WHOLE = 3 * SLICE_SIZE + 10
 
 @pytest.fixture(autouse=True)
 async def calm(workshop: Workshop) -> AsyncIterator[None]:
-    """Nothing is left of the test before, and afterwards every table adds up."""
+    """Reset of endpoint and tables before each test; at the end the tables must be consistent."""
     workshop.endpoint.reset()
     yield
     workshop.endpoint.reset()
@@ -49,20 +49,20 @@ def passages(count: int = WHOLE, *, word: str = "passage") -> list[ProvidedChunk
 
 
 async def put(services: TenantServices, chunks: Sequence[ProvidedChunk], **facts: Any) -> DocumentRow:
-    """One chunk becomes exactly one passage."""
+    """Upload chunks; each becomes one passage."""
     return (await services.uploads.upload_chunks("default", chunks, DocumentFields(**facts))).document
 
 
 def fail_after(workshop: Workshop, requests: int) -> None:
-    """The endpoint answers so many requests, then it is down."""
+    """Let the endpoint answer this number of requests and then fail."""
     workshop.endpoint.reset()
     if requests:
         workshop.endpoint.fail("slow", times=requests, seconds=0.0)
-    workshop.endpoint.fail(503, times=None, retry_after="500")  # more than the client waits
+    workshop.endpoint.fail(503, times=None, retry_after="500")  # longer than the client waits
 
 
 async def cut_short(workshop: Workshop, document: DocumentRow, *, after: int) -> list[str]:
-    """Ingest until the endpoint fails after so many requests; returns the texts that it answered."""
+    """Ingest until the endpoint fails after this number of requests; return the texts that it embedded."""
     fail_after(workshop, after)
     with pytest.raises(EmbeddingUnavailable):
         await workshop.ingest(document)
@@ -83,7 +83,7 @@ async def checkpoints(workshop: Workshop, services: TenantServices) -> int:
 
 
 async def ledger(workshop: Workshop, services: TenantServices) -> tuple[int, int]:
-    """Passages and tokens that the tenant pays for."""
+    """Return the passages and tokens that the tenant pays for."""
     row = await workshop.owner.fetchrow(
         "select sum(inputs)::int, sum(tokens)::int from embedding_usage where tenant_id = $1 and model = 'words'",
         services.principal.tenant_id,
@@ -122,7 +122,7 @@ async def test_it_goes_on_where_it_was(workshop: Workshop, services: TenantServi
 
 
 async def test_the_last_slice_is_asked_for_again(workshop: Workshop, services: TenantServices) -> None:
-    """As when the worker dies behind its last vectors: the version's own transaction would have kept them."""
+    """The worker dies after its last vectors: the transaction that stores the version would have stored them."""
     document = await put(services, passages())
     await workshop.ingest(document)
     assert len(asked(workshop)) == WHOLE
@@ -159,7 +159,7 @@ async def test_another_document_of_the_tenant_has_them_too(workshop: Workshop, s
     other = await put(services, [*passages(), ProvidedChunk("And one more.")])
     await workshop.ingest(other)
     assert len(asked(workshop)) == WHOLE - 2 * SLICE_SIZE + 1
-    assert await checkpoints(workshop, services) == 2 * SLICE_SIZE  # the first one's own
+    assert await checkpoints(workshop, services) == 2 * SLICE_SIZE  # the checkpoints of the first document
 
 
 async def test_a_new_version_has_those_of_the_old(workshop: Workshop, services: TenantServices) -> None:
@@ -212,7 +212,7 @@ async def test_another_model_has_none_of_them(
 
 
 async def embed(workshop: Workshop, document: DocumentRow, chunks: Sequence[ProvidedChunk], embedder: Embedder) -> None:
-    """The embedding step alone."""
+    """Run the embedding step alone."""
     db = TenantDatabase(workshop.resources.database, document.tenant_id)
     texts = [chunk.text for chunk in chunks]
     nothing = DocumentTree("", TreeNode(NodeKind.DOCUMENT, 0, 0, 0))
@@ -231,7 +231,8 @@ async def test_a_slow_last_slice_survives_too(workshop: Workshop, services: Tena
     document, texts = await put(services, passages(SLICE_SIZE)), [chunk.text for chunk in passages(SLICE_SIZE)]
     workshop.endpoint.latency_seconds = 3 * REPORT_INTERVAL_SECONDS
     async with workshop.owner.transaction():
-        await workshop.owner.execute("lock table chunk in share mode")  # everything is paid for, and nothing gets in
+        # all vectors are paid for, and no chunk can be stored
+        await workshop.owner.execute("lock table chunk in share mode")
         ingesting = asyncio.create_task(workshop.ingest(document))
         await until(lambda: has_checkpoints(workshop, services, SLICE_SIZE))
         ingesting.cancel()
@@ -269,7 +270,7 @@ async def test_what_was_refused_is_asked_for_again_alone(workshop: Workshop, ser
     assert len(await vectors(workshop, document.id)) == WHOLE - 1
     hits = (await services.retrieval.search(SearchRequest(queries=["xyzzy"], strategy="lexical"))).hits
     assert [hit.chunk.content for hit in hits] == [chunks[3].text]
-    await services.deletions.delete("default", document.id)  # what has no vector counts as an inconsistency
+    await services.deletions.delete("default", document.id)  # a chunk without a vector counts as an inconsistency
 
 
 async def has_checkpoints(workshop: Workshop, services: TenantServices, count: int) -> bool:
@@ -317,7 +318,7 @@ async def test_who_is_deleted_costs_no_more(workshop: Workshop, services: Tenant
 
 @pytest.mark.parametrize("by", ["replacement", "another worker"])
 async def test_who_comes_too_late_leaves_nothing(workshop: Workshop, services: TenantServices, by: str) -> None:
-    """Its answer of the model comes when the document is whole, and what was kept for it is removed."""
+    """The model answers after the document is complete and its checkpoints are deleted."""
     old, release, hindered = passages(2 * SLICE_SIZE, word="former"), threading.Event(), threading.Event()
 
     def wait(request: ReceivedEmbeddingRequest) -> None:
@@ -381,7 +382,7 @@ async def test_the_stage_of_an_error_is_where_it_failed(workshop: Workshop, serv
 
 
 class Beside:
-    """An embedder that does something of its own with documents."""
+    """Base of embedders that change the embedding of documents."""
 
     def __init__(self, real: Embedder) -> None:
         self._real = real
@@ -391,7 +392,7 @@ class Beside:
 
 
 class Surprising(Beside):
-    """It has a mistake in it."""
+    """Raises an unexpected error."""
 
     async def embed_documents(self, texts: Sequence[str], **_: Any) -> Any:
         raise RuntimeError(f"{len(texts)} texts")
@@ -411,7 +412,7 @@ async def test_a_surprise_has_a_stage_too(workshop: Workshop, services: TenantSe
 
 
 class Noting(Beside):
-    """It notes what is interactive."""
+    """Records which calls are interactive."""
 
     def __init__(self, real: Embedder) -> None:
         super().__init__(real)
@@ -423,7 +424,7 @@ class Noting(Beside):
 
 
 async def test_a_note_does_not_stand_behind_bulk_work(workshop: Workshop, services: TenantServices) -> None:
-    """Unless it is a long one."""
+    """A long document is bulk work."""
     embedder = Noting(workshop.resources.embedders.default)
     for count, dynamic in (
         (MAX_INTERACTIVE_TEXTS, True),

@@ -1,4 +1,4 @@
-"""Where sentences end, and where they only seem to."""
+"""Ends of sentences, and full stops that end none."""
 
 import pytest
 

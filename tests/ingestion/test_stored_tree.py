@@ -1,4 +1,4 @@
-"""The tree from its rows is the tree that was stored, for made-up documents and for real files in the real tables."""
+"""A tree read from its rows equals the stored tree, for generated documents and for real files in the database."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ DOCUMENT = UUID(int=7)
 
 
 def rows_of(tree: DocumentTree) -> list[StoredNode]:
-    """As the database has them."""
+    """Return the rows of a tree as the database has them."""
     ids = {node.path: build_node_id(DOCUMENT, 1, node.path) for node in walk_nodes(tree.root)}
     return [
         StoredNode(
@@ -41,7 +41,7 @@ def rows_of(tree: DocumentTree) -> list[StoredNode]:
 
 
 def as_stored(tree: DocumentTree) -> DocumentTree:
-    """Without what is not stored: the lines have a table of their own, sheets are sections."""
+    """Return a tree without the parts that are not stored: lines have a separate table, and sheets are sections."""
     for node in walk_nodes(tree.root):
         node.sheet = node.image_index = None
     return DocumentTree(tree.text, tree.root)
@@ -102,7 +102,7 @@ async def read_back(workshop: Workshop, services: TenantServices, kb: str, docum
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 async def test_real_files(workshop: Workshop, file: Path) -> None:
-    """Stored by a chunker that adds to the tree; cut by any chunker they give the same chunks."""
+    """The chunker that adds to the tree has stored it; any chunker gives the same chunks from it."""
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("semantic", chunking=Chunking("semantic", 64, 16)))
 

@@ -1,4 +1,4 @@
-"""When a long job hands its place back."""
+"""Time slices: when a long job yields its place."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_place_that_nobody_wants_is_kept() -> None:
 
 @pytest.mark.parametrize("preparation", [0.1, 5.0, 60.0])
 def test_the_repetition_costs_a_fourth_at_most(preparation: float) -> None:
-    """Each stint embeds for four times what it prepares or longer: the time for a document grows with its length."""
+    """Each slice embeds for at least four times its preparation: the time for a document grows with its length."""
     clock = ManualClock(0.0)
     stint = PreemptionTimer(lambda: True, clock)
     clock.now = preparation

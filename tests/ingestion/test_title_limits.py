@@ -1,4 +1,4 @@
-"""Titles and headings have a limit in every document, and what chunks repeat of them is linear in the text."""
+"""Titles and headings have a limit in every document, and their repetition in chunks is linear in the text."""
 
 from array import array
 from pathlib import Path

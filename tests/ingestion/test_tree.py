@@ -1,4 +1,4 @@
-"""The document tree keeps its shape for any blocks."""
+"""The document tree is well-formed for any blocks."""
 
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,7 @@ def paragraph(text: str, **place: Any) -> Block:
 
 
 def outline(node: TreeNode) -> list[object]:
-    """Sections as [title, ...children], leaves as their kind."""
+    """Return sections as [title, ...children], and leaves as their kind."""
     return [
         [child.title, *outline(child)] if child.kind is NodeKind.SECTION else str(child.block)
         for child in node.children

@@ -1,4 +1,4 @@
-"""Two services with two embedding models on one database: neither touches the other's vectors, and both work on."""
+"""Two services with two embedding models on one database: each continues, and does not change the other's vectors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_two_models_on_one_database(services: tuple[Service, Service]) -> None:
     messages = [{"role": "customer", "content": "heron?"}]
     assert other.admin.post("/v1/agent-search", json={"messages": messages}).json() == ["The heron waits in the reeds."]
 
-    # Each worker meets the other's jobs, and leaves them to the other.
+    # Each worker finds the other's jobs, and leaves them.
     other.admin.post("/v1/knowledge-bases", json={"name": "new"}).raise_for_status()
     for number in range(4):
         assert other.add_text(f"The otter dives {number}.", kb="new")["status"] == "ready"

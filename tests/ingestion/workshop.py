@@ -1,4 +1,4 @@
-"""Everything that ingests, put together in the test's event loop, with an embedding endpoint that fails on demand."""
+"""All parts of ingestion in the test's event loop, with an embedding endpoint that fails on demand."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ HANG_SECONDS = 60.0
 
 @dataclass
 class Workshop:
-    """Resources, pipeline, and the owner's connection to look behind them."""
+    """Resources, pipeline, and the owner's connection for direct access."""
 
     resources: Resources
     pipeline: IngestionPipeline
@@ -51,21 +51,21 @@ class Workshop:
 
     @property
     def operator(self) -> TenantServices:
-        """What the operator's key can do: its tenant is the system's, and what it has is shared."""
+        """Services of the operator's key: its tenant is the system tenant, and its documents are shared."""
         return TenantServices(Principal(SYSTEM_TENANT, "system", Role.OPERATOR), self.resources)
 
     async def ingest(self, document: DocumentRow) -> None:
-        """What the worker does with a document's job."""
+        """Ingest a document, as the worker does."""
         await self.pipeline.ingest(
             TenantDatabase(self.resources.database, document.tenant_id), document.id, document.version
         )
 
     async def drop_jobs(self) -> None:
-        """For tests that call the pipeline themselves."""
+        """Delete all jobs, for tests that call the pipeline themselves."""
         await self.owner.execute("delete from job")
 
     async def run_jobs(self, *kinds: str) -> int:
-        """What a worker does with the jobs of these kinds that wait, in their order, until none is left; how many."""
+        """Run all waiting jobs of these kinds in their order, as a worker does; return their number."""
         done = 0
         while row := await self.owner.fetchrow(
             "select * from job where kind = any($1) and state = 'ready' order by created_at, id limit 1", kinds
@@ -85,7 +85,7 @@ class Workshop:
         return found
 
     async def settled(self, document_id: UUID) -> str:
-        """The status once it is ready or failed."""
+        """Return the status once the document is ready or failed."""
         await until(lambda: self._is_settled(document_id))
         return await self.status(document_id)
 
@@ -93,13 +93,13 @@ class Workshop:
         return await self.status(document_id) in ("ready", "failed")
 
     async def end_whole(self) -> None:
-        """What a test leaves behind: no jobs, and tables that add up."""
+        """Delete the jobs, and check that the tables are consistent."""
         await self.drop_jobs()
         assert await self.inconsistencies() == {}
 
     @property
     def maintenance(self) -> IndexMaintenance:
-        """As a worker has it that knows the tables' owner."""
+        """Index maintenance of a worker that knows the tables' owner."""
         return JobContext(self.resources, self.pipeline, OwnerDatabase(self.urls.owner)).index_maintenance
 
     async def inconsistencies(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Workshop:
     async def working(
         self, *, grace_seconds: float = 0.0, poll_seconds: float = POLL_INTERVAL_SECONDS
     ) -> AsyncIterator[Worker]:
-        """A worker, until the end of the block."""
+        """Run a worker until the end of the block."""
         worker = Worker(self.resources, self.pipeline, poll_interval_seconds=poll_seconds)
         running = asyncio.create_task(worker.run(shutdown_timeout_seconds=grace_seconds))
         try:
@@ -126,7 +126,7 @@ async def add_text(services: TenantServices, text: str, **facts: Any) -> Documen
 
 
 async def upload(services: TenantServices, path: Path, *, kb: str = "default", external_id: str = "a") -> DocumentRow:
-    """A file as a form has it."""
+    """Upload a file as a multipart form."""
     head = (
         f'--b\r\nContent-Disposition: form-data; name="external_id"\r\n\r\n{external_id}\r\n'
         f'--b\r\nContent-Disposition: form-data; name="file"; filename="{path.name}"\r\n\r\n'
@@ -158,7 +158,7 @@ async def open_workshop(
     embedding: Mapping[str, str] | None = None,
     **worker: int,
 ) -> AsyncIterator[Workshop]:
-    """Settings of the worker as keywords, for example ``lease_timeout_seconds=2``."""
+    """Open a workshop. Further settings of the worker are keywords, for example ``lease_timeout_seconds=2``."""
     async with AsyncExitStack() as stack:
         endpoint = stack.enter_context(EmbeddingServer())
         settings = build_settings(

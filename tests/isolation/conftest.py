@@ -15,7 +15,7 @@ from harness.running_service import Service, build_settings, run_service
 from proofs.isolation.tenants import get_operator_tenant
 from tests.isolation.sql import SECRET, SYSTEM, TenantPair, tried
 
-# Rows of tables that ordinary use empties again, or fills only now and then.
+# Rows of tables that ordinary use empties again, or rarely fills.
 PASSING = (
     "insert into embedding_checkpoint select $1, $2, '\\x00', id, '[1]' from document where tenant_id = $1 limit 1",
     "insert into embedding_usage values ($1, '1999-01-01', $2::uuid::text, 1, 1)",
@@ -63,7 +63,7 @@ PASSING = (
 
 @pytest.fixture(scope="session")
 def service(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """The embedded default with a chat model, which says the same to everything."""
+    """Service with the embedded defaults and a chat model, which answers everything with one text."""
     with ChatServer(reply=lambda _: "I do not know.") as chat:
         models = {"CARREL_CHAT_BASE_URL": chat.base_url, "CARREL_CHAT_MODEL": "talker"}
         settings = build_settings(tmp_path_factory.mktemp("data"), models=models, sql_views={"CARREL_SQL_VIEWS": True})
@@ -72,11 +72,11 @@ def service(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFac
 
 
 async def _filled(connection: asyncpg.Connection, own: uuid.UUID, job: uuid.UUID) -> asyncpg.Record:
-    """Rows of every passing table for the tenant and the operator's own; the tenant's search index."""
+    """Insert a row of every passing table for the tenant and the system tenant; return the tenant's search index."""
     async with connection.transaction():
         for each in (SYSTEM, own):
             await connection.execute("select set_config('app.tenant_id', $1, true)", str(each))
-            # Jobs that are done are gone: one that waits for a day that does not come.
+            # A finished job is deleted, so this one waits for a time that never comes.
             await connection.execute(
                 "insert into job (tenant_id, id, kind, run_at) values ($1, $2, 'never', 'infinity')", each, job
             )
@@ -113,7 +113,7 @@ def pair(service: Service, postgres_server: EmbeddedPostgres) -> Iterator[Tenant
     async def clear(made: TenantPair) -> None:
         connection = await asyncpg.connect(made.superuser)
         await connection.execute("delete from job where id = $1", made.job)
-        # What the next module's rows would meet again under the operator's own tenant; children came last.
+        # Rows of the system tenant that would conflict with the next module's; children were inserted last.
         for statement in reversed(PASSING):
             table = statement.split()[2]
             await connection.execute(f"delete from {table} where tenant_id = any($1)", [made.a, SYSTEM])

@@ -1,4 +1,4 @@
-"""SQL as the service's own role in the name of one tenant, for the tests of row-level security."""
+"""SQL as the application role in the scope of one tenant, for the tests of row-level security."""
 
 import uuid
 from collections import Counter
@@ -13,7 +13,7 @@ SECRET = "Quetzalcoatlus"
 TABLES = """select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
    and c.relispartition = $1 and (c.relname = 'tenant' or exists (
      select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id')) order by 1"""
-# Tables of no tenant: the plain role has no right to these, and only reads the last.
+# Tables without a tenant: the application role has no right to the first three, and only reads the last.
 CLOSED, READ_ONLY = ("alembic_version", "claim_lock", "index_build_lock"), "notification_secret"
 REFUSED = asyncpg.InsufficientPrivilegeError
 tried: Counter[str] = Counter()
@@ -36,7 +36,7 @@ class TenantPair:
 
 @asynccontextmanager
 async def acting(url: str, tenant: uuid.UUID | None) -> AsyncIterator[asyncpg.Connection]:
-    """A connection in a transaction of this tenant, undone at the end."""
+    """Open a connection in a transaction of this tenant, which is rolled back at the end."""
     connection = await asyncpg.connect(url)
     transaction = connection.transaction()
     await transaction.start()
@@ -50,7 +50,7 @@ async def acting(url: str, tenant: uuid.UUID | None) -> AsyncIterator[asyncpg.Co
 
 
 async def attempt(connection: asyncpg.Connection, sql: str, *values: object) -> object:
-    """The command tag of a statement, or its error, in a savepoint of its own and undone."""
+    """Run a statement in a savepoint that is rolled back; return its command tag or its error."""
     tried["statements"] += 1
     savepoint = connection.transaction()
     await savepoint.start()

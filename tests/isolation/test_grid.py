@@ -37,7 +37,7 @@ def grid(service: Service) -> Grid:
 
 def everything(attacker: str) -> Iterator[Trial]:
     things = {owner: invent_forms() for owner in OWNERS}
-    return generate_trials(CASES, things, Attacker(attacker, None, invent_forms()))  # type: ignore[arg-type]  # nobody asks
+    return generate_trials(CASES, things, Attacker(attacker, None, invent_forms()))  # type: ignore[arg-type]  # unused
 
 
 def test_there_are_enough_combinations() -> None:
@@ -95,7 +95,7 @@ def test_a_share_of_it(grid: Grid) -> None:
 
 
 def test_a_wall_that_is_down_is_noticed(grid: Grid) -> None:
-    """The owner's own key in an attacker's place: what is there is not like nothing."""
+    """The owner's key takes an attacker's place: its replies to real ids differ from those to invented ids."""
     reads = [case for case in CASES if case.is_read_only and "document" in case.fields]
     owner = Attacker("A's admin", grid.owners["first"].admin, grid.owned_ids["first"])
     nothing = invent_forms()

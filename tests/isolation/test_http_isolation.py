@@ -1,8 +1,9 @@
-"""Another tenant's id answers as an id of nothing, at every endpoint of the routing tables, in path, query and body.
+"""Another tenant's id gets the reply of an unknown id at every endpoint, in path, query and body.
 
-Each case first succeeds for the owner. Then tenant B, and keys of A that are narrowed to another knowledge base, send
-the same request with A's ids and with invented ones, all of them and one at a time among their own: status, headers and
-body must be the same. Then it succeeds for the owner again: nobody has done anything to it.
+Each case first succeeds for the owner. Then the attackers send the same request with A's ids and with invented ones,
+all of them and one at a time. The attackers are tenant B, and keys of A that are restricted to another knowledge base.
+Status, headers and body must be the same. Finally the case succeeds for the owner again, so the attempts have changed
+nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,11 +36,11 @@ def unopened() -> AbstractAsyncContextManager[Resources]:
 
 
 ENDPOINTS = list(list_endpoints(create_app(unopened).routes))
-# Those that change nothing come first: what attackers upload to themselves must not appear between two searches.
+# Cases that change nothing come first: attackers' own uploads must not appear between two searches.
 CASES = sorted(
     (case for endpoint in ENDPOINTS for case in list_cases(endpoint)), key=lambda case: not case.is_read_only
 )
-# Fields of cases that can be the operator's; there are no users and no chats there.
+# Fields of cases that can be the operator's, who has no users and no chats.
 SHAREABLE = {"kb", "kb_name", "document", "node", "chunk", "n", "external_id"}
 
 
@@ -53,13 +54,14 @@ def tenants(service: Service) -> Iterator[IsolationTenants]:
 
 
 def attempts(groups: Sequence[Sequence[str]], mine: Ids, theirs: Ids, nothing: Ids) -> Iterator[tuple[Ids, Ids]]:
-    """Pairs of ids to send: the other's, and invented ones in the same places."""
+    """Yield pairs of ids to send: the other tenant's, and invented ones in the same places."""
     for names in groups:
         yield {**mine, **{name: theirs[name] for name in names}}, {**mine, **{name: nothing[name] for name in names}}
 
 
 def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> None:
-    # One id at a time among one's own: a wall there does not hang on the role, so the strongest is enough.
+    # One foreign id at a time among the attacker's own. This check does not depend on the role, so the
+    # strongest is enough.
     alone = [[name] for name in case.fields] if len(case.fields) > 1 and attacker.name.endswith("admin") else []
     for foreign, random in attempts([case.fields, *alone], attacker.ids[form], theirs, invent_ids(form)):
         sent_counts["pairs"] += 1
@@ -67,7 +69,8 @@ def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> N
         seen, unseen = (
             build_comparable_reply(reply, ids) for reply, ids in zip(replies, (foreign, random), strict=True)
         )
-        # A key of the same tenant asks in the name of an agent whose binding it may see nothing of.
+        # A key of the same tenant names an agent whose binding covers only knowledge bases that the key cannot
+        # see.
         is_told = case.is_agent_bound and attacker.name.startswith("A's") and foreign["agent_id"] == theirs["agent_id"]
         assert seen == unseen or is_told, f"{case} tells {attacker.name} apart: {foreign} from {random}"
         assert replies[0].status_code < 500
@@ -98,7 +101,7 @@ def test_what_is_anothers_is_not_there(tenants: IsolationTenants, case: Endpoint
         )
 
     def owners(ids: Ids) -> Ids:
-        return {**ids, "taken": invent_ids(form)["taken"]}  # a name that is to be given is free
+        return {**ids, "taken": invent_ids(form)["taken"]}  # a new name must be unused
 
     first = send_case(owner, case, owners(things()))
     assert has_succeeded(first), f"{case}: {first.status_code} {first.text}"
@@ -119,7 +122,7 @@ def test_what_is_anothers_is_not_there(tenants: IsolationTenants, case: Endpoint
 def test_shared_document_under_another_name_is_not_there(
     tenants: IsolationTenants, case: EndpointCase, form: str
 ) -> None:
-    """What the operator has in a knowledge base whose name the tenant has not given to one of its own."""
+    """The operator has a document in a knowledge base whose name the tenant does not use."""
     operator = get_operator_tenant(tenants.owning_tenant.service)
     theirs = create_objects(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
     compare(case, tenants.attackers[0], theirs, form)
@@ -151,7 +154,7 @@ def test_a_new_endpoint_is_noticed() -> None:
 
 
 def test_the_comparison_can_tell(tenants: IsolationTenants) -> None:
-    """The owner asking for what is there and for what is not: the difference that no one else may see."""
+    """The owner sends real ids and invented ids: the replies differ, and no other caller may see that difference."""
     case = EndpointCase(RouteEndpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), RequestTemplate(), 0)
     for form in ("name", "id"):
         mine = tenants.owned_ids[form]
@@ -167,5 +170,5 @@ def test_the_comparison_can_tell(tenants: IsolationTenants) -> None:
 
 
 def test_names_of_the_cases_are_used() -> None:
-    """A case for an endpoint that is gone would prove nothing any more."""
+    """A case of a deleted endpoint would prove nothing."""
     assert set(TEMPLATES) - {endpoint.name for endpoint in ENDPOINTS} == set()

@@ -10,7 +10,7 @@ from proofs.isolation.routes import iter_properties
 
 
 def told(template: RequestTemplate, method: str) -> dict[str, object]:
-    """The parameters of a message with this method."""
+    """Return the parameters of a message with this method."""
     params: dict[str, object] = template.json["params"]
     return params if template.json["method"] == method else {}
 
@@ -41,7 +41,7 @@ def test_every_kind_of_resource_is_read() -> None:
 
 
 def test_every_method_that_is_served_is_asked() -> None:
-    """Of tools and of resources, which is all that there is."""
+    """The server has tools and resources, and no other methods."""
     offered = create_server().get_capabilities().model_dump(exclude_none=True)
     assert set(offered) == {"tools", "resources"}
     methods = {"tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read"}

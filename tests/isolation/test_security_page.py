@@ -1,4 +1,4 @@
-"""The tests that docs/explanation/security.md names are there: a promise whose proof is gone is none."""
+"""The tests that docs/explanation/security.md names exist."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Ways around row-level security with SQL as the service's own role: other roles, settings, names, privileges."""
+"""Ways around row-level security with SQL as the application role: other roles, settings, names, privileges."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ async def test_the_role_that_can_be_taken_on_sees_no_more(pair: TenantPair) -> N
 
 
 def candidates(setting: Any) -> list[str]:
-    """Values worth trying; a time-out of a millisecond would only end the connection."""
+    """Return values of a setting to try. A timeout of a millisecond would only end the connection."""
     match setting["vartype"]:
         case "bool":
             return ["on", "off"]
@@ -42,7 +42,7 @@ def candidates(setting: Any) -> list[str]:
 
 
 async def seen_under(b: asyncpg.Connection, pair: TenantPair, name: str, value: str) -> tuple[bool, list[str]]:
-    """Whether the setting could be made, and what of A's could be seen under it."""
+    """Return whether the setting could be changed, and the rows of A that were visible under it."""
     if isinstance(await attempt_in(b, "select set_config($1, $2, true)", name, value), Exception):
         return False, []
     seen = []
@@ -59,7 +59,7 @@ async def seen_under(b: asyncpg.Connection, pair: TenantPair, name: str, value: 
 
 
 async def attempt_in(connection: asyncpg.Connection, sql: str, *values: object) -> object:
-    """As ``attempt``, in the transaction that is open."""
+    """Run a statement like ``attempt``, but in the open transaction."""
     try:
         return await connection.fetchval(sql, *values)
     except asyncpg.PostgresError as exc:
@@ -67,7 +67,7 @@ async def attempt_in(connection: asyncpg.Connection, sql: str, *values: object) 
 
 
 async def test_no_setting_shows_another_tenant(pair: TenantPair) -> None:
-    """Every one of pg_settings, with every value of its kind; app.tenant_id is not among them."""
+    """Every setting of pg_settings is tried with every value of its type, except for app.tenant_id."""
     async with acting(pair.url, pair.a) as a:
         settings = await a.fetch("select * from pg_settings")
         assert await seen_under(a, pair, "jit", "off") == (True, ["document", "chunk", "api_key", *SEARCHES])
@@ -83,7 +83,7 @@ async def test_no_setting_shows_another_tenant(pair: TenantPair) -> None:
             try:
                 made, seen = await seen_under(connection, pair, setting["name"], value)
             except (asyncpg.InterfaceError, OSError, UnicodeError):
-                connection.terminate()  # a setting that the client cannot live with shows nothing either
+                connection.terminate()  # a setting that breaks the client's connection shows no rows either
                 continue
             accepted += made
             if seen:

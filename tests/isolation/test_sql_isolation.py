@@ -1,7 +1,7 @@
-"""What one who runs SQL as the service's own role can do to another tenant while ``app.tenant_id`` is theirs: nothing.
+"""SQL as the application role in the scope of one tenant: it cannot read or change another tenant's rows.
 
-Known and not tested: ``set_config`` to another tenant is what the service itself does, so no door ever runs a caller's
-SQL; LOCK TABLE, long statements and large objects can disturb, but show nothing; the catalogue and EXPLAIN show other
+Known and not tested: ``set_config`` to another tenant is the service's own way, so no API runs a caller's SQL.
+LOCK TABLE, long statements and large objects can disturb, but show nothing. The catalogue and EXPLAIN show other
 tenants' index ids and estimates of row counts, never a value.
 """
 
@@ -28,7 +28,8 @@ from tests.isolation.sql import (
     tables,
 )
 
-# What a tenant reads of the system tenant: what a search finds, and what is told of a document.
+# Tables of the system tenant that a tenant reads, with the rows it sees: search data, and facts about
+# documents.
 SHARED = {
     "knowledge_base", "search_index", "document", "document_object", "document_text", "document_page",
     "document_image", "node", "chunk", "chunk_embedding", "chunk_lexical", "term_document_frequency", "index_totals",
@@ -37,7 +38,7 @@ SHARED = {
 
 
 def nothing_done(table: str, changed: object, removed: object) -> bool:
-    """Whether no row was changed and none removed; where there is no right to it, because that was refused."""
+    """Return whether no row was changed or deleted; without a right to the table, both must be refused."""
     if table in APPEND_ONLY:
         return isinstance(changed, REFUSED) and isinstance(removed, REFUSED)
     return (changed, removed) == ("UPDATE 0", "DELETE 0")
@@ -120,13 +121,13 @@ async def test_a_plan_tells_nothing_of_another_tenant(pair: TenantPair) -> None:
 
 
 async def test_every_function_is_known_and_helpers_are_closed(pair: TenantPair) -> None:
-    """A function that is added is closed, or is one of those whose callers are told here."""
+    """A new function is closed, or is one of these whose callers are listed here."""
     async with acting(pair.url, pair.b) as b:
         for function in await b.fetch(OURS):
             name, types = function["proname"], function["types"]
             arguments = ", ".join(f"null::{kind}" for kind in types)
             outcome = await attempt(b, f"select * from {name}({arguments})")
-            if "return type trigger" in str(outcome):  # nobody can call it
+            if "return type trigger" in str(outcome):  # it cannot be called
                 continue
             if name in CALLABLE - {"hybrid_search", "search_plan"}:
                 assert isinstance(outcome, str), (name, outcome)
@@ -135,7 +136,7 @@ async def test_every_function_is_known_and_helpers_are_closed(pair: TenantPair) 
 
 
 async def test_what_crosses_tenants_shows_no_content(pair: TenantPair) -> None:
-    """The control functions answer about keys, tenants and jobs; A's text, titles and user ids are in none of it."""
+    """The control functions return keys, tenants and jobs, without A's texts, titles and user ids."""
     async with acting(pair.url, pair.b) as b:
         assert await b.fetch("select * from find_key($1)", bytes(32)) == []
         listed = await b.fetch("select * from list_tenants(null, null, 200)")
@@ -170,7 +171,7 @@ async def test_copy_obeys_row_level_security(pair: TenantPair) -> None:
 
 
 async def test_query_functions_obey_row_level_security(pair: TenantPair) -> None:
-    """Functions of Postgres that run a text, and blocks of code, run it as the caller."""
+    """Postgres functions that run a text, and blocks of code, run it as the caller."""
     async with acting(pair.url, pair.b) as b:
         words = await b.fetch("select word from ts_stat('select to_tsvector(''simple'', content) from chunk')")
         assert "ordinary" in {row[0] for row in words}
@@ -209,7 +210,7 @@ async def test_errors_quote_no_row_of_another(pair: TenantPair) -> None:
 
 
 async def test_the_shared_level_is_read_and_not_written(pair: TenantPair) -> None:
-    """What the system tenant has beside it (keys, jobs, usage, receipts) is as far away as any tenant's."""
+    """All other rows of the system tenant (keys, jobs, usage, receipts) are as invisible as any tenant's."""
     async with acting(pair.url, SYSTEM) as system, acting(pair.url, pair.b) as b:
         for table in await tables(b):
             row = await system.fetchval(f"select t::text from {table} t where {key(table)} = $1 limit 1", SYSTEM)

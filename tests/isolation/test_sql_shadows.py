@@ -1,7 +1,9 @@
-"""No definer function reads an object of the caller's in the place of ours.
+"""No definer function reads a caller's object in place of one of the service's.
 
-Whoever may make temporary objects can name them as our tables, types and functions; where ``pg_temp`` is not the last
-of a function's ``search_path``, they come first. The plain role may not make any: here, in its own database, it may.
+A role with temporary objects can name them like the service's tables, types and functions. If ``pg_temp`` is not last
+in
+a function's ``search_path``, they come first. The application role may not create any; in this test's database, it
+may.
 """
 
 import re
@@ -17,7 +19,7 @@ from tests.architecture.test_schema import OURS, PATH
 from tests.isolation.sql import acting, attempt
 
 OWN_TYPES = {"halfvec": "public.halfvec", "halfvec[]": "public.halfvec[]", "sparsevec": "public.sparsevec"}
-# An argument of every type that our functions take: what makes them go all the way.
+# An argument of every parameter type, chosen so that the functions run completely.
 ARGUMENTS = {
     "uuid": f"'{uuid.UUID(int=7)}'", "bytea": r"'\x00'", "integer": "384", "bigint": "1", "text": "'x'", "real": "0.5",
     "double precision": "1", "boolean": "true", "interval": "'1 s'",
@@ -34,14 +36,14 @@ DEFINERS = f"""
 select o.* from ({OURS}) o join pg_proc p on p.oid = o.oid
  where p.prosecdef and p.prorettype <> 'trigger'::regtype order by o.proname"""
 CALLER = uuid.UUID(int=7)
-# A view that cannot be written to and a type that has no dimensions are other ways to meet a shadow.
+# A read-only view and a type without dimensions are other signs that a shadow object was used.
 MET = re.compile(r"read the shadow|cannot (insert into|update|delete from) view|type modifier is not allowed")
 SAYS = "begin raise exception 'read the shadow'; end"
 
 
 @dataclass(frozen=True)
 class Ground:
-    """A database where the plain role may make temporary objects and call everything of ours."""
+    """Database in which the application role may create temporary objects and call all functions of the service."""
 
     app: str
     superuser: str
@@ -62,7 +64,7 @@ async def ground(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -> G
 
 
 async def shadow(connection: asyncpg.Connection) -> int:
-    """Make views, types and functions named as ours, that say so when they are read; returns their number."""
+    """Create views, types and functions with the service's names, which report a read; return their number."""
     await connection.execute(f"create function pg_temp.say() returns boolean language plpgsql as $${SAYS}$$")
     tables = [row[0] for row in await connection.fetch(SHADOWED)]
     for table in tables:
@@ -92,7 +94,7 @@ def call_of(function: Any) -> str:
 
 
 async def outcomes(ground: Ground, *, shadowed: bool) -> dict[str, str]:
-    """What each function answers: its command tag, or its error."""
+    """Return the command tag or the error of each function."""
     async with acting(ground.app, CALLER) as caller:
         if shadowed:
             assert await shadow(caller) > 40
@@ -107,11 +109,11 @@ async def test_every_definer_function_reads_our_own(ground: Ground) -> None:
 
 
 async def test_a_search_path_without_its_end_would_be_noticed(ground: Ground) -> None:
-    """Each function as it would be without ``pg_temp`` behind the others: the caller's objects come first then."""
+    """Each function is changed to a path without ``pg_temp`` at its end, so that the caller's objects come first."""
     superuser = await asyncpg.connect(ground.superuser)
 
     async def lead(path: str) -> None:
-        for one in ground.functions:  # definers call others of ours
+        for one in ground.functions:  # definer functions call other functions of the service
             signature = f"public.{one['proname']}({', '.join(OWN_TYPES.get(kind, kind) for kind in one['types'])})"
             if PATH in one["config"]:
                 await superuser.execute(f"alter function {signature} set {path}")

@@ -1,4 +1,4 @@
-"""The job queue on a real database: turns, leases, fences, and what becomes of a job that fails."""
+"""The job queue on a real database: turns, leases, fences, and jobs that fail."""
 
 import asyncio
 import json
@@ -75,7 +75,7 @@ async def claim(queue: JobQueue, worker: str = "w", lease: timedelta = LEASE) ->
 
 
 async def terminate(server: EmbeddedPostgres, owner: asyncpg.Connection, which: str) -> int:
-    """End connections to the owner's database, as a restart of Postgres does; returns how many."""
+    """End connections to the owner's database, as a restart of Postgres does; return how many."""
     superuser = await asyncpg.connect(server.build_url("postgres"))
     try:
         ended: int = await superuser.fetchval(
@@ -182,7 +182,7 @@ async def test_turns_go_round_by_what_runs_and_then_by_who_waits_longest(
     assert order[2:4] == order[:2]
     assert order[4] == "late"
     assert order[5:8] == [*order[:2], "late"]
-    # What runs weighs more than whose turn it is.
+    # Running jobs count more than the turn of a tenant.
     running = [await claim(queue), await claim(queue)]
     assert {names[job.tenant_id] for job in running} == {"large"}
     await enqueue(queue, small)
@@ -373,7 +373,7 @@ async def test_a_lost_job_waits_while_its_document_is_being_deleted(queue: JobQu
 
 
 async def test_a_document_that_is_ready_outlives_its_job(queue: JobQueue, owner: asyncpg.Connection) -> None:
-    """The worker died between storing the last attempt's result and saying so."""
+    """The worker died after it stored the result of the last attempt, and before it finished the job."""
     tenant = await new_tenant(owner)
     document = await new_document(owner, tenant, status="ready")
     await enqueue(queue, tenant, document_id=document, payload={"version": 1})
@@ -493,7 +493,7 @@ async def test_whoever_listens_hears_of_every_job_and_of_every_break(
 
 
 async def test_one_job_about_a_thing_at_a_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
-    """It is there once while it waits or runs; a dead one comes back to life."""
+    """It exists once while it waits or runs; a failed one runs again."""
     tenant = await new_tenant(owner)
     one, other = UUID(int=1), UUID(int=2)
 
@@ -523,7 +523,7 @@ HOUR = timedelta(hours=1)
 
 
 async def periodic(queue: JobQueue, owner: asyncpg.Connection, *kinds: str) -> None:
-    """Periodic jobs that are due."""
+    """Create periodic jobs that are due."""
     for kind in kinds:
         await queue.ensure_periodic_job(kind, HOUR)
     await owner.execute("update job set run_at = now() where every is not null")
@@ -593,7 +593,7 @@ async def test_periodic_jobs_run_one_at_a_time_beside_the_system_tenant_s_own(
 
 
 async def test_periodic_jobs_wait_their_turn_and_get_it(queue: JobQueue, owner: asyncpg.Connection) -> None:
-    """Many tenants that never run out of jobs: those not served since it became due go first, and no other."""
+    """Many tenants with endless jobs: a periodic job waits for those that were not served since it became due."""
     tenants = [await new_tenant(owner) for _ in range(4)]
     for tenant in tenants:
         await enqueue(queue, tenant, count=10)
@@ -609,7 +609,7 @@ async def test_periodic_jobs_wait_their_turn_and_get_it(queue: JobQueue, owner: 
         order.append(job.tenant_id)
         await queue.complete(job, "w")
     assert set(order[:2]) == set(tenants) - set(served)
-    # Of the two that were served before it became due, both come first; then the periodic job does.
+    # The two tenants that were served before it became due come first, then the periodic job.
     assert order[2:] == served
     assert (await claim(queue)).kind == "sweep"
 
@@ -631,7 +631,7 @@ async def test_a_key_has_only_so_many_running(queue: JobQueue, owner: asyncpg.Co
     await enqueue(queue, tenant, count=5, concurrency_key=key)
     running = [await next_job(queue, tenant_concurrency=20) for _ in range(at_once + 1)]
     assert [job is not None for job in running] == [True] * at_once + [False]
-    # What comes by other keys, or by none, does not wait behind those.
+    # Jobs of other keys, or of none, do not wait behind these.
     await enqueue(queue, tenant, count=2)
     await enqueue(queue, tenant, concurrency_key=other)
     assert [await next_job(queue, tenant_concurrency=20) is not None for _ in range(4)] == [True, True, True, False]

@@ -1,4 +1,4 @@
-"""BM25 as bm25s has it, with a mean length that is not its corpus' own."""
+"""BM25 scores of bm25s, with a mean length other than the corpus's."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ K1, B = 1.2, 0.75
 def bm25s_scorer(
     texts: Sequence[Sequence[str]], *, avgdl: float | None = None
 ) -> Callable[[Sequence[str]], list[float]]:
-    """Gives the score of each text for a query, all as terms; a term of the query counts once.
+    """Return a function that scores each text for a query of terms; a repeated term counts once.
 
     bm25s takes the mean length A from its own corpus. k1' = k1 (1 - b + b A / avgdl) and b' = k1 b A / avgdl / k1'
     give the same denominators as k1, b and ``avgdl``.

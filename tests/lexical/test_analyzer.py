@@ -1,4 +1,4 @@
-"""What the analyzer makes of words, identifiers, numbers and scripts."""
+"""The analyzer's terms for words, identifiers, numbers and scripts."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

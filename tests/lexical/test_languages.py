@@ -1,4 +1,4 @@
-"""The terms of a query in several languages, and the names that an index remembers."""
+"""The terms of a query in several languages, and the names that an index stores."""
 
 import random
 import unicodedata
@@ -57,11 +57,11 @@ def test_entries_are_the_languages_own() -> None:
         (["english"], "The houses, the mice!", ["hous", "mice"]),
         (["english", "german"], "Häuser", ["häuser", "haus"]),
         (["english", "japanese"], "houses 東京都", ["hous", "東京", "京都"]),
-        # A word that means something in one of the languages is looked for.
+        # A word that has a meaning in one of the languages is searched.
         (["english", "german"], "die", ["die"]),
         (["english", "german"], "world war", ["world", "war"]),
         (["english", "german"], "war in Ukraine", ["war", "ukrain"]),
-        # What means nothing in the language of the query is not, though it is rare in the others.
+        # A stop word of the query's language is not searched, though it is rare in the other languages.
         (["english", "german"], "the history of the war", ["histori", "war", "history"]),
         (["english", "german"], "Wie ist die Frist der Kündigung?", ["frist", "kündigung", "kundig"]),
         (
@@ -69,7 +69,7 @@ def test_entries_are_the_languages_own() -> None:
             "hvem har skrevet det, og er det en bog",
             ["hvem", "skrev", "bog", "skrevet"],
         ),
-        # Unless nothing else is asked for.
+        # Unless the query has no other word.
         (["english", "german"], "to be or not to be", ["to", "be", "or", "not"]),
     ],
 )
@@ -90,7 +90,8 @@ def test_one_language_alone_is_its_analyzer(language: str) -> None:
         "ABC\u200e-123/4 QZ\u200f-77",
         "\u2067שלום\u2069 \u202bQZ-77\u202c",
         "co\u00adoperation zero\u200bwidth in\u2063visible",
-        "\u0915\u094d\u200d\u092f\u093e \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",  # joiners that carry meaning
+        # joiners that change the meaning
+        "\u0915\u094d\u200d\u092f\u093e \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
         "\U0001f469\u200d\U0001f467 family",
     ],
     ids=ascii,
@@ -101,7 +102,7 @@ def test_a_query_is_read_as_a_text_is_stored(text: str) -> None:
 
 
 def test_a_title_is_found_as_it_was_pasted_and_as_it_is_typed() -> None:
-    """It is stored as it was sent, and so is a ready chunk."""
+    """Title and provided chunks are stored as they were sent."""
     sent, typed = build_lexical_entries(["Auf\u200clage", "Auflage"], language="german", index_id=INDEX, avgdl=50.0)
     assert sent == typed
 
@@ -141,7 +142,7 @@ def test_what_is_refused_beforehand_is_what_has_no_entries(kind: str, count: int
 
 @pytest.mark.parametrize("language", ["english", "french", "chinese"])
 def test_a_text_has_no_more_terms_than_its_length_allows(language: str) -> None:
-    """Else one with too many would not be looked at before it is embedded."""
+    """Otherwise a text with too many terms would be found only after its embedding."""
     rng = random.Random(5)
     for alphabet in (
         "aB1-",

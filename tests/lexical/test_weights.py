@@ -1,4 +1,4 @@
-"""Entries and keys: BM25 to rounding, and keys that never collide inside one index."""
+"""Entries and keys: BM25 up to rounding, and keys that never collide inside one index."""
 
 import math
 import random
@@ -36,7 +36,7 @@ def corpus(seed: int, documents: int) -> list[list[str]]:
 
 
 def unmix32(value: int) -> int:
-    """The inverse of mix32: multiplications by the constants' inverses modulo 2**32, shifts undone."""
+    """Return the inverse of mix32: multiplications by the inverse constants modulo 2**32, and inverse shifts."""
     value ^= value >> 16
     value = value * pow(0xC2B2AE35, -1, 1 << 32) & 0xFFFFFFFF
     value ^= value >> 13 ^ value >> 26

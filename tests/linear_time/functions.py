@@ -1,7 +1,7 @@
-"""Every function that reads a text of a stranger's outside of a parser process, as one that takes the text alone.
+"""Every function that reads an untrusted text outside of a parser process, as a function of the text alone.
 
-``FUNCTIONS`` names them by module, and ``EXCUSED`` the modules that use patterns or Unicode tables on something else.
-A test compares both with the modules there are, so a new one has to be in one of them.
+``FUNCTIONS`` names them by module, and ``EXCUSED`` the modules that use patterns or Unicode tables on other input.
+A test compares both with the existing modules, so that a new module has to be in one of them.
 """
 
 import asyncio
@@ -198,7 +198,7 @@ def _records(text: str) -> None:
     node = {"kind": "section", "level": 1, "start": 0, "end": 1, "title": text}
     line = json.dumps(node).encode() + b"\n"
     chunk = {"start": 0, "end": 1, "tokens": 1, "sections": [text], "metadata": {"a": text[:8000]}}
-    with suppress(ArchiveDamaged):  # of long titles
+    with suppress(ArchiveDamaged):  # because of long titles
         for place, one in read_lines(BytesIO(line * 2), "nodes.jsonl", max_lines=10):
             parse_record(NodeRecord, one, place)
     with suppress(ArchiveDamaged):
@@ -235,7 +235,7 @@ def _entries(text: str) -> object:
 
 @cache
 def _model_tokenizer() -> Tokenizer:
-    """The tokenizer of the model that comes with the service."""
+    """Return the tokenizer of the bundled model."""
     return _load_tokenizer(Path("models/all-MiniLM-L6-v2/tokenizer.json"))
 
 

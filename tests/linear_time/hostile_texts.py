@@ -1,4 +1,4 @@
-"""Texts that make careless code take the square of their length, each as a function of that length."""
+"""Texts for which careless code needs quadratic time, each as a function of the length."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How processor time grows with the length of a text."""
+"""Growth of processor time with the length of a text."""
 
 import contextlib
 import gc
@@ -8,24 +8,24 @@ from collections.abc import Callable
 MAX_GROWTH = 2.5
 FIRST_LENGTH = 2_000
 MAX_LENGTH = 128_000
-# A text is long enough for a small square to show if it takes so long, or if it is so long and takes more than noise.
+# A text is long enough if the call takes this long, or if it has the maximum length and takes more than noise.
 SECONDS = 0.02
 LENGTH, MIN_SECONDS = 64_000, 0.002
 ATTEMPTS = 12
 
 
 def growth(function: Callable[[str], object], text: Callable[[int], str]) -> float:
-    """Return how many times longer twice the text takes; 0 if a long text takes next to nothing.
+    """Return how many times longer the call takes for twice the text; 0 if a long text takes almost no time.
 
     A ratio above the limit is measured again, at two lengths. A busy machine or the processor's caches spoil some of
-    the attempts. A square is above the limit in each of them.
+    the attempts. A quadratic function is above the limit in each of them.
 
     Args:
-        function: The function under test. An exception of its own is a result like any other.
-        text: The hostile text of a given length.
+    function: The function under test. An exception counts as a result.
+    text: The hostile text of a given length.
 
     Returns:
-        The least ratio of several attempts.
+    The minimum ratio of several attempts.
     """
     length, single = FIRST_LENGTH, 0.0
     while not _is_telling(length, double := _spent(function, text(length), runs=1)):
@@ -57,6 +57,6 @@ def _spent(function: Callable[[str], object], text: str, *, runs: int) -> float:
 
 def _once(function: Callable[[str], object], text: str) -> float:
     begun = time.process_time()
-    with contextlib.suppress(Exception):  # to refuse a text is a result too
+    with contextlib.suppress(Exception):  # a refused text is a result too
         function(text)
     return time.process_time() - begun

@@ -1,4 +1,4 @@
-"""No function that reads a stranger's text outside of a parser process takes the square of its length."""
+"""No function that reads an untrusted text outside of a parser process needs quadratic time."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.linear_time.measuring import MAX_GROWTH, growth
 
 _APP = Path("app")
 _PARSERS = "app.ingestion.parsers"
-# What uses patterns or Unicode tables, and what takes addresses and headers apart.
+# Calls of patterns or Unicode tables, and parsers of addresses and headers.
 _CALLS = frozenset(
     """re.compile re.sub re.match re.search re.fullmatch re.findall re.finditer re.split unicodedata.normalize
     unicodedata.category unicodedata.combining urlsplit urljoin urlparse parse_qsl parse_qs parse_options_header
@@ -25,7 +25,7 @@ _CASES = [(module, name, function) for module, each in FUNCTIONS.items() for nam
 
 @pytest.mark.parametrize(("module", "name", "function"), _CASES, ids=[f"{module}.{name}" for module, name, _ in _CASES])
 def test_function_twice_the_text_takes_at_most_two_and_a_half_times(module: str, name: str, function: Function) -> None:
-    function(HOSTILE_TEXTS["prose"](200))  # what it loads once is no part of it, and prose is refused by none
+    function(HOSTILE_TEXTS["prose"](200))  # its first call loads data, and no function refuses prose
     slow = {
         each: round(found, 2) for each, text in HOSTILE_TEXTS.items() if (found := growth(function, text)) > MAX_GROWTH
     }

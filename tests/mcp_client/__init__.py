@@ -1,1 +1,1 @@
-"""The official MCP client in a process of its own, told what to do line by line."""
+"""The official MCP client as a separate process, which reads its commands line by line."""

@@ -1,4 +1,4 @@
-"""Reads a line of JSON for each thing to do, and writes a line with its result or its error."""
+"""Program that reads a command in each line as JSON, and writes a line with its result or its error."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ async def main() -> None:
 
 
 async def connected(stack: AsyncExitStack, clients: dict[str, Client], place: dict[str, Any]) -> Client:
-    """The client for this place, opened once."""
+    """Return the client for an address; it is opened once."""
     name = json.dumps(place)
     if name not in clients:
         server: Any

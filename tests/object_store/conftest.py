@@ -1,4 +1,4 @@
-"""Stores to test: one below a temporary directory, one in the tests' S3 server; each test has its own tenant."""
+"""Stores to test: one below a temporary directory, one in the tests' S3 server; each test has a separate tenant."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The download header: every name gives one safe line, and readers of both forms find a name in it."""
+"""The download header: every name gives one safe line, and parsers of both forms find a name in it."""
 
 from urllib.parse import unquote
 

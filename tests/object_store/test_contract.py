@@ -1,4 +1,4 @@
-"""What every object store promises, whatever its home."""
+"""The contract of every object store."""
 
 import asyncio
 import random
@@ -173,7 +173,7 @@ async def test_every_object_is_listed_with_its_time(store: ObjectStore, tenant: 
     assert {found.key async for found in store.list_objects(f"{tenant}/a/")} == {f"{tenant}/a/1"}
     assert [found.key async for found in store.list_objects(f"{tenant}/nothing/")] == []
     for modified in listed.values():
-        assert abs((modified - before).total_seconds()) < 60  # servers have clocks of their own
+        assert abs((modified - before).total_seconds()) < 60  # the server has another clock
 
 
 async def test_check(store: ObjectStore) -> None:

@@ -1,4 +1,4 @@
-"""What is particular to objects as files: modes, unfinished files, directories that come and go."""
+"""Objects as files: modes, unfinished files, and directories that are created and removed."""
 
 import asyncio
 import os
@@ -123,7 +123,7 @@ async def test_puts_hold_their_own_against_the_removal_of_empty_directories(
             assert await store.get_size(key) == 1
             await store.delete(key)
 
-    # In a process of its own: within this one the interpreter's lock would keep the two apart.
+    # A separate process, because the interpreter's lock would serialize two threads.
     with subprocess.Popen([sys.executable, "-S", "-c", REMOVER, str(root)]) as remover:
         try:
             await asyncio.gather(*(again_and_again(f"t/d/{n}") for n in range(3)))

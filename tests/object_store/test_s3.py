@@ -1,4 +1,4 @@
-"""What is particular to S3: parts, links, servers that are down, partial or awkward."""
+"""S3 object store: parts, links, and servers that are down, partial or unusual."""
 
 import asyncio
 import os
@@ -101,7 +101,7 @@ async def test_frozen_server_every_call_ends_after_one_silence(
     assert [type(error) for error in found] == [ObjectStoreUnavailable] * 9
     with pytest.raises(ObjectStoreUnavailable):
         await big
-    assert time.monotonic() - started < 3 * SILENCE_SECONDS  # one silence, not one for each of three attempts
+    assert time.monotonic() - started < 3 * SILENCE_SECONDS  # one timeout, not one for each of three attempts
     freezable_s3.thaw()
     await store.put("t/d/1", a_file(b"xy"))
     assert await store.get_size("t/d/1") == 2
@@ -304,7 +304,7 @@ async def test_uploads_that_a_killed_process_left_go_when_they_are_old(
 ) -> None:
     for key in (f"{tenant}/d/1", f"{tenant}-beside/d/1"):
         s3_server.client.create_multipart_upload(Bucket=s3_server.bucket, Key=key)
-    # moto has every upload begin in 2010, Swift in the second that is to come
+    # moto dates every upload to 2010, Swift to the next second
     now, long_ago = datetime.now(UTC) + timedelta(minutes=1), datetime(2000, 1, 1, tzinfo=UTC)
     assert await s3_store.abort_incomplete_uploads(f"{tenant}/", before=long_ago) == 0
     assert await s3_store.abort_incomplete_uploads(f"{tenant}/", before=now) == 1

@@ -1,4 +1,4 @@
-"""Calls into threads: nothing runs on behind a cancelled caller, and nothing that comes too late is lost."""
+"""Calls into threads: no work continues after a cancelled caller, and no late result is lost."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What ``make prove NAME=audit`` makes of what pip and pip-audit say."""
+"""The findings that ``make prove NAME=audit`` derives from the output of pip and pip-audit."""
 
 import json
 from pathlib import Path

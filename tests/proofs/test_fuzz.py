@@ -1,4 +1,4 @@
-"""What ``make prove NAME=fuzz`` asks: every operation there is, in one of its groups, and with real ids."""
+"""The requests of ``make prove NAME=fuzz``: every operation is in one group, and has real ids."""
 
 import re
 import tomllib

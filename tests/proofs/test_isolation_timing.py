@@ -1,4 +1,4 @@
-"""The statistics of ``make prove NAME=isolation``, against values that are known."""
+"""The statistics of ``make prove NAME=isolation``, compared with known values."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from proofs.isolation.timing import apply_holm_correction, compute_mann_whitney
         # scipy.stats.mannwhitneyu(one, other, method="asymptotic")
         ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10], 0.0121857804),
         ([1, 2, 3], [1, 2, 3], 1.0),
-        # As many of each value: no difference, and ties in every rank.
+        # The same values on both sides: no difference, and ties in every rank.
         ([1, 1, 2, 2], [1, 1, 2, 2], 1.0),
         ([5, 5, 5], [5, 5, 5], 1.0),
         ([], [1.0], 1.0),

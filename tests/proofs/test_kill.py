@@ -1,4 +1,4 @@
-"""The checker of ``make prove NAME=kill`` sees what is planted, and nothing else."""
+"""The checker of ``make prove NAME=kill`` finds planted faults, and nothing else."""
 
 import random
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_a_deletion_under_way_leaves_both_open(ledger: Ledger) -> None:
     ledger.record_deletion_start(7)
     assert ledger.compute_limits(7, before) == ExpectedSerials(1, 1, False)
     during = ledger.take_snapshot(7)
-    ledger.record_found(7, 1, during)  # found once more, which does not make it last
+    ledger.record_found(7, 1, during)  # a second finding does not make it the last
     assert ledger.compute_limits(7, ledger.take_snapshot(7)) == ExpectedSerials(1, 1, False)
 
 
@@ -99,7 +99,7 @@ def test_what_was_deleted_is_never_found_again(ledger: Ledger) -> None:
     early = ledger.take_snapshot(7)
     ledger.record_deletion_start(7)
     ledger.record_deletion(7)
-    ledger.record_found(7, 1, early)  # that search took its time
+    ledger.record_found(7, 1, early)  # the search was slow
     assert ledger.take_snapshot(7).expected == ExpectedSerials(2, 1, False)
     assert ledger.record_sending(7) == 2
     assert find_faults(7, passages(1), ledger.take_snapshot(7).expected) != []

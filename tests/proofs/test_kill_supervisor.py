@@ -1,4 +1,4 @@
-"""The kill test's supervisor does not end unnoticed, and nothing ends after it has looked for the last time."""
+"""The kill test's supervisor does not end unnoticed, and no process ends after its last check."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Limits in the memory of one process: a rate, and what runs at once."""
+"""Limits in the memory of one process: a rate, and concurrent calls."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What new tenants are given, and that all that speak of quotas speak of the same ones."""
+"""Quotas of new tenants, and equal lists of quotas in settings, API and documentation."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -42,7 +42,7 @@ async def test_what_a_new_tenant_is_given(
     database: DatabaseUrls, default: Quotas, given: Mapping[str, Any] | None, expected: Quotas, is_counted: bool
 ) -> None:
     async def furnish(_session: Session, _tenant_id: UUID) -> None:
-        """These tenants need nothing."""
+        """Furnish nothing."""
 
     connected = Database.connect(database.app, pool_size=2)
     system = ControlPlaneDatabase(connected)

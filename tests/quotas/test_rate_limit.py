@@ -1,4 +1,4 @@
-"""Rates: one bucket for all processes, asked seldom by a busy one, and nobody else's."""
+"""Search rate limits: one bucket for all processes, few database calls by a busy process, separate for each tenant."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ SLOW = 0.01
 
 @dataclass(slots=True)
 class CountingRateLimiter(SearchRateLimiter):
-    """Counts how often the database is asked."""
+    """Counts the calls to the database."""
 
     asked: int = 0
 
@@ -71,7 +71,7 @@ async def test_a_refusal_is_not_asked_for_again(connected: Database, tenant_id: 
         assert not await admitted(process, tenant_id, SLOW)
     assert process.asked == asked
     clock.now += 100
-    assert not await admitted(process, tenant_id, SLOW)  # by the database's clock no time has passed
+    assert not await admitted(process, tenant_id, SLOW)  # no time has passed by the database's clock
     assert process.asked == asked + 1
 
 
@@ -85,7 +85,7 @@ async def test_many_at_once_are_admitted_as_if_one_by_one(connected: Database, t
         *(admitted(processes[number % 3], tenant_id, rate) for number in range(600)),
     )
     seconds = time.monotonic() - begun
-    # The burst, and what has come in meanwhile; what a process had ahead when it was refused is all it may have lost.
+    # The burst and the refill during the test; a refused process may lose only its prefetched tokens.
     assert 120 - 3 * rate * PREFETCH_WINDOW_SECONDS <= sum(answers) <= 120 + rate * seconds + 1
 
 
@@ -105,7 +105,7 @@ async def test_what_was_taken_ahead_is_given_up(connected: Database, tenant_id: 
     clock.now += PREFETCH_WINDOW_SECONDS
     await process.acquire(tenant_id, NO_KEY, 100.0)
     assert process.asked == asked + 1
-    await process.acquire(tenant_id, NO_KEY, 100.0)  # it had taken no more than it needed
+    await process.acquire(tenant_id, NO_KEY, 100.0)  # it had taken only the needed tokens
     assert process.asked == asked + 2
 
 

@@ -16,7 +16,7 @@ from app.principal import ROW_QUOTAS
 from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 
-# A table of tenants that no quota of its own limits, with the reason.
+# Tables of tenants without a quota, each with the reason.
 BOUNDED = {
     "tenant": "the operator alone creates tenants",
     "search_index": "at most three of a knowledge base: live, building and retired",

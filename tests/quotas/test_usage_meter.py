@@ -1,4 +1,4 @@
-"""The meter: what is counted in memory is written once, and not lost where the database is away for a while."""
+"""The meter: counts in memory are written once, and survive an outage of the database."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -59,7 +59,7 @@ async def test_what_could_not_be_written_is_kept(database: DatabaseUrls, connect
             await meter.write(tenant_id)
         await broken.close()
     meter.count(tenant_id, None, searches=1)
-    meter.database = connected  # as it is when it is there again
+    meter.database = connected  # the database is available again
     await meter.close()
     ((_, used),) = await read(connected, tenant_id)
     assert used.searches == 3

@@ -1,1 +1,1 @@
-"""Tests of filters and fusion."""
+"""Tests of retrieval."""

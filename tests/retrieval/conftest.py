@@ -1,4 +1,4 @@
-"""A tenant whose documents were inserted, replaced and deleted at random, with a plain model of what is left."""
+"""Tenant whose documents were inserted, replaced and deleted at random, with a plain model of the rest."""
 
 from __future__ import annotations
 
@@ -35,30 +35,32 @@ LEVELS: list[dict[str, str]] = [
 
 @dataclass(frozen=True)
 class SentDocument:
-    """A document of one chunk: what was sent."""
+    """A document of one chunk, as it was sent."""
 
     text: str
     metadata: dict[str, Any]
     scope: dict[str, str]
 
     def visible_to(self, asked: dict[str, str]) -> bool:
-        """Whether a search that names these ids may see it: each of its own ids has to be named."""
+        """Return whether a search that names these ids may see the document: each of the document's ids has to be
+        named.
+        """
         return all(asked.get(name) == value for name, value in self.scope.items())
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """``passages`` by document id."""
+    """Documents of a tenant; ``passages`` is by document id."""
 
     tenant: Tenant
     passages: dict[str, SentDocument] = field(default_factory=dict)
 
     def search(self, query: str, **body: Any) -> list[dict[str, Any]]:
-        """The results, one for each document."""
+        """Return the results, one for each document."""
         return results_of(ask(self.tenant.admin, query=query, **body))
 
     def expected(self, asked: dict[str, str], keep: Callable[[dict[str, Any]], bool]) -> dict[str, SentDocument]:
-        """The documents that a search with this scope and filter may return."""
+        """Return the documents that a search with this scope and filter may return."""
         return {
             key: passage
             for key, passage in self.passages.items()
@@ -67,7 +69,7 @@ class Corpus:
 
 
 def ask(client: httpx2.Client, **body: Any) -> dict[str, Any]:
-    """One search in the knowledge base ``default``."""
+    """Search once in the knowledge base ``default``."""
     reply = client.post("/v1/knowledge-bases/default/search", json=body)
     reply.raise_for_status()
     answer: dict[str, Any] = reply.json()
@@ -84,7 +86,7 @@ def ids_of(results: list[dict[str, Any]]) -> list[str]:
 
 
 def post_text(tenant: Tenant, text: str, **fields: Any) -> str:
-    """Queue a text; the document's id."""
+    """Queue a text; return the document's id."""
     reply = tenant.admin.post("/v1/knowledge-bases/default/documents", json={"text": text, **fields})
     reply.raise_for_status()
     return str(reply.json()["id"])
@@ -106,7 +108,7 @@ def settle(tenant: Tenant) -> None:
 
 @pytest.fixture(scope="session")
 def corpus(service: Service) -> Corpus:
-    """Forty documents, of which some were replaced by others and some deleted."""
+    """Forty documents, some of them replaced or deleted."""
     rng = random.Random(11)
     corpus = Corpus(service.create_tenant("corpus"))
 

@@ -1,4 +1,4 @@
-"""Hits made by hand, for what only orders them."""
+"""Hits for tests that only order them."""
 
 from uuid import UUID
 
@@ -16,7 +16,7 @@ def hit(
     index: int = 0,
     title: str | None = None,
 ) -> Hit:
-    """A chunk of this text."""
+    """Return a hit with this text."""
     stamp = LazyMetadata.from_entries({"$source": "notes.txt", "$title": title})
     chunk = HitChunk(
         id=UUID(int=1000 * document + ordinal),

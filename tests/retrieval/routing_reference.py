@@ -1,4 +1,6 @@
-"""Routing one knowledge base after the other, in plain Python: `app.retrieval.routing.candidates` must say the same."""
+"""Reference for ``app.retrieval.routing.candidates``: routing of one knowledge base after the other,
+in plain Python.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -12,7 +14,7 @@ from app.retrieval.routing.candidates import Candidate
 
 
 class Likeness(NamedTuple):
-    """The best cosines of a query with a search index's centroids, and with what people say of it."""
+    """The best cosines of a query with a search index's centroids, and with its descriptions."""
 
     centroids: float | None = None
     texts: float | None = None
@@ -37,7 +39,7 @@ def models_to_ask(candidates: Sequence[Candidate], *, top_n: int) -> set[UUID]:
 def routed(
     candidates: Sequence[Candidate], likeness: Mapping[UUID, Likeness], asked: Set[UUID], *, top_n: int
 ) -> list[RoutingDecision]:
-    """Every candidate with what became of it; ``likeness`` is by search index."""
+    """Return every candidate with its result; ``likeness`` is by search index."""
     compared = {one.kb_id: found for one in candidates if (found := _compared(one, likeness, asked)) is not None}
     best = set()
     for model in asked:
@@ -61,7 +63,7 @@ def routed(
 def _compared(
     one: Candidate, likeness: Mapping[UUID, Likeness], asked: Set[UUID]
 ) -> dict[UUID, tuple[float, Likeness]] | None:
-    """By model the better of its own index and the shared one; None where nothing, or not all of it, is compared."""
+    """Return, for each model, the better of the own and the shared index; None if an index was not compared."""
     if one.exempt_reason is not None:
         return None
     found: dict[UUID, tuple[float, Likeness]] = {}

@@ -1,4 +1,4 @@
-"""What is sent to the database meanwhile, on all connections."""
+"""Recorder of the statements that all connections send to the database."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,14 +11,14 @@ from tests.ingestion.workshop import Workshop
 
 
 async def nothing_lent(workshop: Workshop, *, but: int = 0) -> None:
-    """Who has read does not wait until the connection is back."""
+    """Wait until all connections but ``but`` are in the pool; a reader does not wait for its connection's return."""
     pool: Any = workshop.resources.database.engine.sync_engine.pool
     await wait_until(lambda: pool.checkedout() == but)
 
 
 @asynccontextmanager
 async def statements(workshop: Workshop, *, lent: int = 0) -> AsyncIterator[list[str]]:
-    """What is sent to the database meanwhile; so many connections are lent before and after."""
+    """Record the statements during the block; ``lent`` connections are in use before and after."""
     await nothing_lent(workshop, but=lent)
     sent: list[str] = []
 

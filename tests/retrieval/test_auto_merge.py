@@ -1,4 +1,4 @@
-"""Passages that are most of a part of their document come as that part: by a plain model, on a real document."""
+"""Auto-merging: passages that cover most of a section are replaced by it, as in a plain model, on a real document."""
 
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def holds(part: Span, span: Span) -> bool:
 
 
 class Model:
-    """What should come, made of what a plain search gives, the documents' trees and their passages."""
+    """Model of the expected results, from a plain search, the documents' trees and their passages."""
 
     def __init__(self, tenant: Tenant, ranking: list[dict[str, Any]]) -> None:
         self.hits = [(hit["document"]["id"], (hit["start"], hit["end"]), hit["score"]) for hit in ranking]
@@ -152,7 +152,7 @@ def test_what_is_merged_has_the_text_of_the_part_and_the_facts_of_its_best(handb
 
 
 def test_a_part_that_several_knowledge_bases_have_comes_once(handbook: Tenant) -> None:
-    """Their passages are cut otherwise, so that only the parts are equal."""
+    """The knowledge bases have different chunks, so that only the sections are equal."""
     kb = {"name": "smaller", "chunking": {"strategy": "headered", "max_tokens": 24, "overlap_tokens": 0}}
     handbook.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     assert handbook.upload(SAMPLES / "handbook.pdf", kb="smaller")["status"] == "ready"

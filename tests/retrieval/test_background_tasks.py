@@ -1,4 +1,4 @@
-"""What a search does while its chat model thinks: by the order of events at the endpoints, not by the clock."""
+"""Work of a search during calls of its chat model, checked by the order of requests at the endpoints."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, reply_at_once
 from tests.ingestion.workshop import Workshop, open_workshop
 
-# Longer than any of this takes, and shorter than what the search gives the model.
+# Longer than any step of these tests, and shorter than the chat model's time limit.
 PATIENCE_SECONDS = 8.0
 TEXTS = {
     "birds": "the heron waits in the reeds",
@@ -53,7 +53,7 @@ async def workshop(
 
 @pytest.fixture(scope="module")
 async def tenant(workshop: Workshop) -> TenantServices:
-    """Three knowledge bases of a topic each, with what routing compares."""
+    """Three knowledge bases of one topic each, with routing profiles."""
     made = await workshop.new_tenant()
     for name, text in TEXTS.items():
         own = Retrieval(strategy="lexical") if name == "moons" else Retrieval()
@@ -69,7 +69,7 @@ async def tenant(workshop: Workshop) -> TenantServices:
 
 @dataclass
 class Meeting:
-    """Chat model and embedding model, each of which notes what it is asked, and waits for the other where it is to."""
+    """Chat model and embedding model that record their requests, and wait for each other on request."""
 
     events: list[str] = field(default_factory=list)
     embedding: Event = field(default_factory=Event)
@@ -105,14 +105,14 @@ def meeting(workshop: Workshop, running_chat: ChatServer, tenant: TenantServices
 
 @pytest.fixture
 def retrieval(tenant: TenantServices) -> RetrievalService:
-    """One to which no question is known yet."""
+    """Retrieval service with an empty cache of query vectors."""
     return replace(tenant.retrieval, query_vector_cache=QueryVectorCache())
 
 
 async def test_knowledge_bases_are_chosen_while_the_model_thinks(retrieval: RetrievalService, meeting: Meeting) -> None:
     meeting.waited_for = "chat"
     result = await retrieval.search(REQUEST)
-    assert meeting.met == [True, True, True]  # the second embedding is that of the query that was made
+    assert meeting.met == [True, True, True]  # the second embedding is the one of the generated query
     assert sorted(meeting.events) == ["chat", "embedding of 1", "embedding of 2"]
     assert (list(result.queries), list(result.warnings)) == ([STANDALONE], [])
     assert {"route", "rewrite"} <= result.timings_ms.keys()

@@ -1,4 +1,4 @@
-"""From conversations to queries."""
+"""Queries from conversations."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from app.retrieval.types import Message
 
 
 def conversation(*turns: str) -> list[Message]:
-    """Messages from ``role: words``."""
+    """Return messages from ``role: words``."""
     return [Message(*turn.split(": ", 1)) for turn in turns]
 
 

@@ -1,4 +1,4 @@
-"""Hits have their cosine, whichever lane has found them; the lexical lane makes it for few of its rows."""
+"""Cosines of hits: every hit has one, whichever retriever found it; the lexical retriever computes few."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
 COMPARED = "c.document_id, d.chunk_count, d.metadata::text as own, (select (1 - (e.embedding <=> "
-# Which the lexical lane finds by a word that tells the dense one little; the last ones are equal.
+# Texts that the lexical retriever finds by a word with little weight in the vectors; the last ones are equal.
 TEXTS = [
     f"A report on {subject}, signed by Zwingli." for subject in ("ships", "taxes", "rain", "bees", "locks", "wool")
 ]
@@ -33,7 +33,7 @@ async def tenant(workshop: Workshop) -> TenantServices:
 
 
 async def find(services: TenantServices, query: str, top_k: int, **wishes: Any) -> SearchResult:
-    """Each lane gives as few rows as are wanted, so that many are found by one of them alone."""
+    """Search with one candidate for each retriever, so that most hits are found by only one of them."""
     retrieval = replace(services.retrieval, retriever_candidates=1)
     return await retrieval.search(SearchRequest([query], **{"top_k": top_k, "timeout_seconds": 20.0, **wishes}))
 
@@ -60,9 +60,9 @@ QUERIES = ("feeding animals, Zwingli", "Zwingli", "Zwingli on bees", "keeping he
 @pytest.mark.parametrize("top_k", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("state", ["exact", "hnsw"])
 async def test_all_have_theirs(workshop: Workshop, tenant: TenantServices, query: str, top_k: int, state: str) -> None:
-    """As where a threshold asks for every cosine before anything is read."""
+    """A threshold, too, needs every cosine before the chunks are read."""
     await workshop.owner.execute("update search_index set vector_index = $1", state)
-    filter = None if state == "exact" else {"$media_type": "text/plain"}  # the lanes beside each other
+    filter = None if state == "exact" else {"$media_type": "text/plain"}  # both retrievers run in parallel
     hits = told(await find(tenant, query, top_k, filter=filter))
     assert hits == told(await find(tenant, query, top_k, filter=filter, score_threshold=-1))
     assert len(hits) == top_k
@@ -72,8 +72,10 @@ async def test_all_have_theirs(workshop: Workshop, tenant: TenantServices, query
 
 @pytest.mark.parametrize("strategy", ["hybrid", "lexical"])
 async def test_of_several_queries_the_nearest_counts(workshop: Workshop, tenant: TenantServices, strategy: str) -> None:
-    """Also where its own lanes have not found the hit: a threshold compares with it in every strategy."""
-    # All are nearer to the second, whose few rows and words are of others than the first one finds.
+    """A threshold compares with the highest cosine in every strategy, even if that query's retrievers did not find the
+    hit.
+    """
+    # All are nearer to the second query, whose rows and words are others than the first one finds.
     near = np.sum(await tenant.resources.embedders.default.embed_queries(TEXTS), axis=0)
     queries = [Query("wool or geese", vector=-near), Query("Zwingli", vector=near)]
     retrieval = replace(tenant.retrieval, retriever_candidates=1)
@@ -96,7 +98,9 @@ async def test_the_few_that_the_lane_makes_are_enough(workshop: Workshop, tenant
 
 
 async def test_where_the_best_are_gone_the_next_have_theirs(workshop: Workshop) -> None:
-    """They are beyond those of which the lane was asked for it: one lane finds the animals, the other the letters."""
+    """The next hits are beyond those whose cosine was requested: one retriever finds the animals, the other the
+    letters.
+    """
     services = await workshop.new_tenant()
     for text in [f"How {animal} are fed." for animal in ("goats", "horses", "hens", "pigs", "sheep", "geese")]:
         await workshop.ingest(await add_text(services, text))

@@ -1,4 +1,4 @@
-"""Filters are weighed by what they cost before; expensive ones take turns, and sane ones wait for nobody."""
+"""Costs of filters: estimated by earlier searches; expensive filters take turns, and cheap ones do not wait."""
 
 import asyncio
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ async def test_filter_that_ran_out_of_time_is_refused_for_a_minute() -> None:
             raise AssertionError
     assert refused.value.loc == ("body", "filter")
     assert "fewer" in refused.value.message
-    # With more time it may be tried; a small filter is never refused; others have not been that expensive.
+    # With more time it is tried. A small filter is never refused, and other tenants had no expensive search.
     for tenant, asked, first in ((ONE, PATTERNS, 5.0), (ONE, FEW, 2.0), (OTHER, PATTERNS, 2.0)):
         async with admitted(costs, tenant, calls(asked), first=first):
             pass

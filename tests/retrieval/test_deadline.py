@@ -1,4 +1,6 @@
-"""What a search drops when time runs out or an endpoint fails, where that is told, and that it answers all the same."""
+"""Deadline of a search: the steps that are dropped after a timeout or failure, the warnings, and the remaining
+results.
+"""
 
 import io
 import itertools
@@ -34,7 +36,7 @@ NUMBERS = itertools.count()
 
 
 def understands(talk: ReceivedTextRequest) -> str:
-    """Conversations, and each query in other words."""
+    """Answer for conversations, and for each query with other words."""
     material = json.loads(next(one["content"] for one in talk.messages if one["role"] == "user"))
     if "conversation" in material:
         return json.dumps({"query": material["question"], "analysis": "A lantern."})
@@ -43,7 +45,7 @@ def understands(talk: ReceivedTextRequest) -> str:
 
 @dataclass(frozen=True)
 class DependentService:
-    """A service, and what it leans on."""
+    """A service and the servers that it depends on."""
 
     service: Service
     tenant: Tenant
@@ -60,7 +62,7 @@ class DependentService:
         return self.tenant.admin.post("/v1/agent-search", json={"messages": conversation(), "agent_id": agent})
 
     def heal(self) -> None:
-        """And wait until the service has found out."""
+        """Repair all dependencies, and wait until the service has noticed."""
         self.link.release()
         self.chat.reset()
         self.embedding.reset()
@@ -76,7 +78,7 @@ class DependentService:
 
 
 def conversation() -> list[dict[str, str]]:
-    """One whose question nobody has asked yet, so that its vector is not known."""
+    """Return a conversation with a new question, so that its vector is not cached."""
     turns = ["I look for a lantern.", "Gladly.", f"Where is the lantern? {next(NUMBERS)}"]
     return [{"role": role, "content": turn} for role, turn in zip(("user", "assistant", "user"), turns, strict=True)]
 
@@ -117,7 +119,7 @@ def _healthy(world: DependentService) -> None:
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """The log, while a test runs."""
+    """Stream of the log during a test."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     written = io.StringIO()
@@ -128,7 +130,7 @@ def stream() -> Iterator[io.StringIO]:
 
 
 def degraded_by(reply: httpx2.Response) -> list[str]:
-    """Steps of the header Server-Timing."""
+    """Return the degraded steps in the header Server-Timing."""
     steps = reply.headers["Server-Timing"].split(", ")
     return [step.partition('"')[2].rstrip('"') for step in steps if step.startswith("degraded;")]
 
@@ -196,7 +198,7 @@ def test_without_time_the_reranker_is_not_asked(world: DependentService) -> None
 
 
 def test_the_extra_queries_are_given_up_before_the_dense_lane(world: DependentService) -> None:
-    """The lexical lane is out of reach: the dense one answers, and for what was asked alone."""
+    """The lexical retriever is unavailable: the dense retriever answers, for the original query alone."""
     fragile = DegradableService(world.service, world.embedding, world.tenant)
     with fragile.locked("chunk_lexical"):
         reply = world.search(

@@ -1,4 +1,4 @@
-"""Search while something is broken: what still works answers inside the budget, and what does not is never []."""
+"""Degradation of searches during failures: working parts answer inside the time limit, and a failure is never []."""
 
 import asyncio
 import itertools
@@ -39,20 +39,20 @@ NUMBERS = itertools.count()
 
 
 def fresh() -> str:
-    """A question about the lantern that nobody has asked yet, so that its vector is not known."""
+    """Return a new question about the lantern, so that its vector is not cached."""
     return f"where is the lantern? {next(NUMBERS)}"
 
 
 @dataclass(frozen=True)
 class DegradableService:
-    """A service whose embedding endpoint and tables can be taken away, with three documents in it."""
+    """A service with three documents, whose embedding endpoint and tables a test can block."""
 
     service: Service
     embedding: EmbeddingServer
     tenant: Tenant
 
     def agent_search(self) -> tuple[int, Any, float]:
-        """Status, answer and seconds."""
+        """Return status, answer and seconds of an agent search."""
         started = time.monotonic()
         messages = [{"role": "customer", "content": fresh()}]
         reply = self.tenant.admin.post("/v1/agent-search", json={"messages": messages})
@@ -60,7 +60,7 @@ class DegradableService:
 
     @contextmanager
     def locked(self, *tables: str) -> Iterator[None]:
-        """Nobody else gets at these tables until the block ends."""
+        """Lock tables against all other sessions until the block ends."""
 
         async def lock() -> asyncpg.Connection:
             connection = await asyncpg.connect(self.service.urls.owner)
@@ -97,7 +97,7 @@ def fragile(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(autouse=True)
 def _healthy(fragile: DegradableService) -> Iterator[None]:
-    """What the test before has broken is well again, and the service has found out: it leaves time between tries."""
+    """Recovery of the service before each test: after a failure it waits between attempts."""
     end = time.monotonic() + RECOVERY_SECONDS
     while ask(fragile.tenant.admin, query=fresh())["warnings"]:
         assert time.monotonic() < end, "it never recovered"
@@ -176,7 +176,7 @@ def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(frag
 def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside_words(
     fragile: DegradableService,
 ) -> None:
-    """How near the words are is not known; the vector, which has not found these, does not speak for them."""
+    """The similarity of the words is unknown. The vector did not find these hits and does not count for them."""
     fragile.embedding.fail(500, times=None)
     queries = [fresh(), {"vector": [1.0] + [0.0] * 63, "text": "ferry"}]
     answer = ask(fragile.tenant.admin, queries=queries, strategy="lexical", score_threshold=0.99)
@@ -190,7 +190,10 @@ def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside
 def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_beside_them(
     fragile: DegradableService,
 ) -> None:
-    """The vector's lane has found them as well, for there is little else: how near the words are it does not tell."""
+    """The vector's retriever finds the hits too, because there are few others.
+
+    The similarity of the words is unknown.
+    """
     fragile.embedding.fail(500, times=None)
     queries = [fresh(), {"vector": [1.0] + [0.0] * 63}]
     answer = ask(fragile.tenant.admin, queries=queries, score_threshold=0.99)
@@ -328,7 +331,7 @@ def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: DegradableServi
 
 @asynccontextmanager
 async def open_finder(fragile: DegradableService, top_k: int) -> AsyncIterator[tuple[HybridRetriever, RetrieverQuery]]:
-    """A finder on the service's database, and a call that asks the lexical lane for the lantern."""
+    """Open a retriever on the service's database, with a query of the lexical retriever for the lantern."""
     tenant_id = decode_id("ten", fragile.tenant.id)
     assert tenant_id is not None
     database = Database.connect(fragile.service.urls.app, pool_size=1)
@@ -397,7 +400,7 @@ def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
 def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(
     fragile: DegradableService, reached: bool
 ) -> None:
-    """Where the lanes could not be asked once more nobody knows, and for an agent it is none."""
+    """If the retrievers could not be queried again, the answer is unknown, and an agent gets an error."""
     asked: list[int] = []
 
     async def find() -> tuple[list[Hit], SearchRun]:
@@ -419,7 +422,10 @@ def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(
 
 @pytest.mark.parametrize(("wanted", "times"), [(2, 2), (1, 1)])
 def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: DegradableService, wanted: int, times: int) -> None:
-    """Of the first rows too few become hits, and asking for more fails; who has enough does not ask."""
+    """Too few of the first rows become hits, and the second query fails.
+
+    A search with enough hits sends no second query.
+    """
     asked: list[int] = []
 
     async def find() -> tuple[list[Hit], SearchRun]:
@@ -457,7 +463,7 @@ def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: DegradableServ
 
 
 def test_a_stopped_endpoint(fragile: DegradableService) -> None:
-    fragile.embedding.fail("disconnect", times=None)  # the connections that are open
+    fragile.embedding.fail("disconnect", times=None)  # the open connections
     with fragile.embedding.stopped():
         status, snippets, seconds = fragile.agent_search()
         assert (status, len(snippets)) == (200, 2)

@@ -1,4 +1,4 @@
-"""``top_k`` where the lanes' first rows do not become as many hits: they are asked for more."""
+"""``top_k`` when the first candidates do not become enough hits: the retrievers are queried again for more."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ SMALL = Chunking("recursive", max_tokens=16)
 
 
 async def find(services: TenantServices, query: str | Query, *, rows: int = FEW, **wishes: Any) -> SearchResult:
-    """Each lane gives so many rows at first."""
+    """Search with this number of first candidates for each retriever."""
     retrieval = replace(services.retrieval, retriever_candidates=rows)
     return await retrieval.search(SearchRequest([query], **{"top_k": 5, "timeout_seconds": 20.0, **wishes}))
 
@@ -36,7 +36,7 @@ def told(hits: Sequence[Hit]) -> list[tuple[UUID, float, float | None]]:
 
 
 async def shelf(workshop: Workshop, texts: Sequence[str]) -> TenantServices:
-    """A tenant with one document of each text."""
+    """Create a tenant with one document for each text."""
     services = await workshop.new_tenant()
     for text in texts:
         await workshop.ingest(await add_text(services, text))
@@ -44,7 +44,7 @@ async def shelf(workshop: Workshop, texts: Sequence[str]) -> TenantServices:
 
 
 async def book(workshop: Workshop, *texts: str) -> TenantServices:
-    """A tenant with long documents, in small passages."""
+    """Create a tenant with long documents in small passages."""
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("book", chunking=SMALL))
     for text in texts:
@@ -73,7 +73,7 @@ async def test_what_has_expired_takes_no_place(workshop: Workshop, strategy: str
 
 @pytest.mark.parametrize("kind", ["section", "parent"])
 async def test_what_becomes_one_takes_one_place(workshop: Workshop, kind: Any) -> None:
-    """The lanes' first rows are all of one or two sections."""
+    """The first candidates are all of one or two sections."""
     sections = [
         f"# About {name}\n\n"
         + "\n\n".join(f"{name} ferry, paragraph {number} of the timetable." for number in range(9))
@@ -87,7 +87,7 @@ async def test_what_becomes_one_takes_one_place(workshop: Workshop, kind: Any) -
 
 
 async def test_a_section_that_is_too_long_is_not_told_twice(workshop: Workshop) -> None:
-    """Each result is a part of it, none around a passage that a better one shows."""
+    """Each result is a part of the section, and none repeats a passage of a better result."""
     services = await book(workshop, "\n\n".join(f"The ferry, paragraph {number} of the log." for number in range(60)))
     found = await find(
         services, "ferry log", knowledge_bases=["book"], top_k=9, expansion=Expansion("section", max_characters=400)
@@ -100,7 +100,7 @@ async def test_a_section_that_is_too_long_is_not_told_twice(workshop: Workshop) 
 
 
 async def test_equal_texts_of_one_knowledge_base_stay_beside_another(workshop: Workshop) -> None:
-    """They are unique by document and place, whatever else is searched with them."""
+    """Results are unique by document and place, whatever other knowledge base is searched."""
     services = await shelf(workshop, ["I am out of the office." + " " * number for number in range(FEW)])
     alone = (await find(services, "out of the office", knowledge_bases=["default"])).hits
     await services.knowledge_bases.create(NewKnowledgeBase("other"))
@@ -122,7 +122,7 @@ async def test_texts_that_several_knowledge_bases_have_take_one_place(workshop: 
 
 
 async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop) -> None:
-    """By words the many stand before the one that is near."""
+    """By words, the many texts rank before the near one."""
     near = "A long tale of horses and hens and geese, in which a ferry is named but once, and then no more."
     services = await shelf(workshop, [*("ferry " * (1 + number) for number in range(2 * FEW)), near])
     (vector,) = await services.resources.embedders.default.embed_queries([near])
@@ -135,7 +135,7 @@ async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop)
 
 
 async def test_what_has_no_vector_keeps_its_place(workshop: Workshop) -> None:
-    """A threshold is not applied to it, however often the lanes were asked."""
+    """A threshold is not applied to it, in the second query either."""
     near = "A long tale of horses and hens and geese, in which a ferry is named but once, and then no more."
     services = await shelf(workshop, [*("ferry " * (1 + number) for number in range(2 * FEW)), near])
     (vector,) = await services.resources.embedders.default.embed_queries([near])
@@ -156,7 +156,7 @@ async def test_what_has_no_vector_keeps_its_place(workshop: Workshop) -> None:
 
 
 async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_place(workshop: Workshop) -> None:
-    """By words a thousand stand before the six that are near; one more is far too."""
+    """By words, a thousand texts rank before the six near ones; one more text is far, too."""
     near = [f"Of horses, hens, geese and a ferry, part {number}." for number in range(6)]
     far = "\n\n".join(f"The ferry, ferry and ferry number {number}." for number in range(MOST + 100))
     services = await book(workshop, far, *near, "Of taxes, rain, locks and the ferry.")
@@ -167,7 +167,7 @@ async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_pl
     found = await find(services, Query("ferry", vector), score_threshold=0.7, top_k=20, **wishes)
     assert sorted(hit.chunk.content for hit in found.hits) == near
     assert found.warnings == []
-    # Of several queries the nearest counts, whichever has the words.
+    # A hit's similarity is its highest cosine with any query, whichever query has the words.
     (away,) = await services.resources.embedders.default.embed_queries(
         ["The price of copper in the year of the flood."]
     )
@@ -182,7 +182,7 @@ async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_pl
         result = await services.retrieval.search(several)
         assert sorted(hit.chunk.content for hit in result.hits) == near
         assert result.warnings == []
-    # As the lane itself has them, where the filter leaves no others.
+    # The retriever's own results, with a filter that leaves no others.
     alone = await find(
         services,
         Query("ferry", vector),
@@ -196,7 +196,7 @@ async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_pl
 
 @pytest.mark.parametrize("strategy", ["hybrid", "dense"])
 async def test_lanes_that_have_all_are_asked_once(workshop: Workshop, strategy: str) -> None:
-    """All that reaches a threshold is among the nearest; and where there are few rows, there are no more."""
+    """All hits above a threshold are among the nearest, and a small knowledge base has no more rows."""
     services = await shelf(workshop, [f"The ferry to island {number} leaves." for number in range(2 * FEW)])
     for wishes in ({"score_threshold": 0.999}, {"rows": MOST, "top_k": 100}, {"filter": {"$title": "none"}}):
         async with statements(workshop) as sent:
@@ -232,4 +232,4 @@ async def test_it_is_told_where_the_most_rows_are_too_few(workshop: Workshop) ->
     assert found.hits == []
     assert found.warnings == [MORE]
     with pytest.raises(SearchUnavailable):
-        require_complete(found)  # for an agent an empty answer is one
+        require_complete(found)  # an empty answer is an answer for an agent

@@ -1,4 +1,4 @@
-"""Of what a search reads, metadata is decoded only where it becomes part of a result."""
+"""Metadata of search results: decoded only for chunks that become results."""
 
 from app.retrieval.repository import RetrievalRepository
 from app.retrieval.types import ChunkKey, SearchRequest
@@ -10,7 +10,7 @@ LABELS = {"labels": [f"label {number}" for number in range(50)], "year": 2024}
 
 
 async def test_no_metadata_comes_as_json(workshop: Workshop) -> None:
-    """The driver would decode that of every row, ties too, before anything else can run."""
+    """The driver would decode JSON of every row, including ties, and block the event loop."""
     services = await workshop.new_tenant()
     await workshop.ingest(await add_text(services, "The ferry leaves at nine.", metadata=LABELS))
     async with statements(workshop) as sent:

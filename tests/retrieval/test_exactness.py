@@ -1,4 +1,6 @@
-"""The lanes through the whole service are exact: dense beside numpy, BM25 beside bm25s, whatever filter and scope."""
+"""Exactness of both retrievers through the whole service: dense like numpy, BM25 like bm25s, for any
+filter and scope.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -32,7 +34,7 @@ SCOPES: list[dict[str, str]] = [{}, {"user_id": "u1"}, {"chat_id": "c1"}, EVERYT
 
 
 def stored_vectors(corpus: Corpus) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """The vectors as the database keeps them, by document id."""
+    """Return the stored vectors by document id."""
 
     async def read() -> list[asyncpg.Record]:
         connection = await asyncpg.connect(corpus.tenant.service.urls.app)
@@ -44,7 +46,7 @@ def stored_vectors(corpus: Corpus) -> dict[str, np.ndarray[Any, np.dtype[np.floa
                 rows: list[asyncpg.Record] = await connection.fetch(
                     "select c.document_id, e.embedding from chunk c join chunk_embedding e"
                     " on (e.tenant_id, e.index_id, e.chunk_id) = (c.tenant_id, c.index_id, c.id)"
-                    " where c.tenant_id = $1",  # the system tenant's rows can be read too
+                    " where c.tenant_id = $1",  # the system tenant's rows are visible too
                     tenant,
                 )
                 return rows
@@ -64,7 +66,7 @@ def cosines(corpus: Corpus, query: str, expected: dict[str, SentDocument]) -> di
 
 
 def bm25_scores(corpus: Corpus, query: str, expected: dict[str, SentDocument]) -> dict[str, float]:
-    """Of the documents with at least one of the query's terms."""
+    """Return the BM25 scores of the documents with at least one term of the query."""
     analyzer = get_analyzer("english")
     tokens = [analyzer.tokenize(passage.text) for passage in corpus.passages.values()]
     scores = bm25s_scorer(tokens, avgdl=AVGDL)(analyzer.tokenize(query))
@@ -77,7 +79,7 @@ def ranked(scores: dict[str, float]) -> list[tuple[str, float]]:
 
 
 def assert_same(results: list[dict[str, Any]], wanted: dict[str, float], *, precision: float) -> None:
-    """The same documents with the same scores, in an order that differs at most among scores that are all but equal."""
+    """Check documents and scores; the order may differ only among nearly equal scores."""
     assert sorted(ids_of(results)) == sorted(wanted)
     for result, (_, score) in zip(results, ranked(wanted), strict=True):
         assert result["score"] == pytest.approx(wanted[result["document"]["id"]], abs=precision)
@@ -117,7 +119,7 @@ def test_lanes_are_exact_under_filter_and_scope(corpus: Corpus, number: int, sco
 def test_hybrid_is_the_fusion_of_both(corpus: Corpus, options: dict[str, Any]) -> None:
     query = "candle dagger"
     lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("dense", "lexical")]
-    for lane in lanes:  # ranks count in RRF, and inside a lane equal scores are ordered by chunk
+    for lane in lanes:  # RRF counts ranks, and one retriever orders equal scores by chunk
         lane.sort(key=lambda result: (-result["score"], result["chunk_id"]))
     weight = options.get("dense_weight", 0.45)
     fused = [

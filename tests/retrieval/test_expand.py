@@ -1,4 +1,4 @@
-"""Texts of results, widened over HTTP: to a window, a section, a parent; and hits that come to the same text."""
+"""Expansion of results over HTTP: window, section, parent; and hits with the same expanded text."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def section(topic: str) -> str:
 
 @pytest.fixture(scope="module")
 def book(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
-    """A book of four sections, cut so small that each paragraph is a passage of its own; and a short text."""
+    """A book of four sections, in which each paragraph is a passage, and a short text."""
     tenant = service.create_tenant("book")
     kb = {"name": "small", "chunking": {"strategy": "recursive", "max_tokens": 20, "overlap_tokens": 0}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
@@ -47,7 +47,7 @@ def passages(tenant: Tenant, document: str) -> list[dict[str, Any]]:
 
 
 def check(result: dict[str, Any], chunks: list[dict[str, Any]]) -> None:
-    """The passage keeps its own facts, and stands in the text where the offsets say."""
+    """Check that the result names its chunk, and that the chunk's text is at its offsets."""
     chunk = chunks[result["chunk_index"]]
     assert (result["chunk_start"], result["chunk_end"]) == (chunk["start"], chunk["end"])
     assert result["chunk_id"] == chunk["id"]

@@ -1,4 +1,4 @@
-"""Fusion, case by case, and against a slower reading of its definitions."""
+"""Fusion, case by case, and compared with a slower implementation of its definitions."""
 
 import random
 from uuid import UUID

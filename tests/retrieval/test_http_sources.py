@@ -1,4 +1,4 @@
-"""HTTP sources beside the lanes: at the same time, and each answers where the other cannot."""
+"""HTTP sources and retrievers: they run at the same time, and each answers if the other fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -101,7 +101,7 @@ async def test_lanes_and_sources_are_asked_at_the_same_time(site: SiteSearchServ
     site.fail("late")
 
     async def lanes() -> list[Hit]:
-        # Neither goes on before the other has begun.
+        # Neither continues before the other has begun.
         assert await asyncio.to_thread(site.arrived.wait, 30)
         site.released.set()
         return [LOCAL]

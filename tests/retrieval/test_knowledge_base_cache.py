@@ -1,4 +1,4 @@
-"""A search does not read anew what it is told of a knowledge base, and never works with what is no longer so."""
+"""Cache of knowledge bases: a search does not read them again, and never uses outdated data."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -31,7 +31,7 @@ LOOKED_UP, ASSURED = "from knowledge_base k join search_index i", "require_uncha
 
 @pytest.fixture
 async def tenant(workshop: Workshop) -> TenantServices:
-    """Whose ``default`` holds three texts, and has been searched once."""
+    """Tenant whose ``default`` holds three texts, and has been searched once."""
     services = await workshop.new_tenant()
     for number in range(3):
         await workshop.ingest(await add_text(services, f"the lantern of harbor {number}", metadata={"n": number}))
@@ -45,7 +45,7 @@ async def search(services: TenantServices, query: str = "lantern", **wishes: Any
 
 
 async def sent_by(workshop: Workshop, services: TenantServices, **wishes: Any) -> tuple[int, int]:
-    """How often knowledge bases are read, and transactions made sure of them."""
+    """Return how often a search reads knowledge bases, and checks their revision."""
     async with statements(workshop) as sent:
         await search(services, **wishes)
     return sum(LOOKED_UP in sql for sql in sent), sum(ASSURED in sql for sql in sent)
@@ -93,7 +93,7 @@ async def test_documents_come_and_go_without_it(workshop: Workshop, tenant: Tena
     "wishes",
     [
         {},
-        {"query": "the of and", "strategy": "lexical"},  # asks the database nothing
+        {"query": "the of and", "strategy": "lexical"},  # no query to the database
         {"filter": {"n": {"unknown": 1}}},
         {"query": "", "strategy": "dense"},
     ],
@@ -103,7 +103,7 @@ async def test_one_that_is_deleted_is_not_there_whatever_is_asked(
     workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any]
 ) -> None:
     kept = tenant.resources.knowledge_base_cache
-    elsewhere = replace(kept, _views=copy(kept._views))  # another process, which nobody tells
+    elsewhere = replace(kept, _views=copy(kept._views))  # another process, which gets no notification
     await tenant.knowledge_bases.delete("default")
     other = TenantServices(tenant.principal, replace(tenant.resources, knowledge_base_cache=elsewhere))
     assert elsewhere.get(tenant.principal.tenant_id, "default") is not None
@@ -114,7 +114,7 @@ async def test_one_that_is_deleted_is_not_there_whatever_is_asked(
 
 
 class SilentEmbedder:
-    """One that has stopped answering."""
+    """Embedder that has stopped answering."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
@@ -129,7 +129,7 @@ class SilentEmbedder:
 async def test_one_that_is_deleted_is_not_there_when_no_model_answers(
     workshop: Workshop, tenant: TenantServices
 ) -> None:
-    """A query without words, for which there is no vector either, comes to no transaction."""
+    """A query without words and without a vector opens no transaction."""
     silent = Embedders(cast(Embedder, SilentEmbedder(tenant.resources.embedders.default)))
     services = TenantServices(tenant.principal, replace(tenant.resources, embedders=silent))
     with pytest.raises(SearchUnavailable):
@@ -198,7 +198,7 @@ async def test_a_shared_one_of_its_name_is_found_when_it_comes(workshop: Worksho
 
 
 async def test_what_the_first_try_told_is_not_told(workshop: Workshop, tenant: TenantServices) -> None:
-    """It was begun with another model's index, of which the second knows nothing."""
+    """The first attempt used another model's index, which the second does not use."""
     made_with = (
         "update search_index set identity = jsonb_set(identity, '{model}', to_jsonb($2::text)) where tenant_id = $1"
     )
@@ -211,14 +211,14 @@ async def test_what_the_first_try_told_is_not_told(workshop: Workshop, tenant: T
 
 
 async def test_models_are_asked_after_it_was_made_sure_of(workshop: Workshop, tenant: TenantServices) -> None:
-    """What asks for other queries looks first, and then as ever."""
+    """A strategy that generates queries checks the revision first."""
     transformers = ["keywords"]
     await search(tenant, transformers=transformers)
     assert await sent_by(workshop, tenant, transformers=transformers) == (0, 2)
 
 
 async def test_a_plugins_strategy_is_not_blamed_for_it() -> None:
-    """It is no failure of the strategy's that the search begins again."""
+    """The restart of a search is no failure of the strategy."""
 
     async def run(_context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
         raise StaleCacheError

@@ -7,7 +7,7 @@ import pytest
 from harness.running_service import Service, Tenant
 from tests.api.problems import problem
 
-# The document, and a query that has its words in other forms.
+# The document, and a query with its words in other forms.
 TEXTS = {
     "english": ("The tenants were cancelling their contracts before the winters.", "tenant cancelled contract"),
     "german": ("Die Kündigungen der Häuser wurden von den Mietern zurückgezogen.", "Kündigung Haus"),
@@ -22,7 +22,7 @@ UNKNOWN = "4711; 23.5; 0815"
 
 @pytest.fixture(scope="module")
 def library(service: Service) -> Tenant:
-    """A text of each language and one of none."""
+    """A text of each language, and one without a known language."""
     tenant = service.create_tenant("library")
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "mixed", "language": "auto"})
     assert (made.status_code, made.json()["language"]) == (201, "auto")

@@ -1,4 +1,4 @@
-"""Hits of several sources in one list, case by case."""
+"""Merging the hits of several sources, case by case."""
 
 from dataclasses import replace
 
@@ -22,16 +22,16 @@ Given = list[tuple[float, list[tuple[str, float]]]]
             [(1.0, [("a", 0.8), ("b", 0.4)]), (1.0, [("x", 40.0), ("y", 30.0), ("z", 10.0)])],
             [("a", 1.0), ("x", 1.0), ("y", 0.75), ("b", 0.5), ("z", 0.25)],
         ),
-        # A source counts for its scale.
+        # A source counts by its scale.
         (
             [(0.5, [("a", 0.8), ("b", 0.4)]), (1.0, [("x", 4.0), ("y", 1.0)])],
             [("x", 1.0), ("a", 0.5), ("b", 0.25), ("y", 0.25)],
         ),
         ([(2.0, [("a", 0.5)]), (1.0, [("x", 0.5)])], [("a", 2.0), ("x", 1.0)]),
-        # Where all are equal, or nothing, none is worse than the best.
+        # If all scores are equal or zero, none is worse than the best.
         ([(1.0, [("a", 0.0), ("b", 0.0)])], [("a", 1.0), ("b", 1.0)]),
         ([(1.0, [("a", -3.0)])], [("a", 1.0)]),
-        # Logits begin at their least.
+        # Logits begin at their minimum.
         ([(1.0, [("a", 2.0), ("b", -1.0), ("c", -2.0)])], [("a", 1.0), ("b", 0.25), ("c", 0.0)]),
         ([(1.0, [("a", -1.0), ("b", -2.0), ("c", -5.0)])], [("a", 1.0), ("b", 0.75), ("c", 0.0)]),
     ],

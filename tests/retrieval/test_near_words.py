@@ -1,4 +1,4 @@
-"""The lexical lane over what is near enough alone: the rows, scores and cosines of the lexical lane itself."""
+"""Lexical search with a similarity threshold: the rows, scores and cosines of the plain lexical retriever."""
 
 import random
 from dataclasses import replace
@@ -21,7 +21,7 @@ Row = tuple[float, str, float | None]
 
 @pytest.fixture(scope="module")
 async def tenant(workshop: Workshop) -> TenantServices:
-    """Texts of a few words each, of two users; the model has not taken one of them."""
+    """Texts of a few words each, of two users; the model has refused one of them."""
     services, rng = await workshop.new_tenant(), random.Random(1)
     for number in range(60):
         text = f"{' '.join(rng.choices(WORDS, k=rng.randint(1, 9)))} {number}"
@@ -39,7 +39,7 @@ async def tenant(workshop: Workshop) -> TenantServices:
 
 
 async def asked(services: TenantServices, call: RetrieverQuery, *, size: int) -> list[Row]:
-    """The lexical lane's rows, best first."""
+    """Return the lexical retriever's rows, best first."""
     async with services.documents.db.read_transaction() as reader:
         found: list[RetrieverHits] = await RetrievalRepository(reader).run_retrievers([call], size=size)
     rows = [
@@ -71,7 +71,8 @@ async def test_what_is_near_of_what_the_lane_finds(
             near = [row for row in whole if row[2] is None or row[2] >= least]
             assert await asked(tenant, replace(call, min_similarity=least), size=size) == near[:size]
             counts.add(len(near))
-        # Near to any of several: here to that one alone, for its own vector is the opposite of what is looked for.
+        # Near to one of several vectors: only to the last one, because its own vector is the opposite of the
+        # query's.
         opposite = replace(call, vector=-vector, other_vectors=[-vector, vector])
         for least in (0.1, 0.3, 0.5):
             near = [row for row in whole if row[2] is None or row[2] >= least]

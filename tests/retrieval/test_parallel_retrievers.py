@@ -1,6 +1,6 @@
-"""A large knowledge base under a filter: its lanes are asked beside each other, on two connections with one snapshot.
+"""Filtered search in a large knowledge base: its retrievers run in parallel, on two connections with one snapshot.
 
-It is large as far as its row says; what is found is so little that it can be compared.
+Only its row says that it is large; the real contents are so small that they can be compared.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ async def find(services: TenantServices, query: str = "lantern moss", **wishes: 
 
 
 def told(result: SearchResult) -> list[Hit]:
-    """All but how long it took."""
+    """Return the hits without their ranks."""
     return [replace(hit, ranks=()) for hit in result.hits]
 
 
@@ -94,7 +94,7 @@ async def test_only_where_both_lanes_are_slow(
     workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any], state: str, snapshots: int
 ) -> None:
     await be(workshop, state)
-    await find(tenant, **wishes)  # whatever the first search of a connection sends besides
+    await find(tenant, **wishes)  # the first search of a connection sends further statements
     sent = await sent_by(workshop, tenant, **wishes)
     assert sum(SNAPSHOT in sql for sql in sent) == snapshots
     assert sum("set transaction snapshot" in sql for sql in sent) == snapshots
@@ -122,7 +122,7 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
     await nothing_lent(workshop)
     await engine.dispose()
     async with workshop.resources.database.transaction(None):
-        pass  # the only one from now on
+        pass  # the only pool from here on
     await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit 1")
     try:
         with caplog.at_level(logging.WARNING, logger="app"):
@@ -136,11 +136,11 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
 
 
 async def test_many_at_once(workshop: Workshop, tenant: TenantServices) -> None:
-    """More than there are connections: none waits for another that waits for it, and all come back."""
+    """More searches than connections: no deadlock, and all return."""
     expected = told(await find(tenant))
     for result in await asyncio.gather(*(find(tenant) for _ in range(60))):
         assert (told(result), list(result.warnings)) == (expected, [])
-    await nothing_lent(workshop)  # what writes down the usage has its own connection meanwhile
+    await nothing_lent(workshop)  # the usage meter has a separate connection during that time
 
 
 async def lock(workshop: Workshop, *tables: str) -> asyncpg.Connection:

@@ -1,4 +1,4 @@
-"""The plan that ``explain`` tells, where the counts say that an index is large and has a vector index."""
+"""The plan in ``explain``, if the counts say that an index is large and has a vector index."""
 
 import asyncio
 from typing import Any
@@ -66,7 +66,7 @@ def test_the_plan_follows_size_share_and_index(
         ({"kind": ["rare", "rarer"]}, "exact"),
         ({"or": [{"kind": "rare"}, {"number": 11}]}, "exact"),
         ({"and": [{"kind": "rare"}, {"number": {"lt": 9}}]}, "exact"),
-        # What no index finds has every row read, however few pass.
+        # A filter without an index reads every row, however few rows pass.
         ({"number": {"lt": 1}}, "index"),
         ({"kind": {"contains": "rare"}}, "index"),
         ({"or": [{"kind": "rare"}, {"number": {"lt": 0}}]}, "index"),
@@ -87,7 +87,7 @@ def test_an_index_is_counted_on_only_where_there_is_one(
 
 @pytest.fixture(scope="module")
 def tenth(service: Service) -> Tenant:
-    """Of ten documents one is rare; the counts say a hundred thousand, with a vector index."""
+    """Ten documents, of which one is rare; the counts say a hundred thousand, with a vector index."""
     tenant = service.create_tenant()
     for number in range(10):
         metadata = {"kind": "common" if number else "rare", "number": number}
@@ -123,9 +123,9 @@ async def test_a_small_one_is_sampled_only_with_a_vector_index(
         (LARGE, 1.0, 1.0, 100, True),
         (LARGE, 0.33, 0.33, 100, True),
         (LARGE, 0.1, 0.1, 100, False),  # an index of the filter finds them sooner
-        (LARGE, 0.1, 1.0, 100, True),  # a range: no index does
+        (LARGE, 0.1, 1.0, 100, True),  # a range has no index
         (LARGE, 0.1, 0.33, 100, True),
-        (LARGE, 0.12, 0.2, 100, False),  # a range whose terms find a little more
+        (LARGE, 0.12, 0.2, 100, False),  # a range whose terms find slightly more
         (LARGE, 0.05, 1.0, 100, False),  # few
         (10 * LARGE, 0.02, 0.02, 100, False),
         (10 * LARGE, 0.1, 0.1, 100, True),

@@ -1,4 +1,4 @@
-"""What a chat model is told: whatever others wrote stays inside the strings of one JSON object."""
+"""Prompts for a chat model: untrusted text is only inside the strings of one JSON object."""
 
 import json
 
@@ -32,13 +32,13 @@ def test_hostile_text_stays_material(text: str) -> None:
     )
     assert (system.role, user.role) == ("system", "user")
     assert system == build_prompt("do it.", {"query": "harmless"})[0]
-    # One object with just what was put in, on one line, without a mark that a chat template knows.
+    # One object with the input, on one line, without a token of a chat template.
     assert json.loads(user.content) == {
         "query": text,
         "conversation": [{"index": 0, "role": "user", "content": text}],
     }
     assert not {"<", ">", "\n"}.intersection(user.content)
-    assert user.content.encode()  # which no half of a surrogate pair can be
+    assert user.content.encode()  # half of a surrogate pair cannot be encoded
     assert not any(mark in user.content for mark in ("[INST", "[/INST", "[SYSTEM"))
 
 

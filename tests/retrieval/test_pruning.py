@@ -1,4 +1,4 @@
-"""The lexical lane of an index too large to score every chunk: the same as scoring every chunk, whatever the filter."""
+"""Pruning of the lexical retriever in a large index: the same results as with all chunks scored, for any filter."""
 
 import json
 import random
@@ -17,7 +17,8 @@ from app.embedded_postgres import DatabaseUrls
 from app.lexical.weights import DIMENSIONS, LexicalEntry, build_entries, compute_query_terms, compute_salt
 from tests.index_maintenance.maintained_database import SCOPE, FilledIndex, open_maintained_database
 
-# Above 5,000 chunks not all of them are scored; above 20,000, which is pretended, a sample tells what a filter passes.
+# Above 5,000 chunks not all are scored. Above 20,000, which the test pretends, a sample estimates a filter's
+# share.
 CHUNKS, PRETENDED = 5500, 100_000
 TERMS = [f"term{number}" for number in range(400)]
 COMMON = [1 / rank for rank in range(1, len(TERMS) + 1)]
@@ -36,13 +37,13 @@ with lexical as (
 )
 insert into chunk_lexical (tenant_id, index_id, chunk_id, dl, scope_key, metadata, terms, keys)
 select $1, $3, id, length, scope, metadata, terms, keys::int4[] from lexical"""
-# By term: in which chunks it is, and with which weights.
+# Chunks and weights of each term.
 Postings = dict[int, tuple[list[int], list[float]]]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """What is asked of metadata, and the same of a chunk's number; a fifth of the chunks has another scope."""
+    """A filter of metadata, and the same condition on a chunk's number; a fifth of the chunks has another scope."""
 
     contains: str | None = None
     path: str | None = None
@@ -88,7 +89,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Lane:
-    """A filled lexical lane, and what is in it."""
+    """Contents of a filled lexical table."""
 
     index: FilledIndex
     ids: Sequence[UUID]
@@ -113,7 +114,7 @@ class Lane:
         return [(row["chunk_id"], row["score"]) for row in rows]
 
     def expected(self, terms: Sequence[str], asked: Filter, *, chunks: int) -> dict[UUID, float]:
-        """Every chunk that passes and has one of the terms, with its score."""
+        """Return the score of every chunk that passes the filter and has one of the terms."""
         scores = np.zeros(len(self.ids))
         for term in compute_query_terms(terms, 0)[0]:
             numbers, weights = self.postings.get(term, ([], []))
@@ -138,7 +139,7 @@ async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
     async with open_maintained_database(database, threshold=CHUNKS) as world:
         index, rng = await world.new_index(3), random.Random(4)
         texts = [rng.choices(TERMS, COMMON, k=rng.randint(3, 40)) for _ in range(CHUNKS)]
-        # Terms that are repeated come close to what a term may add at most.
+        # Repeated terms come close to the maximum weight of a term.
         texts[::3] = [rng.choices(TERMS, COMMON, k=2) * 15 for _ in texts[::3]]
         entries = build_entries(texts, salt=compute_salt(index.id), avgdl=20)
         ids = [UUID(int=rng.getrandbits(128)) for _ in texts]
@@ -163,7 +164,7 @@ async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
 
 
 def questions() -> list[list[str]]:
-    """Rare and common terms mixed in every way, so that bounds cut at any of them."""
+    """Return queries that mix rare and common terms, so that the pruning cuts at any of them."""
     rng = random.Random(5)
     mixed = [rng.sample(TERMS, rng.randint(1, 8)) for _ in range(3)]
     common = [rng.sample(TERMS[:20], rng.randint(2, 6)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Queries' vectors that are kept: which, how many, and for whom (with a model that counts what it is asked)."""
+"""Cache of query vectors: its entries, its size, and its tenants, with a model that counts its requests."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ IDENTITY = EmbeddingIdentity("counting", 2, "fp32", "", "")
 
 @dataclass
 class CountingEmbedder:
-    """Only what these tests need of an Embedder."""
+    """Embedder with the methods that these tests need."""
 
     identity: EmbeddingIdentity = IDENTITY
     asked: list[str] = field(default_factory=list)

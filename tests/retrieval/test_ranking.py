@@ -1,4 +1,4 @@
-"""The lanes' lists put to their queries and made one list (pure)."""
+"""Ranking: the lists of the retrievers, assigned to their queries and merged into one list."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -55,7 +55,7 @@ def test_of_several_queries_the_best_cosine_is_known_and_none_where_none_was_tol
 
 
 def of_two_models() -> RetrieverResults:
-    """Two queries in two search indexes of two models: the second's cosines are all small."""
+    """Return results of two queries in two search indexes of two models; the second model's cosines are all small."""
     lists = (
         listed(0, "dense", (5, 0.9, 0.9), (6, 0.8, 0.8)),
         listed(1, "dense", (7, 0.03, 0.03), (8, 0.01, 0.01)),

@@ -1,4 +1,4 @@
-"""Scores of a reranker put hits in order, and what it left out comes after."""
+"""Reranking: scores order the hits, and hits without a score come last."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.retrieval.hits import hit
     [
         ({}, [("a", 0.9), ("b", 0.7), ("c", 0.7), ("d", 0.1)]),
         ({0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}, [("d", 0.4), ("c", 0.3), ("b", 0.2), ("a", 0.1)]),
-        # What was left out comes after, in its order, and with no better score.
+        # Hits without a score come last, in their order, and with no better score.
         ({2: 0.8}, [("c", 0.8), ("a", 0.8), ("b", 0.7), ("d", 0.1)]),
         ({3: 0.05, 1: 0.5}, [("b", 0.5), ("d", 0.05), ("a", 0.05), ("c", 0.05)]),
         ({3: -4.5, 0: -2.0}, [("a", -2.0), ("d", -4.5), ("b", -4.5), ("c", -4.5)]),

@@ -1,4 +1,4 @@
-"""Which knowledge bases are chosen, case by case."""
+"""Routing: the choice of knowledge bases, case by case."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -36,13 +36,16 @@ MODELS = [A, B, UUID(int=300)]
 def candidate(
     name: str, *models: UUID, scale: float = 1.0, weight: float = 0.3, free: RoutingReason | None = None
 ) -> Candidate:
-    """Its search indexes are named by the first letter, the second one's beside it: of the shared knowledge base."""
+    """Return a candidate.
+
+    Its search indexes are numbered by the name's first letter; the next number is the shared one's.
+    """
     profiles = [Profile(UUID(int=ord(name[0]) * 10 + place), model, weight) for place, model in enumerate(models)]
     return Candidate(UUID(int=ord(name[0])), name, scale, profiles, free)
 
 
 def alike(**cosines: float | tuple[float | None, float | None]) -> dict[UUID, Likeness]:
-    """By name: with centroids, or with these and texts; ``x2`` is the shared one's of ``x``."""
+    """Return cosines by name: centroids alone, or centroids and texts; ``x2`` is the shared index of ``x``."""
     return {
         UUID(int=ord(name[0]) * 10 + (len(name) - 1)): Likeness(*one) if isinstance(one, tuple) else Likeness(one)
         for name, one in cosines.items()
@@ -54,10 +57,10 @@ def alike(**cosines: float | tuple[float | None, float | None]) -> dict[UUID, Li
     [
         ([candidate(name, A) for name in "abc"], alike(a=0.1, b=0.9, c=0.5), 1, "b"),
         ([candidate(name, A) for name in "abc"], alike(a=0.1, b=0.9, c=0.5), 2, "bc"),
-        # Ties by name.
+        # Ties are ordered by name.
         ([candidate(name, A) for name in "cab"], alike(a=0.5, b=0.5, c=0.5), 2, "ab"),
         ([candidate(name, A, scale=2.0) for name in "ba"], alike(a=0.0, b=-0.0), 1, "a"),
-        # Those that are searched anyway take nobody's place.
+        # Knowledge bases that are searched in any case do not count.
         (
             [candidate("a", A, free="always"), candidate("b"), candidate("c", A), candidate("d", A)],
             alike(a=0.9, c=0.2, d=0.3),
@@ -68,7 +71,7 @@ def alike(**cosines: float | tuple[float | None, float | None]) -> dict[UUID, Li
         ([candidate("a", A, scale=2.0), candidate("b", A)], alike(a=-0.3, b=-0.4), 1, "a"),
         ([candidate("a", A), candidate("b", A)], alike(a=(0.5, 0.1), b=0.4), 1, "b"),
         ([candidate("a", A), candidate("b", A)], alike(a=(None, 0.45), b=(0.4, 0.4)), 1, "a"),
-        # Each model chooses for itself, and what was not compared is searched.
+        # Each model chooses separately, and knowledge bases that were not compared are searched.
         (
             [candidate("a", A), candidate("b", A), candidate("c", B), candidate("d", B)],
             alike(a=0.1, b=0.2, c=0.8, d=0.9),
@@ -92,7 +95,7 @@ def test_the_best_of_each_model(
 
 
 def table(candidates: Candidates, likeness: Mapping[UUID, Likeness]) -> Numbers:
-    """The tables that say the same."""
+    """Return the same cosines as arrays."""
     alike = candidates.create_similarities()
     for index_id, cosines in likeness.items():
         alike[:, *candidates.positions[index_id]] = [np.nan if one is None else one for one in cosines]
@@ -162,7 +165,7 @@ def test_a_model_is_asked_where_there_is_something_to_choose(top_n: int, asked: 
 
 
 def made_up(rng: random.Random, number: int) -> Candidate:
-    """A knowledge base with up to two profiles of three models; few numbers, so that many are equal."""
+    """Return a candidate with up to two profiles of three models, and few different numbers, so that many are equal."""
     profiles = [
         Profile(UUID(int=1000 + 2 * number + place), rng.choice(MODELS), rng.choice((0.0, 0.3, 1.0)))
         for place in range(rng.choice((0, 1, 1, 1, 2, 2)))
@@ -216,13 +219,13 @@ async def test_the_most_alike_vector_counts_for_the_most_alike_query() -> None:
     await matrix.fill_similarities([x], alike)
     own, nan = alike[:, 0], np.nan
     np.testing.assert_allclose(own, [[1.0, 0.0, nan, nan, nan], [0.0, nan, 0.5**0.5, nan, nan]], rtol=1e-6)
-    assert np.isnan(alike[:, 1]).all()  # there is no shared one
+    assert np.isnan(alike[:, 1]).all()  # there is no shared index
     await matrix.fill_similarities([x, y], alike)
     assert own[0, :2].tolist() == [1.0, 1.0]
 
 
 async def test_large_profiles_are_compared_in_the_same_way() -> None:
-    """Beside the event loop."""
+    """Large profiles are compared in a thread."""
     candidates = Candidates.from_candidates([candidate("a", A), candidate("b", A)])
     many = np.zeros((MAX_INLINE_OPERATIONS // 4, 2), np.float32)
     parts = [np.concatenate([many, [unit(*direction)]]).astype(np.float32) for direction in ((1, 0), (3, 4))]

@@ -1,4 +1,4 @@
-"""Routing with two embedding models, what makes and remakes its profiles, and what happens where a model is down."""
+"""Routing with two embedding models: building of profiles, and a model that is down."""
 
 import json
 from collections.abc import AsyncIterator
@@ -60,7 +60,7 @@ async def add(workshop: Workshop, services: TenantServices, kb: str, text: str) 
 
 
 async def look_after(workshop: Workshop) -> int:
-    """What the periodic job finds, and the jobs that it makes; how many of them make centroids."""
+    """Run the periodic scan and its jobs; return the number of profiles that were built."""
     await JobContext(workshop.resources, workshop.pipeline).index_maintenance.scan()
     await workshop.run_jobs("maintain_index")
     return await workshop.run_jobs(REFRESH_PROFILE_JOB)
@@ -68,7 +68,7 @@ async def look_after(workshop: Workshop) -> int:
 
 @pytest.fixture
 async def services(workshop: Workshop, other_model: EmbeddingServer) -> AsyncIterator[TenantServices]:
-    """A tenant with two knowledge bases of each model, of a topic each."""
+    """Services of a tenant with two knowledge bases of each model, one topic each."""
     await workshop.drop_jobs()
     made = await workshop.new_tenant()
     for name, text in TEXTS.items():
@@ -79,7 +79,7 @@ async def services(workshop: Workshop, other_model: EmbeddingServer) -> AsyncIte
     yield made
     for server in (workshop.endpoint, other_model):
         server.reset()
-    for embedder in workshop.resources.embedders.all:  # which leaves time between tries
+    for embedder in workshop.resources.embedders.all:  # the circuit breaker waits between attempts
         await until(partial(answers, embedder))
 
 
@@ -201,7 +201,7 @@ async def test_descriptions_wait_for_a_model_that_is_down(
 
 
 async def test_what_is_too_much_to_keep_is_compared_in_the_database(services: TenantServices) -> None:
-    """The same is chosen."""
+    """The choice is the same."""
     without = ProfileCache(max_tenant_bytes=100)
     in_database = TenantServices(services.principal, replace(services.resources, routing_profile_cache=without))
     kept = [await search(services, query) for query in ("heron jupiter", "chain dough", "wheel moons")]

@@ -1,4 +1,4 @@
-"""Search over HTTP: options, ties, reserved names in filters, several queries and knowledge bases, odd queries."""
+"""Search over HTTP: options, ties, reserved names in filters, several queries and knowledge bases, unusual queries."""
 
 from pathlib import Path
 from typing import Any
@@ -204,7 +204,7 @@ def test_several_queries_are_fused(corpus: Corpus) -> None:
     alone = [set(ids_of(corpus.search(query, strategy="lexical", top_k=500))) for query in answer["queries"]]
     assert set(ids_of(results_of(answer))) == alone[0] | alone[1]
     assert len(alone[0] | alone[1]) > max(map(len, alone))
-    # Both count the same, so neither question's best passage falls far behind.
+    # Both queries count the same, so that neither's best passage ranks far behind.
     both = ids_of(corpus.search("window", queries=["umbrella"], top_k=10))
     assert all(ids_of(corpus.search(query))[0] in both for query in answer["queries"])
 

@@ -1,4 +1,4 @@
-"""Embedding models side by side: each knowledge base has its own, in ingestion, preview and search."""
+"""Several embedding models: each knowledge base has its own in ingestion, preview and search."""
 
 import base64
 import itertools
@@ -35,7 +35,7 @@ SAME_NAME = {"model": "sized", "base_url": "http://127.0.0.1:9/v1"}
 
 @dataclass(frozen=True)
 class Models:
-    """A service with two models that answer and one in two sizes that does not, and a tenant that uses the two."""
+    """A service with two available models and one of two sizes that is down, and a tenant that uses both."""
 
     service: Service
     large: EmbeddingServer
@@ -43,7 +43,7 @@ class Models:
     tenant: Tenant
 
     def search(self, query: str, **body: Any) -> dict[str, Any]:
-        """In both knowledge bases."""
+        """Search in both knowledge bases."""
         reply = self.tenant.admin.post("/v1/search", json={"query": query, **body})
         assert reply.status_code == 200, reply.text
         answer: dict[str, Any] = reply.json()
@@ -51,7 +51,7 @@ class Models:
 
 
 def settings(data: Path, default: EmbeddingServer, *others: dict[str, Any]) -> Settings:
-    """As the environment would give them: the list, and beside it the key that it names."""
+    """Return settings as from the environment: the list of models, and the key that a model names."""
     with pytest.MonkeyPatch.context() as patch:
         if any("api_key_env" in other for other in others):
             patch.setenv("CARREL_SMALL_MODEL_KEY", KEY)
@@ -89,7 +89,7 @@ def models(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(autouse=True)
 def _healthy(models: Models) -> Iterator[None]:
-    """What the test before has broken is well again, and the service has found out: it leaves time between tries."""
+    """Recovery of the service before each test: after a failure it waits between attempts."""
     end = time.monotonic() + RECOVERY_SECONDS
     while models.search(fresh())["warnings"]:
         assert time.monotonic() < end, "it never recovered"
@@ -102,7 +102,7 @@ def _healthy(models: Models) -> Iterator[None]:
 
 
 def fresh() -> str:
-    """A question that nobody has asked yet, so that no vector of it is known."""
+    """Return a new question, so that no vector of it is cached."""
     return f"heron {next(NUMBERS)}"
 
 
@@ -118,7 +118,7 @@ def similarities(answer: dict[str, Any]) -> dict[str, float | None]:
 
 
 def cosine(query: str, text: str, dimensions: int) -> Any:
-    """As the model of so many dimensions has it."""
+    """Return the cosine of query and text in the model of this dimension."""
     one, other = compute_text_vector(query, dimensions), compute_text_vector(text, dimensions)
     product = math.fsum(a * b for a, b in zip(one, other, strict=True))
     return pytest.approx(product / math.hypot(*one) / math.hypot(*other), abs=2e-3)  # half precision
@@ -164,7 +164,7 @@ def test_both_together_ask_each_model_once(models: Models, strategy: str) -> Non
         OTTER: cosine(query, OTTER, SMALL),
     }
     assert (inputs(models.large), inputs(models.small), answer["warnings"]) == ([query], [query], [])
-    # The best of each model is level with the other's, whatever their cosines are.
+    # The best hits of both models rank alike, whatever their cosines are.
     if strategy == "dense":
         assert [result["score"] for result in answer["results"]] == [1.0, 1.0, 0.0]
     models.search(query, strategy=strategy)
@@ -190,7 +190,7 @@ def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dime
 
 
 def left_out(dimensions: int) -> dict[str, str]:
-    """What is told of vectors that do not fit the other knowledge base."""
+    """Return the warning about vectors that do not fit the other knowledge base."""
     other, has = ("default", LARGE) if dimensions == SMALL else ("second", SMALL)
     message = f"Query vectors of {dimensions} dimensions were skipped in {other!r}: its index has {has}."
     return warning_json("query_dimensions_mismatch", message)
@@ -214,7 +214,7 @@ def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Model
 
 
 def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> None:
-    """Beside a tenant's own of another model: what is said of it is not said of the tenant's."""
+    """A tenant's knowledge base of the same name has another model: the warning names the shared one."""
     operator = get_operator_tenant(models.service)
     new_kb(operator.admin, "second", model=f"words-{LARGE}").raise_for_status()
     try:
@@ -255,7 +255,7 @@ def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
 
 
 def test_what_the_words_of_a_vector_that_does_not_fit_have_found_is_not_held_against_another(models: Models) -> None:
-    """In the second knowledge base nobody knows how near these words are: the other query does not speak for them."""
+    """In the second knowledge base the similarity of these words is unknown, and the other query does not count."""
     queries = [{"vector": compute_text_vector("dives", LARGE), "text": "otter"}, fresh()]
     body = {
         "queries": queries,
@@ -382,7 +382,7 @@ def test_what_a_model_costs_is_booked_to_it(models: Models) -> None:
 def test_another_default_leaves_every_knowledge_base_its_model(
     models: Models, make_database: DatabaseFactory, tmp_path: Path
 ) -> None:
-    """And one whose model is taken out is searched by words, and refuses what needs it."""
+    """A knowledge base whose model is removed is searched by words, and refuses operations that need the model."""
     urls = make_database()
     with run_service(settings(tmp_path, models.large, small_endpoint(models.small)), urls) as service:
         tenant = service.create_tenant()

@@ -1,4 +1,4 @@
-"""A search in a knowledge base asks the operator's of the same name too: in one round trip, by that one's own model."""
+"""Shared knowledge bases: a search asks the operator's one of the same name, in one round trip, with its own model."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ RULES, LEAVE = "the lantern rules are for everybody", "# Leave\n\nThe lantern st
 
 @pytest.fixture(scope="module")
 async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workshop]:
-    """The operator's knowledge bases have a model and a size of their own, and are stamped."""
+    """Workshop whose operator has knowledge bases with another model and enforced metadata."""
     with EmbeddingServer(dimensions=SHARED) as endpoint:
         model = {"model": "smaller", "base_url": endpoint.base_url, "dimensions": SHARED}
         further = {"CARREL_EMBEDDING_MODELS": json.dumps([model])}
@@ -41,7 +41,7 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 async def tenant(workshop: Workshop) -> TenantServices:
-    """With a twin of ``default`` and none of ``alone``."""
+    """Tenant with a twin of ``default``, and with ``alone``, which has none."""
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("alone"))
     await add(workshop, services, "our own lantern is in the cellar")
@@ -89,7 +89,7 @@ async def test_which_knowledge_bases_have_a_twin(workshop: Workshop, tenant: Ten
     everything = {RULES, "our own lantern is in the cellar", "the lantern of one alone"}
     assert texts(await find(tenant)) == everything
     assert texts(await find(tenant, "alone", "default")) == everything
-    with pytest.raises(KnowledgeBaseNotFound):  # the operator's alone
+    with pytest.raises(KnowledgeBaseNotFound):  # only the operator has it
         await find(tenant, "handbook")
     operators = await find(workshop.operator)
     assert len(operators) == len({hit.key for hit in operators})
@@ -128,7 +128,7 @@ async def test_filters_and_widening_reach_the_twin(workshop: Workshop) -> None:
 
 
 async def test_the_operators_filter_holds(workshop: Workshop) -> None:
-    """A document that does not have what its knowledge base stamps is in nobody's search."""
+    """A document without the enforced metadata of its knowledge base is in no search."""
     await workshop.operator.knowledge_bases.create(NewKnowledgeBase("guarded", metadata_filter={"team": "hr"}))
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("guarded"))
@@ -174,7 +174,7 @@ async def test_a_twin_costs_no_statement(workshop: Workshop, tenant: TenantServi
 
 
 async def test_more_than_one_statement_takes(tenant: TenantServices) -> None:
-    """Many queries in many knowledge bases; only the last one here looks for something."""
+    """Many queries in many knowledge bases; only the last query here has a hit."""
     queries = [*["!"] * 3300, "lantern"]
     request = SearchRequest(queries, knowledge_bases=["alone"], strategy="lexical", explain=True, timeout_seconds=60)
     result = await tenant.retrieval.search(request)

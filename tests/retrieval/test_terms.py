@@ -1,4 +1,4 @@
-"""The terms of a search's queries, in all the places that it looks at."""
+"""The terms of a search's queries, with and without a limit."""
 
 import asyncio
 import random
@@ -17,7 +17,7 @@ PLACES = [
 
 
 def chinese(length: int, seed: int = 1) -> str:
-    """A text whose pairs of characters are hardly ever the same."""
+    """Return a text whose pairs of characters are nearly all different."""
     rng = random.Random(seed)
     return "".join(chr(rng.randrange(0x4E00, 0x9F00)) for _ in range(length))
 

@@ -1,4 +1,4 @@
-"""What each transformer makes of queries with a chat model, without one, and with one that fails."""
+"""Transformers: the queries with a chat model, without one, and with a failing one."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -40,34 +40,34 @@ FOUND = ["Vans cost ninety euros.", "Bicycles are cheaper. " * 200]
 
 
 async def finds(_queries: Sequence[str], _course: SearchRun, *, max_chunks: int) -> list[str] | None:
-    """A first search."""
+    """Return the passages of a first search."""
     return FOUND[:max_chunks]
 
 
 async def ground() -> CorpusContext:
-    """Where nothing is to be known of what is searched."""
+    """Return an empty description of the corpus."""
     return CorpusContext()
 
 
 async def finds_nothing_in_time(_queries: Sequence[str], _course: SearchRun, *, max_chunks: int) -> list[str] | None:
-    """One that cannot be made."""
+    """Return None, as a first search that fails."""
     return None
 
 
 def material(talk: ReceivedTextRequest) -> dict[str, Any]:
-    """What the model is to work on."""
+    """Return the input that the model received."""
     (user,) = (message["content"] for message in talk.messages if message["role"] == "user")
     found: dict[str, Any] = json.loads(user)
     return found
 
 
 def writes(*endings: str) -> Callable[[ReceivedTextRequest], str]:
-    """A model that writes the query with each of these endings."""
+    """Return a model that writes the query with each of these endings."""
     return lambda talk: json.dumps({"texts": [material(talk)["query"] + ending for ending in endings]})
 
 
 def tells(talk: ReceivedTextRequest) -> str:
-    """Everything that the model was told."""
+    """Return all messages that the model received."""
     return "\n".join(message["content"] for message in talk.messages)
 
 
@@ -89,7 +89,7 @@ async def chat_at(server: ChatServer) -> AsyncIterator[OpenAIChat]:
 async def transform(
     wished: NamedTransformer, server: ChatServer | None = None, *, seconds: float = 30, **given: Any
 ) -> tuple[TransformResult, list[ServiceWarning]]:
-    """What comes of it, and what the caller is told."""
+    """Run a transformer; return its result and the warnings."""
     (step,) = resolve_steps([wished], loc=())
     context = replace(CONTEXT, name=step.transformer.name, search_run=SearchRun.from_timeout(seconds), **given)
     if server is None:
@@ -99,7 +99,7 @@ async def transform(
 
 
 async def queries(wished: NamedTransformer, server: ChatServer, **given: Any) -> list[str]:
-    """The queries, with nothing else to tell."""
+    """Return the queries of a transformer without warnings."""
     rewritten, remarks = await transform(wished, server, **given)
     assert remarks == []
     return list(rewritten.queries)

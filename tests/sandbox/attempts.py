@@ -1,4 +1,4 @@
-"""Runs hostile attempts through a real pool, in a process of its own, and prints their outcomes as JSON.
+"""Program that runs hostile attempts in a real pool, and prints their outcomes as JSON.
 
 ``python -m tests.sandbox.attempts SURROUNDINGS DIRECTORY ATTEMPT…``; in an attempt ``DIR`` is the directory with the
 service's secrets, ``PORT`` a listening port.
@@ -71,7 +71,7 @@ async def _run(attempts: list[str], directory: Path, words: dict[str, str]) -> d
 
 
 async def _left_behind(pool: ParserPool, outcome: str) -> bool:
-    """Whether a process that an attempt started lives on after the pool has ended its child."""
+    """Return whether a process that an attempt started runs after the pool has ended its child."""
     await pool.close()
     if not outcome.startswith("done"):
         return False

@@ -1,7 +1,7 @@
-"""A parser that does what an exploit of a real one would try; the file's text is the attempt and its arguments.
+"""Parser that does what an exploit of a real one would try; the file's text is the attempt and its arguments.
 
-It works through the C library and raw system calls where Python itself would refuse. The answer is what came of it:
-``done`` with what was found, or the name of the error; an attempt that ends the process has no answer.
+It uses the C library and raw system calls where Python itself refuses. The answer is the outcome:
+``done`` with a result, or the name of the error. An attempt that ends the process has no answer.
 """
 
 import ctypes
@@ -75,7 +75,7 @@ def listing(path: str) -> str:
 
 
 def connect(port: str) -> str:
-    """Through the C library: Python's own socket is refused by the audit hook already."""
+    """Connect through the C library: the audit hook already refuses Python's own socket."""
     descriptor = _checked(_LIBC.socket(socket.AF_INET, socket.SOCK_STREAM, 0))
     address = socket.AF_INET.to_bytes(2, "little") + int(port).to_bytes(2, "big") + bytes([127, 0, 0, 1]) + bytes(8)
     _checked(_LIBC.connect(descriptor, address, 16))
@@ -95,7 +95,7 @@ def abstract(name: str) -> str:
 
 
 def fork_exec(target: str = "") -> str:
-    """The function below ``subprocess``, which raises no audit event."""
+    """Call the function below ``subprocess``, which raises no audit event."""
     import _posixsubprocess
 
     start: Any = _posixsubprocess.fork_exec
@@ -109,7 +109,7 @@ def fork_exec(target: str = "") -> str:
 
 
 def fork() -> str:
-    """Leave a process behind that has a session of its own."""
+    """Leave a process behind that has a separate session."""
     pid = _checked(_LIBC.fork())
     if pid == 0:
         _LIBC.setsid()
@@ -120,7 +120,7 @@ def fork() -> str:
 
 
 def read_memory() -> str:
-    """Of the service, as ``process_vm_readv`` does it."""
+    """Read the service's memory with ``process_vm_readv``."""
     try:
         address = int(Path(f"/proc/{os.getppid()}/maps").read_text().partition("-")[0], 16)
     except OSError:
@@ -132,7 +132,7 @@ def read_memory() -> str:
 
 
 def overwrite(path: str) -> str:
-    """An existing file, in place, which no limit of file size hinders."""
+    """Change an existing file in place, which no limit of file size prevents."""
     descriptor = os.open(path, os.O_RDWR)
     with mmap.mmap(descriptor, 4) as memory:
         memory[:4] = b"EVIL"
@@ -203,7 +203,7 @@ def raw(name: str, *arguments: str) -> str:
 
 
 def other_architecture() -> str:
-    """A system call by the 32-bit gate of x86, whose numbers mean other calls."""
+    """Make a system call by the 32-bit interface of x86, whose numbers mean other calls."""
     code = bytes.fromhex("b814000000cd80c3")  # mov eax, 20 (getpid); int 0x80; ret
     memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE)
     memory.write(code)
@@ -213,12 +213,12 @@ def other_architecture() -> str:
 
 
 def other_numbers() -> str:
-    """A system call by the numbers of the x32 interface."""
+    """Make a system call by the numbers of the x32 interface."""
     return str(_checked(_LIBC.syscall(ctypes.c_long(0x40000000 | 39))))
 
 
 def write_to_descriptors() -> str:
-    """Which of the descriptors that it was given takes a byte."""
+    """Return the kinds of the inherited descriptors that accept a byte."""
     taken = []
     for descriptor in range(64):
         try:
@@ -238,7 +238,7 @@ def own_signals() -> str:
 
 
 def outlive() -> str:
-    """Go on when the service dies."""
+    """Continue to run when the service dies."""
     return str(_checked(_LIBC.prctl(1, 0, 0, 0, 0)))
 
 
@@ -261,7 +261,7 @@ def change(what: str, path: str, other: str = "") -> str:
 
 
 def thread() -> str:
-    """What honest libraries need goes on: threads, callbacks from C, a signal to oneself."""
+    """Do what honest libraries need: threads, callbacks from C, a signal to the own process."""
     results: list[str] = []
     worker = threading.Thread(target=lambda: results.append("thread"))
     worker.start()

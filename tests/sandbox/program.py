@@ -1,4 +1,4 @@
-"""A sandboxed program for tests: it tells the length of what it reads from its descriptors, or its setup."""
+"""A sandboxed program for tests: it prints the lengths of its inputs, or its setup."""
 
 import os
 from pathlib import Path

@@ -15,7 +15,7 @@ _PRCTL = {"x86_64": 157, "aarch64": 167}
 
 
 def become_plain_user() -> None:
-    """Become a user without rights, but for reading: the interpreter of the tests may be root's alone.
+    """Become a user without rights except for reading, because the interpreter of the tests may be root's alone.
 
     A sandboxed process gives this capability up like any other.
     """
@@ -33,7 +33,7 @@ def become_plain_user() -> None:
 
 
 def refuse_confinement(*, filters: bool, landlock: bool) -> None:
-    """Have the kernel refuse further filters or Landlock from now on, as a container's runtime may."""
+    """Make the kernel refuse further filters or Landlock from now on, as a container's runtime may."""
     machine = os.uname().machine
     program = [(0x20, 0, 0, 0)]
     refused = [_SECCOMP[machine]] if filters else []

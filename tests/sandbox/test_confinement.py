@@ -1,4 +1,4 @@
-"""What a parser that has been taken over can do: each attempt through a real pool, as root and as an ordinary user."""
+"""Confinement of a parser under an attacker's control: each attempt in a real pool, as root and as an ordinary user."""
 
 import json
 import os
@@ -100,7 +100,7 @@ ALLOWED = {
 
 
 def run(surroundings: str, *attempts: str) -> Any:
-    """The outcomes of attempts in a process with these surroundings, and the files that it leaves."""
+    """Return the outcomes of attempts in a process with these surroundings, and the remaining files."""
     directory = Path(tempfile.mkdtemp(prefix="carrel-hostile-"))
     try:
         directory.chmod(0o711)
@@ -168,7 +168,7 @@ def test_parser_of_plain_user_without_filter_leaves_nothing_behind_and_sees_no_e
     assert found["outcomes"] == {
         "thread": ALLOWED["thread"],
         "read /proc/PARENT/environ": "EACCES",
-        "read DIR/original": f"done {SECRET}",  # the same user, and nothing that the kernel offers: security.md says so
+        "read DIR/original": f"done {SECRET}",  # the same user, and no kernel feature: security.md says so
         "fork": found["outcomes"]["fork"],
         "left behind": False,
     }

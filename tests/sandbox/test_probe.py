@@ -1,4 +1,4 @@
-"""What a machine can put in force is found out, said and shown."""
+"""Probe of a machine's confinement: detection, report and display."""
 
 import os
 import socket
@@ -47,11 +47,9 @@ def test_invalid_report_is_refused(message: object) -> None:
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="root alone can take on another user")
 @pytest.mark.parametrize("command", [["worker"], ["serve", "--api-only", "--port", "0"]])
 def test_service_shows_memory_and_environment_to_no_equal_user(command: list[str], tmp_path: Path) -> None:
-    """The kernel gives these files to root once the process has asked for it; a new program's are its user's own."""
+    """The kernel gives these files to root on request of the process; a new program's files are its user's own."""
     os.chown(tmp_path, PLAIN_UID, PLAIN_UID)
-    with socket.create_server(
-        ("127.0.0.1", 0)
-    ) as database:  # a database that never answers: the process goes on waiting
+    with socket.create_server(("127.0.0.1", 0)) as database:  # a database that never answers, so that the process waits
         url = f"postgresql://app:app@127.0.0.1:{database.getsockname()[1]}/carrel"
         process = subprocess.Popen(
             [sys.executable, "-m", "app.cli", *command],

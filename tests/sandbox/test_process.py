@@ -1,4 +1,4 @@
-"""Sandboxed processes: how they are started, what they are given, and that they are ended."""
+"""Sandboxed processes: start, inputs and end."""
 
 import asyncio
 import json

@@ -38,18 +38,18 @@ FURTHER = {"model": "further", "base_url": "http://models:2/v1/", "dimensions": 
 
 
 def models(*listed: Any) -> dict[str, str]:
-    """A list of embedding models beside the default one."""
+    """Return a list of embedding models in addition to the default one."""
     return {"CARREL_EMBEDDING_MODELS": json.dumps(listed)}
 
 
 def binding(**changes: Any) -> dict[str, str]:
-    """Allows tenants to ask one address, and to send it a secret."""
+    """Return a setting that allows all tenants one address and one secret."""
     given = {"url": "https://search.example.com/search", "tenants": ["*"], "secrets": {"ONE": SECRET}, **changes}
     return {"CARREL_HTTP_SOURCES": json.dumps([given])}
 
 
 class Environment:
-    """The process's environment without any of our variables, in an empty directory."""
+    """The process's environment without variables of the service, in an empty directory."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
         self._monkeypatch = monkeypatch
@@ -145,7 +145,7 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_PROT": "8000"}, "CARREL_PROT"),
         ({"carrel_s3_buket": "x"}, "CARREL_S3_BUKET"),
         ({"CARREL_UNHEARD_OF": ""}, "CARREL_UNHEARD_OF"),
-        # given in part
+        # incomplete
         ({"CARREL_S3_BUCKET": "x"}, "CARREL_S3_ACCESS_KEY_ID"),
         ({"CARREL_S3_BUCKET": "x"}, "CARREL_S3_SECRET_ACCESS_KEY"),
         ({"CARREL_S3_BUCKET": "x", "CARREL_S3_ACCESS_KEY_ID": "y"}, "CARREL_S3_SECRET_ACCESS_KEY"),
@@ -306,12 +306,12 @@ def test_settings_key_and_address_from_different_places_are_refused(
     with pytest.raises(SettingsError, match=f"{address}.*set both in the same place") as refused:
         environment.load(places["the process"])
     assert "hidden" not in str(refused.value)
-    # Whoever sets the environment may say that the file is theirs.
+    # The environment can set the path of the file.
     environment.load({"CARREL_ENV_FILE": str(environment.file)})
 
 
 def test_settings_every_secret_has_its_address_beside_it() -> None:
-    """A new secret joins ``ADDRESS_BY_SECRET``, or holds its address in the same variable, or is sent to nobody."""
+    """A new secret is in ``ADDRESS_BY_SECRET``, or holds its address in the same variable, or is never sent."""
     alone = {"CARREL_OPERATOR_KEY", "CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
     secrets = {
         get_variable_name(field)

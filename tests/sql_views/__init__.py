@@ -1,1 +1,1 @@
-"""SQL views."""
+"""Tests of SQL views."""

@@ -1,4 +1,4 @@
-"""A service whose worker knows the tables' owner, and that lets knowledge bases be published."""
+"""A service whose worker knows the tables' owner, and that permits SQL views."""
 
 from collections.abc import Iterator
 

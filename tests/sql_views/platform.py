@@ -11,7 +11,7 @@ import asyncpg
 
 from harness.running_service import Tenant
 
-# What a reader may meet where a SQL view was deleted, on a session that was open or on a new one.
+# Errors after a SQL view is deleted, on an open session or on a new one.
 ENDED = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)
 
 
@@ -24,7 +24,7 @@ class Published:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection with the SQL view's role."""
+        """Open a connection with the SQL view's role."""
         details = self.connection
         connection = await asyncpg.connect(
             host=details["hostname"],
@@ -40,12 +40,12 @@ class Published:
             await connection.close()
 
     async def texts(self, **contains: Any) -> set[str]:
-        """All that the view holds of rows with this metadata."""
+        """Return the texts of the view's rows with this metadata."""
         async with self.connected() as reader:
             return await texts(reader, self.connection, **contains)
 
     async def shows_nothing(self) -> bool:
-        """Whether nothing is left to be read: by a role that is gone or fails, by a session that was ended."""
+        """Return whether nothing can be read: the role is deleted or fails, or the session was ended."""
         try:
             return not await self.texts()
         except ENDED:
@@ -53,7 +53,7 @@ class Published:
 
 
 async def texts(reader: asyncpg.Connection, details: dict[str, Any], **contains: Any) -> set[str]:
-    """All texts, on a connection that is open."""
+    """Return all texts, on an open connection."""
     sql = f"select metadata ->> $1 from {details['collection']} where metadata @> $2::jsonb"
     return {row[0] for row in await reader.fetch(sql, details["content_key"], json.dumps(contains))}
 
@@ -75,7 +75,7 @@ def publish(tenant: Tenant, kb: str = "default", **wishes: str) -> Published:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for it, half a minute at most."""
+    """Wait for a condition, at most half a minute."""
     deadline = time.monotonic() + 30
     while not holds():
         assert time.monotonic() < deadline

@@ -26,7 +26,7 @@ def test_published_read_and_ended(tenant: Tenant) -> None:
     shown = carrel("kb", "sql-view", "show", "default")
     assert made["connection"]["user"] in shown
     assert made["password"] not in shown
-    carrel("kb", "sql-view", "delete", "default", status=1)  # nobody said yes
+    carrel("kb", "sql-view", "delete", "default", status=1)  # without --yes
     carrel("kb", "sql-view", "delete", "default", "--yes")
     assert "404" in carrel("kb", "sql-view", "show", "default", status=1)
     assert asyncio.run(published.shows_nothing())

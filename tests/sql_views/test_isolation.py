@@ -1,4 +1,4 @@
-"""What the role of a SQL view can do: read its view, and nothing else, whatever it writes into its queries."""
+"""Isolation of a SQL view's role: it reads its view, and nothing else, whatever its queries contain."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from harness.running_service import Service
 from tests.sql_views.platform import Published, allow, publish
 
 MINE, BESIDE, USERS, OTHERS = "Mine is the heron.", "Beside it the wren.", "A user's otter.", "Others have a fox."
-# Its sight into other rows, if it had any: it tells what it is called with, and costs the planner nothing.
+# Function that would show other rows: it reports its arguments, and has no cost for the planner.
 LEAK = """
 create function public.leaky(jsonb) returns boolean language plpgsql cost 0.0000001 as
 $f$ begin raise notice 'seen %', $1; return true; end $f$"""
@@ -37,7 +37,7 @@ def world(publishing: Service) -> tuple[Published, Published]:
 
 
 async def refused(reader: asyncpg.Connection, sql: str) -> bool:
-    """Whether it was, and by the lack of a privilege."""
+    """Return whether a statement was refused by the lack of a privilege."""
     try:
         await reader.execute(sql)
     except asyncpg.InsufficientPrivilegeError:
@@ -112,7 +112,7 @@ async def test_another_tenants_id_changes_nothing(world: tuple[Published, Publis
 async def test_no_function_in_a_query_is_shown_other_rows(
     world: tuple[Published, Published], publishing: Service, plan: str
 ) -> None:
-    """The role can make none; were there one, it would see what the view shows."""
+    """The role cannot create a function; a function that existed would see only the view's rows."""
     await asyncio.to_thread(run_sql, publishing.urls.owner, LEAK)
     seen: list[str] = []
     try:
@@ -124,7 +124,7 @@ async def test_no_function_in_a_query_is_shown_other_rows(
             await asyncio.sleep(0)
     finally:
         await asyncio.to_thread(run_sql, publishing.urls.owner, "drop function public.leaky")
-    # Once a query for the row of the view: id and vec, and what holds the text.
+    # Once for each column of the view's row: id, vec, and the text with its metadata.
     assert len(seen) == 3
     assert sum(MINE in one for one in seen) == 1
     assert not any(word in one for one in seen for word in (BESIDE, USERS, OTHERS))
@@ -133,7 +133,7 @@ async def test_no_function_in_a_query_is_shown_other_rows(
 async def test_the_policies_hold_where_the_view_says_nothing(
     world: tuple[Published, Published], publishing: Service
 ) -> None:
-    """A view of whole tables, made by the views' owner, shows a login what its own SQL view is made of."""
+    """A view of whole tables, created by the views' owner, shows a login only the rows of that login's SQL view."""
     owner = await asyncpg.connect(publishing.urls.owner)
     logins = ", ".join(published.connection["user"] for published in world)
     try:
@@ -153,7 +153,7 @@ async def test_the_policies_hold_where_the_view_says_nothing(
                 for view in ("vectors", "documents", "bases"):
                     assert await reader.fetchval(f"select count(*) from bare.{view}") == 1
         assert found == [[MINE], [OTHERS]]
-        # Who is not the login of a SQL view sees nothing at all, not even the views' owner itself.
+        # A role that is no login of a SQL view sees nothing, even the views' owner.
         await owner.execute("set role carrel_sql_view")
         assert await owner.fetchval("select count(*) from bare.texts") == 0
     finally:
@@ -179,7 +179,7 @@ async def test_a_session_has_limits(world: tuple[Published, Published]) -> None:
 
 
 async def test_the_policy_knows_the_tenants_level(publishing: Service) -> None:
-    """It stands in the migration as a constant."""
+    """The policy in the migration has it as a constant."""
     owner = await asyncpg.connect(publishing.urls.owner)
     policy = await owner.fetchval(
         "select qual from pg_policies where tablename = 'chunk_embedding' and policyname = 'sql_view'"
@@ -189,7 +189,7 @@ async def test_the_policy_knows_the_tenants_level(publishing: Service) -> None:
 
 
 async def test_a_search_walks_the_index_of_its_rows(world: tuple[Published, Published], publishing: Service) -> None:
-    """A parameter of type vector, an order and a filter; the planner is kept from sorting the few rows there are."""
+    """A parameter of type vector, an order and a filter; the planner may not sort the few rows."""
     owner = await asyncpg.connect(publishing.urls.owner)
     index = await owner.fetchrow(
         "select p.tenant_id, p.index_id from sql_view p where 'carrel_sql_view_' || replace(p.id::text, '-', '') = $1",

@@ -1,4 +1,4 @@
-"""What a login of a SQL view can leave behind, and hold: it is removed with the login, and nothing waits for it."""
+"""Remains of a SQL view's login: removed with the login, and no deletion waits for its locks."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from tests.sql_views.platform import ENDED, Published, allow, eventually, publis
 PATH = "/v1/knowledge-bases/default/sql-view"
 OPEN = ("lo_from_bytea(oid, bytea)", "pg_advisory_lock(bigint)", "pg_try_advisory_lock_shared(bigint)")
 HERON = "The heron fishes at dawn."
-# Everything that a plain login can own in a database in which it may create nothing.
+# Everything that a login can own in a database in which it may create nothing.
 LEAVINGS = (
     "set default_transaction_read_only = off",
     "select lo_from_bytea(0, 'abc') from generate_series(1, 1200)",
@@ -36,7 +36,7 @@ def tenant(publishing: Service) -> Tenant:
 
 @pytest.fixture(autouse=True)
 async def _open_functions(postgres_server: EmbeddedPostgres, publishing: Service) -> None:
-    """As on a server where no superuser has taken large objects and advisory locks away."""
+    """Privileges as on a server where no superuser has revoked large objects and advisory locks."""
     database = urlsplit(publishing.urls.owner).path.strip("/")
     connection = await asyncpg.connect(postgres_server.build_url(database))
     for function in OPEN:
@@ -100,7 +100,9 @@ async def unreachable(postgres_server: EmbeddedPostgres) -> str:
 def test_delete_tenant_role_that_cannot_go_keeps_no_data(
     publishing: Service, tenant: Tenant, postgres_server: EmbeddedPostgres, unreachable: str
 ) -> None:
-    """The role owns something in a database that nobody of ours reaches: rows and originals do not wait for it."""
+    """The role owns an object in a database that the service cannot reach: rows and originals are
+    deleted without it.
+    """
     tenant.add_text(HERON)
     published = publish(tenant)
     login, there = published.connection["user"], postgres_server.build_url(unreachable)
@@ -119,7 +121,7 @@ def test_delete_tenant_role_that_cannot_go_keeps_no_data(
     assert asyncio.run(value(publishing.urls.owner, rows, decode_id("ten", tenant.id))) == 0
     assert asyncio.run(published.shows_nothing())
     assert role_exists(publishing, published)
-    # What holds it goes: the next try closes the receipt.
+    # After the object is deleted, the next attempt finishes the receipt.
     asyncio.run(value(there, "select lo_unlink(oid) from pg_largeobject_metadata"))
     soon = "update job set run_at = now() where kind = 'delete_tenant' returning 1"
     asyncio.run(value(publishing.urls.owner, soon))
@@ -186,7 +188,7 @@ def test_end_overdue_session_that_lifts_its_limits_is_ended(
                 await asyncio.sleep(0.1)
             await asyncio.gather(running, return_exceptions=True)
             async with asyncio.timeout(30):
-                while not reader.is_closed():  # the server has ended it; the client learns of it a moment later
+                while not reader.is_closed():  # the server has ended it; the client notices a moment later
                     await asyncio.sleep(0.01)
             with pytest.raises(ENDED):
                 await reader.execute("select 1")

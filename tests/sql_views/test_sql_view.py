@@ -1,4 +1,4 @@
-"""A published knowledge base as an agent platform reads it: what is in the view, when, and for how long."""
+"""SQL view of a knowledge base as an agent platform reads it: its rows, their delay, and its lifetime."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def tenant(publishing: Service) -> Tenant:
 
 
 async def left(service: Service, published: Published) -> int:
-    """How much of a SQL view the database still has."""
+    """Return the number of objects of a SQL view in the database."""
     connection = await asyncpg.connect(service.urls.owner)
     try:
         found: int = await connection.fetchval(
@@ -44,7 +44,7 @@ def test_the_platforms_retriever_finds_what_is_near(tenant: Tenant) -> None:
 
     async def retrieve() -> tuple[str, list[str], list[str]]:
         async with published.connected() as reader:
-            # At its start it looks whether the column has its model's dimensions.
+            # At its start the platform checks that the column has its model's dimensions.
             kind = await reader.fetchval(
                 "select format_type(atttypid, atttypmod) from pg_attribute"
                 " where attrelid = 'animals'::regclass and attname = 'vec'"

@@ -1,1 +1,1 @@
-"""Tests of tenancy."""
+"""Tests of tenants."""

@@ -1,4 +1,6 @@
-"""Keys that are kept: a change ends them at once, here by a call, elsewhere by a notification; else nothing is kept."""
+"""Cache of credentials: a change ends an entry at once, by a call here or a notification elsewhere; else nothing is
+cached.
+"""
 
 import asyncio
 import time
@@ -28,7 +30,7 @@ from app.tenants.types import IssuedKey, generate_key, hash_key
 from harness.manual_clock import ManualClock
 from tests.db.test_broken_connections import cutting
 
-# Longer than any test takes: what ends earlier has been told of.
+# Longer than any test, so that only a notification can end an entry earlier.
 LONG = 3600.0
 HANG_SECONDS = 30.0
 OPERATOR_KEY = "the operator's key of these tests"
@@ -36,7 +38,7 @@ OPERATOR_KEY = "the operator's key of these tests"
 
 @dataclass(frozen=True, slots=True)
 class CountingControlPlane(ControlPlaneDatabase):
-    """Counts what is asked, and may hold an answer back."""
+    """Counts the calls, and can delay an answer."""
 
     asked: list[bytes] = field(default_factory=list)
     answers: asyncio.Event = field(default_factory=asyncio.Event)
@@ -50,7 +52,7 @@ class CountingControlPlane(ControlPlaneDatabase):
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatingProcess:
-    """What tells who is calling in one process."""
+    """The authentication of one process."""
 
     system: CountingControlPlane
     authenticator: Authenticator
@@ -62,7 +64,7 @@ class AuthenticatingProcess:
         )
 
     async def is_asked(self, key: IssuedKey) -> bool:
-        """Whether the database was asked for the key."""
+        """Return whether the database was queried for the key."""
         before = len(self.system.asked)
         await self.authenticator.authenticate(key.secret)
         return len(self.system.asked) > before
@@ -74,7 +76,7 @@ class AuthenticatingProcess:
         return True
 
     async def keeps(self, key: IssuedKey) -> None:
-        """Wait until the key is kept: listening begins with the first look-up."""
+        """Wait until the key is cached: the process listens from the first look-up on."""
 
         async def kept() -> bool:
             return not await self.is_asked(key)
@@ -83,7 +85,7 @@ class AuthenticatingProcess:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> float:
-    """How long it took to come true."""
+    """Wait for a condition; return the seconds."""
     begun = time.monotonic()
     while not await condition():
         assert time.monotonic() < begun + HANG_SECONDS, "it never came true"
@@ -96,7 +98,7 @@ async def process(
     url: str, *, seconds: float = LONG, most: int = MAX_KEYS, clock: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[AuthenticatingProcess]:
     async def furnish(_session: Session, _tenant_id: UUID) -> None:
-        """These tenants need nothing."""
+        """Furnish nothing."""
 
     database = Database.connect(url, pool_size=2)
     system = CountingControlPlane(database)
@@ -133,7 +135,7 @@ async def key(one: AuthenticatingProcess) -> IssuedKey:
 
 @pytest.fixture
 async def untold(owner: asyncpg.Connection) -> AsyncIterator[None]:
-    """No change is told of: what ends a key now is not the notification."""
+    """Disabled notifications, so that another rule must end the cached key."""
     for table in ("api_key", "tenant"):
         await owner.execute(f"alter table {table} disable trigger {table}_changed")
     yield
@@ -287,7 +289,7 @@ async def test_an_answer_from_before_a_change_is_not_kept(one: AuthenticatingPro
     await until(answered)
     await one.keys(key.row.tenant_id).revoke(key.row.id)
     one.system.answers.set()
-    assert (await late).key_id == key.row.id  # it came first
+    assert (await late).key_id == key.row.id  # its query came before the change
     assert await one.refuses(key)
 
 
@@ -311,7 +313,7 @@ async def superuser(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.
 
 @asynccontextmanager
 async def nobody_listens(superuser: asyncpg.Connection, owner: asyncpg.Connection) -> AsyncIterator[None]:
-    """Connections that listen are ended and no new ones made; those of the pools stay."""
+    """End the listening connections and refuse new ones; the connections of the pools remain."""
     name = await owner.fetchval("select current_database()")
     await superuser.execute(f"alter database {name} allow_connections false")
     try:
@@ -328,7 +330,7 @@ async def test_what_was_known_ends_with_the_connection(
 ) -> None:
     await other.keeps(key)
     await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
-    assert not await other.is_asked(key)  # nothing but the break can tell
+    assert not await other.is_asked(key)  # only the lost connection can end the entry
     async with nobody_listens(superuser, owner):
         await until(lambda: other.refuses(key))
 
@@ -351,7 +353,7 @@ async def test_a_key_is_kept_for_its_time_and_no_longer(database: DatabaseUrls, 
         await made.keeps(key)
         clock.now += 4.9
         assert not await made.is_asked(key)
-        clock.now += 0.2  # being used does not make it last
+        clock.now += 0.2  # a use does not extend it
         assert await made.is_asked(key)
         assert not await made.is_asked(key)
 

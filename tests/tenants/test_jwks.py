@@ -1,4 +1,4 @@
-"""An issuer's keys: fetched when they are needed, seldom, and kept while it does not answer."""
+"""An issuer's keys: fetched on demand, seldom, and used while the issuer does not answer."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The last use of keys: written soon, then at most once in a while, and never lost at an orderly end."""
+"""The last use of keys: written soon, then at most once in an interval, and never lost at an orderly end."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,11 +31,11 @@ async def db(database: DatabaseUrls) -> AsyncIterator[Database]:
 
 
 async def furnish(_session: Session, _tenant_id: UUID) -> None:
-    """These tenants need nothing."""
+    """Furnish nothing."""
 
 
 async def new_keys(db: Database, count: int) -> tuple[UUID, list[UUID]]:
-    """A tenant and some of its keys."""
+    """Create a tenant; return its id and the ids of its keys."""
     system = ControlPlaneDatabase(db)
     known = CredentialCache(system)
     tenants = TenantService(db, system, JobQueue(db, system, 5), known, furnish)
@@ -130,7 +130,7 @@ async def test_while_the_database_is_away_uses_wait(
 
 
 async def test_no_process_is_told_of_a_use(db: Database, owner: asyncpg.Connection) -> None:
-    """Every process would look the tenant's keys up again."""
+    """A notification would make every process look up the tenant's keys again."""
     tenant_id, (key,) = await new_keys(db, 1)
     heard: list[str] = []
     await owner.add_listener("carrel_key", lambda *said: heard.append(said[-1]))

@@ -1,4 +1,4 @@
-"""The library that reads tokens: asked for where an issuer is named, and nowhere else."""
+"""The library that reads tokens: required if an issuer is configured, and otherwise unused."""
 
 import subprocess
 import sys

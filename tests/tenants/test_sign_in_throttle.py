@@ -8,7 +8,7 @@ from harness.manual_clock import ManualClock
 
 
 def refused(failures: SignInThrottle, address: str) -> float | None:
-    """How long to wait, where one more is too many."""
+    """Record a failed sign-in; return the seconds to wait if there were too many."""
     try:
         failures.record_failure(address)
     except TooManyFailedSignIns as error:
@@ -23,7 +23,7 @@ def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> No
     clock.now += 20
     assert refused(failures, "192.0.2.1") == WINDOW_SECONDS - 20
     clock.now += WINDOW_SECONDS - 20.5
-    assert refused(failures, "192.0.2.1") == 0.5  # going on makes it no longer
+    assert refused(failures, "192.0.2.1") == 0.5  # a further attempt makes the wait no longer
     clock.now += 0.5
     assert [refused(failures, "192.0.2.1") for _ in range(4)] == [None, None, None, WINDOW_SECONDS]
 

@@ -1,4 +1,4 @@
-"""The text form of a key: random, with a checksum that catches slips of the pen."""
+"""The text form of a key: random, with a checksum that detects typing errors."""
 
 import pytest
 

@@ -18,7 +18,7 @@ BIRDS = {
 
 @pytest.fixture(scope="module")
 def source(service: Service) -> Tenant:
-    """A tenant whose knowledge base ``birds`` has files, texts, ready chunks, scopes and metadata."""
+    """A tenant whose knowledge base ``birds`` has files, texts, provided chunks, scopes and metadata."""
     tenant = service.create_tenant("source")
     settings = {"name": "birds", "title": "Birds", "language": "auto", "chunking": {"max_tokens": 90}}
     settings |= {"metadata_filter": {"shelf": "nature"}, "retrieval": {"top_k": 7, "rewrite_prompt": "Ask of birds."}}
@@ -39,7 +39,7 @@ def source(service: Service) -> Tenant:
 
 @pytest.fixture(scope="module")
 def archive(source: Tenant) -> bytes:
-    """All of it."""
+    """Archive of the knowledge base ``birds``."""
     reply = source.admin.get("/v1/knowledge-bases/birds/export")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-tar")
     return reply.content

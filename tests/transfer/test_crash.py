@@ -1,4 +1,4 @@
-"""An import that dies in the middle of a document: nobody sees any of it, and the next one goes on."""
+"""An import that dies in the middle of a document: the document is invisible, and the next import continues."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ KILL = """select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity
 
 @contextmanager
 def held_index(service: Service, tenant: Tenant) -> Iterator[None]:
-    """Nobody gets on who adds a chunk in this tenant: the import waits, its document written but not committed."""
+    """Lock the tenant's search indexes, so that the import waits with its document written but not committed."""
     loop = asyncio.new_event_loop()
 
     async def hold() -> asyncpg.Connection:
@@ -43,7 +43,7 @@ def held_index(service: Service, tenant: Tenant) -> Iterator[None]:
 
 
 def killed(postgres: EmbeddedPostgres, service: Service) -> int:
-    """How many sessions wait for that lock and are ended."""
+    """Terminate the sessions that wait for that lock; return how many."""
 
     async def run() -> int:
         connection = await asyncpg.connect(postgres.build_url("postgres"))

@@ -1,4 +1,4 @@
-"""Archives that nobody should have sent: refused with a name for what is wrong, and nothing of them is visible."""
+"""Hostile archives: refused with the name of the fault, and no document of them is visible."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ def target(service: Service) -> Tenant:
 
 
 def with_parts(**parts: bytes) -> bytes:
-    """An archive whose document has these bytes in its parts, with their right hashes."""
+    """Return an archive whose document has these bytes in its parts, with their right hashes."""
     made = ArchiveDocument(TEXTS)
     names = {"text": "text.txt", "nodes": "nodes.jsonl", "pages": "pages.jsonl", "chunks": "chunks.jsonl"}
     names |= {"vectors": "vectors.f16", "original": "original"}
@@ -177,7 +177,7 @@ def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
     found = take(target, "default", DAMAGED[kind]())
     code = "archive_truncated" if kind in ("nothing", "cut in the middle", "cut before its end") else "archive_damaged"
     problem(found, 422, code)
-    if kind not in ("cut before its end", "more behind its end"):  # there the document was whole
+    if kind not in ("cut before its end", "more behind its end"):  # these archives contain the whole document
         assert documents(target.admin, "default") == {}
     for document in target.admin.get("/v1/knowledge-bases/default/documents").json()["items"]:
         target.admin.delete(f"/v1/knowledge-bases/default/documents/{document['id']}").raise_for_status()
@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_refused(target: Tenant, content: Callable[[], byte
 
 
 def test_what_was_made_is_taken(service: Service) -> None:
-    """The archives above are right but for what is wrong with them."""
+    """The archives above are valid except for their fault."""
     tenant = service.create_tenant("taking")
     archive = build_archive(ArchiveDocument(TEXTS, {"user_id": "u"}), ArchiveDocument(["A."]))
     counts = {"documents": 2, "chunks": 3, "existing": 0, "conflicts": 0}

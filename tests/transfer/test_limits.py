@@ -1,4 +1,4 @@
-"""What an archive may hold at most: refused with a name for file and line, before much memory is taken."""
+"""Limits of archives: refused with file and line, before much memory is used."""
 
 import json
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def replaced(**parts: bytes) -> bytes:
 
 
 def repeating() -> bytes:
-    """Chunks that repeat one text again and again."""
+    """Return an archive of chunks that repeat one text."""
     made = ArchiveDocument(["word " * 30_000])
     chunk = json.loads(made.parts["chunks.jsonl"])
     made.parts["chunks.jsonl"] = format_json_lines([chunk] * 100)

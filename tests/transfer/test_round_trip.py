@@ -1,4 +1,4 @@
-"""What was exported and imported elsewhere is found as it was found before."""
+"""A knowledge base that is exported and imported elsewhere gives the same search results."""
 
 import hashlib
 import json
@@ -29,14 +29,14 @@ ASKED = [
         ("lexical", {"filter": {"shelf": "nature"}}),
     )
 ]
-# What is made anew in every knowledge base.
+# Fields that every knowledge base creates itself.
 OWN = {"id", "parent_id", "chunk_id", "document_id", "knowledge_base", "node_id", "node_path", "url", "document"}
 PICTURE = {"number": 3, "media_type": "image/png", "width": 64, "height": 64}
 ARCHIVE = {"Content-Type": "application/x-tar"}
 
 
 def found(client: httpx2.Client, kb: str, body: dict[str, Any]) -> list[Any]:
-    """Everything that a search says but for ids, in its order; equal scores in the order of their texts."""
+    """Return the results of a search without ids, in their order; equal scores are ordered by text."""
     reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=body)
     reply.raise_for_status()
     results = [plain(result) for result in reply.json()["results"]]
@@ -116,7 +116,7 @@ def test_trees_boxes_and_originals_are_the_same(source: Tenant, target: Tenant) 
 def test_what_is_exported_again_is_the_same_archive(archive: bytes, target: Tenant) -> None:
     again = target.admin.get("/v1/knowledge-bases/copied/export").content
     files = [set(sums(one).values()) for one in (archive, again)]
-    # The manifest alone differs: in the name and the time.
+    # Only the manifest differs: in the name and the time.
     assert len(files[0] - files[1]) == len(files[1] - files[0]) == 1
 
 

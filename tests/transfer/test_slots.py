@@ -1,4 +1,4 @@
-"""How many exports and imports run at a time: each tenant has a share, and a further one is told to come back."""
+"""Slots of exports and imports: each tenant has a share, and a request beyond it is refused with a waiting time."""
 
 import asyncio
 import threading

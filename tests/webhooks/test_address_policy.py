@@ -1,4 +1,4 @@
-"""Where webhooks may lead, and where not."""
+"""Addresses of webhooks: allowed and forbidden ones."""
 
 from collections.abc import Sequence
 from ipaddress import ip_network
@@ -9,7 +9,7 @@ from app.webhooks.address_policy import AddressNotAllowed, AddressPolicy
 
 
 def knows(*addresses: str) -> AddressPolicy:
-    """A gate for which every name has these addresses."""
+    """Return a policy whose resolver gives these addresses to every name."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses
@@ -60,7 +60,7 @@ async def test_what_is_no_address(url: str) -> None:
     "host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"]
 )
 async def test_this_machine_by_any_name(host: str) -> None:
-    """By the system's own look-up."""
+    """The system's resolver finds the address."""
     with pytest.raises(AddressNotAllowed):
         await AddressPolicy().check(f"https://{host}/")
 

@@ -1,4 +1,4 @@
-"""The job that sends: retries, the end of them, disabled webhooks, crashes in between."""
+"""Delivery of webhooks: retries and their end, disabled webhooks, and crashes between the steps."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ async def rows(workshop: Workshop) -> list[asyncpg.Record]:
 
 
 async def attempt(workshop: Workshop, row: asyncpg.Record, *, is_last: bool = False, **settings: Any) -> None:
-    """What the worker does with its job, whatever the time."""
+    """Run the job of a delivery, as the worker does, at any time."""
     resources = workshop.resources
     made = resources.settings.webhooks.model_copy(update=settings)
     delivering = WebhookDeliverer(resources.database, resources.webhook_sender, made)
@@ -54,7 +54,7 @@ async def attempt(workshop: Workshop, row: asyncpg.Record, *, is_last: bool = Fa
 
 
 async def awaken(workshop: Workshop) -> None:
-    """The time of waiting is over."""
+    """End all waiting times."""
     await workshop.owner.execute("update webhook set paused_until = null; update job set run_at = now()")
 
 
@@ -71,19 +71,19 @@ async def test_a_worker_sends_what_is_due(
     await listening(services, receiver)
     for name in ("one", "two", "three"):
         await create(services, name)
-        await asyncio.sleep(0.002)  # times are told in milliseconds
+        await asyncio.sleep(0.002)  # times have a resolution of milliseconds
     assert receiver.received == []
     async with workshop.working():
         await delivered(workshop, 3)
         await until(lambda: all_done(workshop))
     sent = sorted(map(told, receiver.received))
-    # Whoever minds the order has the times: two that are sent at once may come in any.
+    # A receiver orders events by their times: two concurrent deliveries may arrive in any order.
     assert [name for _, name in sent] == ["one", "two", "three"]
     assert len({one.id for one in receiver.received}) == 3
 
 
 def told(request: ReceivedWebhook) -> tuple[str, str]:
-    """When it happened, and the name of the knowledge base."""
+    """Return the time of the event and the name of the knowledge base."""
     body = json.loads(request.body)
     return body["timestamp"], body["data"]["knowledge_base_name"]
 
@@ -95,7 +95,7 @@ async def all_done(workshop: Workshop) -> bool:
 async def test_what_a_killed_worker_had_taken_is_sent_by_another(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
-    """Committed, not sent: the job is there, and comes back when its lease is over."""
+    """The delivery is claimed, not sent: the job remains, and runs again when its lease is over."""
     await listening(services, receiver)
     await create(services, "one")
     lost = await workshop.resources.queue.claim_delivery("lost", timedelta(0), tenant_concurrency=2)
@@ -129,7 +129,7 @@ async def failed_once(workshop: Workshop) -> bool:
 async def test_after_a_failure_its_receiver_is_left_alone(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
-    """By all that is for it, the longer the more often it failed; and for as long as it asks for."""
+    """All deliveries to the receiver wait, longer after each failure, and as long as it demands."""
     await listening(services, receiver)
     await create(services, "one")
     await create(services, "two")

@@ -1,4 +1,4 @@
-"""What is told, in the transaction of what it tells of: written by triggers, whichever way a change goes."""
+"""Events of webhooks: triggers write them in the transaction of the change, whatever code changes the rows."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ async def listen(services: TenantServices, *events: str, enabled: bool = True) -
 
 
 async def told(workshop: Workshop, services: TenantServices) -> list[tuple[str, dict[str, Any]]]:
-    """What a tenant's webhooks are to be told, oldest first; each has its job."""
+    """Return the events for a tenant's webhooks, oldest first, after checking that each has a job."""
     rows = await workshop.owner.fetch(
         "select d.event, d.data, j.payload from webhook_delivery d left join job j on (j.tenant_id, j.id) ="
         " (d.tenant_id, d.id) where d.tenant_id = $1 order by d.created_at, d.id",
@@ -74,7 +74,7 @@ async def test_documents(workshop: Workshop, services: TenantServices) -> None:
 
 
 async def test_a_document_whose_workers_were_all_lost(workshop: Workshop, services: TenantServices) -> None:
-    """The function that crosses tenants fails it, not the tenant's own transaction."""
+    """The function that crosses tenants fails the document, not a transaction of the tenant."""
     await listen(services, "document.failed")
     await add_text(services, "The heron fishes.")
     await workshop.owner.execute(
@@ -176,7 +176,7 @@ async def set_quotas(workshop: Workshop, services: TenantServices, **quotas: int
 
 
 async def near(workshop: Workshop, services: TenantServices) -> list[dict[str, Any]]:
-    """What is told, and forgotten."""
+    """Return the events of near quotas, and delete them."""
     found = [data for event, data in await told(workshop, services) if event == "quota.near"]
     await workshop.owner.execute("delete from webhook_delivery")
     return found
@@ -211,7 +211,7 @@ async def test_a_quota_that_is_set_lower(workshop: Workshop, services: TenantSer
 
 
 async def test_tokens_of_a_day(workshop: Workshop, services: TenantServices) -> None:
-    """Of all keys together, anew each day."""
+    """The limit counts all keys together, and starts again each day."""
     tenant, today = services.principal.tenant_id, get_day_with_time_left()
     await set_quotas(workshop, services, embedding_tokens_per_day=100)
     await listen(services, "quota.near")

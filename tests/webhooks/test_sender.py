@@ -1,4 +1,4 @@
-"""One attempt: what is sent, to which address, and what becomes of it."""
+"""One delivery attempt: the request, its address, and its outcome."""
 
 import base64
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -125,7 +125,10 @@ async def test_one_who_is_not_there() -> None:
 
 
 async def test_a_name_that_leads_elsewhere_by_now(receiver: WebhookReceiver) -> None:
-    """DNS rebinding: public when it was checked, this machine a moment later. What was checked is connected to."""
+    """DNS rebinding: a public address at the check, this machine a moment later.
+
+    The checked address is the connected one.
+    """
     asked: list[str] = []
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -138,7 +141,7 @@ async def test_a_name_that_leads_elsewhere_by_now(receiver: WebhookReceiver) -> 
     assert receiver.received == []
     async with sending(AddressPolicy([LOCAL], resolve)) as sender:
         assert await sender.send(url, DELIVERY, SECRETS) == DeliveryOutcome(200)
-    # Once each: no second look-up, whose answer could be another, comes between check and connection.
+    # One look-up for each request: a second one between check and connection could give another address.
     assert asked == ["rebinding.example"] * 2
     assert receiver.received[0].headers["host"] == url.removeprefix("http://")
 
@@ -170,7 +173,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(
     ],
 )
 async def test_the_certificate_must_be_for_the_name(tmp_path: Path, host: str, outcome: DeliveryOutcome) -> None:
-    """Not for the address that is connected to; and the server is told which name is meant."""
+    """The certificate is not for the connected address, and the server gets the name."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]

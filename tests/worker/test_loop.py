@@ -1,4 +1,4 @@
-"""The worker at work: it settles every job, outlives its surroundings, and stops when it is told to."""
+"""The worker loop: it finishes every job, survives failures around it, and stops on request."""
 
 import asyncio
 import errno
@@ -51,7 +51,7 @@ async def calm(workshop: Workshop) -> AsyncIterator[None]:
 
 
 async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
-    """The periodic ones apart."""
+    """Return all jobs except for the periodic ones."""
     return list(await workshop.owner.fetch("select * from job where every is null order by id"))
 
 
@@ -152,7 +152,7 @@ async def test_another_worker_takes_what_a_stop_hands_back(workshop: Workshop) -
         leaving, staying = (first, second) if job["worker"] == first.name else (second, first)
         leaving.stop()
         await until(lambda: is_running_at(workshop, staying.name))
-        # Handed back, not lost: the lease was not waited for, and the attempt did not count.
+        # Released, not lost: the job did not wait for its lease, and the attempt did not count.
         [job] = await jobs(workshop)
         assert (job["worker"], job["attempts"], job["error"]) == (staying.name, 1, None)
         workshop.endpoint.reset()
@@ -174,7 +174,7 @@ async def test_a_stop_lets_a_short_job_end(workshop: Workshop) -> None:
 
 async def test_a_failure_that_passes_is_tried_again(workshop: Workshop) -> None:
     document = await add_text(await workshop.new_tenant(), "Second time lucky.")
-    workshop.endpoint.fail(503, times=1, retry_after="60")  # more than the embedder waits
+    workshop.endpoint.fail(503, times=1, retry_after="60")  # longer than the embedder waits
     async with workshop.working():
         await until(lambda: has_failed_once(workshop))
         [job] = await jobs(workshop)
@@ -220,7 +220,7 @@ async def test_a_payload_of_nonsense_is_no_end(workshop: Workshop) -> None:
 
 
 async def terminate(server: EmbeddedPostgres, workshop: Workshop) -> int:
-    """End every connection of the service's, as a restart of Postgres does; returns how many."""
+    """End every connection of the service, as a restart of Postgres does; return how many."""
     superuser = await asyncpg.connect(server.build_url("postgres"))
     ended: int = await superuser.fetchval(
         """select count(pg_terminate_backend(pid)) from pg_stat_activity
@@ -242,7 +242,7 @@ async def test_it_outlives_the_database(workshop: Workshop, postgres_server: Emb
         await terminate(postgres_server, workshop)
         assert await workshop.settled(first.id) == "ready"
         workshop.endpoint.latency_seconds = 0.0
-        with suppress(DatabaseUnavailable):  # a connection of the pool that was not used since
+        with suppress(DatabaseUnavailable):  # an unused connection of the pool
             await services.knowledge_bases.find("default")
         second = await add_text(services, "After it.")
         assert await workshop.settled(second.id) == "ready"
@@ -258,7 +258,8 @@ async def test_a_file_that_kills_its_parser_fails_alone(
         async with hostile.working():
             crash, killed, harmless = (document.id for document in documents)
             assert [await hostile.settled(crash), await hostile.settled(harmless)] == ["failed", "ready"]
-            # Whoever has the memory may be killed for others: it is tried again, and fails when it always is.
+            # A process may be killed for the memory of others: the document is tried again, and fails after the
+            # last attempt.
             await until(lambda: has_been_tried(hostile, killed, 2))
             await hostile.owner.execute("update job set run_at = now(), attempts = max_attempts - 1")
             assert await hostile.settled(killed) == "failed"
@@ -285,7 +286,7 @@ async def test_a_stop_while_a_job_is_settled_leaves_it_nobodys(workshop: Worksho
                 await lock.execute("select from job where document_id = $1 for update", document.id)
                 await until(lambda: is_status(workshop, document.id, "ready"))
                 worker.stop(immediately=True)
-                await asyncio.sleep(0.3)  # the worker has cancelled what it does, and the settlement waits for the row
+                await asyncio.sleep(0.3)  # the worker has cancelled the job, and the release waits for the row
     finally:
         await lock.close()
     assert [job["state"] for job in await jobs(workshop) if job["document_id"] == document.id] == []
@@ -340,7 +341,7 @@ async def is_gone(workshop: Workshop, document_id: object) -> bool:
 
 
 async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(workshop: Workshop) -> None:
-    """For as long as that takes: an upload is not behind it, and its attempts are not counted."""
+    """The reindexing waits without an attempt and without a place, so that an upload runs before it."""
     services = await workshop.new_tenant()
     for bird in ("heron", "gull", "wren"):
         await workshop.ingest(await add_text(services, f"A {bird}."))
@@ -367,7 +368,7 @@ async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(works
 
 
 async def test_a_reindex_whose_index_is_maintained_waits_for_that(workshop: Workshop) -> None:
-    """A re-weighing may take minutes, and five attempts do not."""
+    """A recomputation of weights may take minutes, longer than five attempts."""
     services = await workshop.new_tenant()
     await workshop.drop_jobs()
     await services.reindexing.start("default", ReindexOptions())

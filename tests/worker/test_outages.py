@@ -1,4 +1,4 @@
-"""An outage is nobody's fault: documents wait for its end, say so, and go on by themselves."""
+"""Outages of models and stores: documents wait for the end with a reason, and continue by themselves."""
 
 from collections.abc import AsyncIterator
 
@@ -25,7 +25,7 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
 
 
 async def waiting(workshop: Workshop, services: TenantServices, documents: list[DocumentRow]) -> set[object]:
-    """What they wait for, as if they had been queued for a while."""
+    """Return the reasons for which documents wait, as if they had been queued for a while."""
     await workshop.owner.execute("update document set updated_at = now() - interval '1 min' where status = 'queued'")
     found = [await services.documents.get("default", document.id) for document in documents]
     return {(document.progress or {}).get("waiting_for") for document in found}
@@ -66,7 +66,7 @@ async def test_nobody_is_asked_for_each_document_while_the_endpoint_is_away(work
             return await waiting(workshop, services, more) == {"embedding_endpoint"}
 
         await until(all_wait)
-        # A few questions whether it is back, and trials of the breaker; not five for each of the thirty.
+        # A few probes and trials of the circuit breaker; not five for each of the thirty documents.
         assert workshop.endpoint.request_count - asked < 30
 
 
@@ -90,7 +90,7 @@ async def test_failed_documents_come_back_a_few_times(workshop: Workshop) -> Non
     async with workshop.working():
         for time in range(4):
             assert await workshop.settled(document.id) == "failed"
-            assert await queue.retry_failed_documents(limit=10) == 0  # it rests first
+            assert await queue.retry_failed_documents(limit=10) == 0  # it waits first
             await workshop.owner.execute("update job set run_at = now() - interval '7 h' where state = 'dead'")
             if time == 2:
                 workshop.endpoint.failing_word = "nothing"
@@ -120,7 +120,7 @@ async def test_what_a_queued_document_waits_for(workshop: Workshop) -> None:
     documents = [await add_text(services, "One."), await add_text(services, "Two.")]
     assert await waiting(workshop, services, documents) == {"worker"}
     await workshop.resources.control_plane.record_heartbeat("a worker")
-    assert await waiting(workshop, services, documents) == {"worker"}  # it has not come to them yet
+    assert await waiting(workshop, services, documents) == {"worker"}  # the worker has not tried them yet
     for code, reason in (
         ("tokens_spent", "rate_limit"),
         ("object_store_unavailable", "object_store"),

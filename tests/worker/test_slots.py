@@ -1,4 +1,4 @@
-"""Whose turn it is in a worker whose places are taken: short jobs of other tenants, deliveries, long jobs in turn."""
+"""Slots of a worker that is full: short jobs of other tenants, deliveries, and long jobs in turn."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from app.worker.slots import JobSlots, RunningJob
 from harness.protocol_servers.webhook import WebhookReceiver
 from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 
-# A text file that says "sleep" keeps its parser busy; every other format is read as usual.
+# A text file that says "sleep" occupies its parser; every other format is read as usual.
 SLEEPY = {**PARSERS, "text/plain": ParserSpec("text/plain", ("txt",), "tests.ingestion.parsers.misbehaving")}
 SHORT = "attempt nothing"
 SLICE = 64
@@ -39,7 +39,7 @@ async def are_running(workshop: Workshop, services: TenantServices, jobs: int) -
 
 
 async def test_a_short_document_does_not_wait_for_another_tenants_long_ones(workshop: Workshop) -> None:
-    """Both places are taken, and both parser processes; the extra places are for tenants that have none."""
+    """Long documents occupy both places and both parser processes; the extra places are for other tenants."""
     large, small = await workshop.new_tenant(), await workshop.new_tenant()
     for number in range(4):
         await add_text(large, f"sleep {' ' * number}")
@@ -64,7 +64,7 @@ async def test_extra_places_are_not_for_a_tenant_that_has_one(workshop: Workshop
 
 
 async def test_deliveries_have_places_of_their_own(workshop: Workshop) -> None:
-    """Forty webhooks whose receiver never answers, of the tenant that uploads itself."""
+    """Forty deliveries to a receiver that never answers, of the tenant that uploads."""
     services = await workshop.new_tenant()
     with WebhookReceiver() as receiver:
         receiver.is_silent = True
@@ -82,7 +82,7 @@ async def test_deliveries_have_places_of_their_own(workshop: Workshop) -> None:
 async def test_long_documents_take_turns_with_those_that_wait(
     database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Two long ones have all places; the third tenant's is done before either of them is, and all end ready."""
+    """Two long documents have all places. The third tenant's document is done before both, and all end ready."""
     async with open_workshop(
         database, tmp_path_factory.mktemp("data"), concurrency=1, extra_jobs=1, tenant_concurrency=1
     ) as workshop:

@@ -1,4 +1,4 @@
-"""Excel workbooks: sheets, values, what is not read, and files that lie."""
+"""Excel workbooks: sheets, values, unread parts, and files with false declarations."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_format_far_away_is_no_cell(tmp_path: Path, options: ParseOptions) -> 
 async def test_cells_too_far_apart_where_nobody_looked_end_the_process_alone(
     tmp_path: Path, pool: ParserPool, samples: Path
 ) -> None:
-    """The library gives up the whole process where it gets no memory; the next document finds a new one."""
+    """The library aborts the whole process when memory runs out; the next document gets a new process."""
     path = write(tmp_path / "book", {"S": FAR})
     moved = tmp_path / "moved"
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(moved, "w") as new:
@@ -168,7 +168,7 @@ def test_a_bomb_is_refused_unopened(tmp_path: Path, options: ParseOptions) -> No
 
 
 def container(*names: str) -> bytes:
-    """An OLE container whose directory has these names and nothing else."""
+    """Return an OLE container whose directory has these names and no streams."""
     header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + struct.pack("<5H", 0x3E, 3, 0xFFFE, 9, 6) + bytes(10)
     header += struct.pack("<9I", 1, 1, 0, 4096, 0xFFFFFFFE, 0, 0xFFFFFFFE, 0, 0) + b"\xff" * 432
     table = struct.pack("<2I", 0xFFFFFFFD, 0xFFFFFFFE) + b"\xff" * 504

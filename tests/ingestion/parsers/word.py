@@ -28,13 +28,16 @@ def part(word: str, content: str) -> str:
 
 
 def links(targets: Iterable[tuple[str, str, str]], extra: str = "") -> str:
-    """Relationships of id, kind and target."""
+    """Return relationships from id, kind and target."""
     found = "".join(f'<Relationship Id="{i}" Type="{LINKS}/{kind}" Target="{to}"/>' for i, kind, to in targets)
     return f'<Relationships xmlns="{PACKAGE_LINKS}">{found}{extra}</Relationships>'
 
 
 def write(path: Path, body: str, parts: dict[str, str] | None = None, *, extra_links: str = "") -> Path:
-    """A document of this body; a part's name is its id, and its kind without the digits: ``header2`` is a header."""
+    """Write a document with this body.
+
+    A part's name is its id, and its kind without the digits: ``header2`` is a header.
+    """
     parts = parts or {}
     targets = [(name, name.rstrip("0123456789"), f"{name}.xml") for name in parts if "/" not in name]
     with zipfile.ZipFile(path, "w") as archive:

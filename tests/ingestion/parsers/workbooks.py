@@ -20,7 +20,7 @@ Value = str | int | float | bool | datetime.date | datetime.timedelta | None
 
 
 def write(path: Path, sheets: Mapping[str, str], *, states: Mapping[str, str] | None = None) -> Path:
-    """A workbook of sheets given as XML; ``states`` are their words for hidden, by name."""
+    """Write a workbook of sheets in XML; ``states`` maps sheet names to their values of hidden."""
     states = states or {}
     names = "".join(
         f'<sheet name="{escape(name)}" sheetId="{number}" r:id="r{number}" state="{states.get(name, "visible")}"/>'
@@ -47,7 +47,7 @@ def links(targets: Sequence[tuple[str, str]]) -> str:
 
 
 def sheet(rows: Sequence[Sequence[Value]], *, merged: str = "") -> str:
-    """The rows from A1 on; None is no cell."""
+    """Return a sheet with these rows from A1 on; None is no cell."""
     body = "".join(
         f'<row r="{r}">{"".join(cell(f"{chr(65 + c)}{r}", value) for c, value in enumerate(row))}</row>'
         for r, row in enumerate(rows, start=1)
