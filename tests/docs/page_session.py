@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,8 @@ START_TIMEOUT_SECONDS = 90.0
 # The address that pages show. Port 8000 may be in use on the machine of the test.
 SHOWN_ADDRESSES = ("127.0.0.1:8000", "localhost:8000")
 KEY_PLACEHOLDER = "carrel_…"
+# The port that pages show for a program of the reader.
+SHOWN_PORT = "8099"
 # All blocks run in one shell; a block's status is that of the last command that failed.
 _SHELL_STEP = "failed=0; . {} >{} 2>&1 </dev/null; echo $failed >{}; mv {} {}\n"
 _PYTHON_LOOP = """
@@ -51,6 +54,7 @@ class PageSession:
         directory: Current directory of all blocks, with ``samples/``, ``examples/`` and ``.carrel/credentials.json``.
         url: Address of the running service.
         key: Admin key of the page's tenant.
+        port: Free port for a program that the page starts.
     """
 
     directory: Path
@@ -58,6 +62,7 @@ class PageSession:
     key: str
     operator_key: str
     service_log: Path
+    port: str = field(default_factory=lambda: str(find_free_port()))
     _number: int = 0
     _processes: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
     _service: "subprocess.Popen[bytes] | None" = None
@@ -177,11 +182,19 @@ class PageSession:
         address = self.url.removeprefix("http://")
         for shown in SHOWN_ADDRESSES:
             text = text.replace(shown, address)
-        return text.replace(KEY_PLACEHOLDER, self.key)
+        return text.replace(KEY_PLACEHOLDER, self.key).replace(SHOWN_PORT, self.port)
 
     def _hide(self, text: str) -> str:
         text = text.replace(self.url.removeprefix("http://"), SHOWN_ADDRESSES[0])
+        text = text.replace(f"127.0.0.1:{self.port}", f"127.0.0.1:{SHOWN_PORT}")
         return text.replace(self.key, KEY_PLACEHOLDER).replace(f"{self.directory}/", "")
+
+
+def find_free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def _is_ready(credentials: Path) -> bool:
