@@ -25,7 +25,7 @@ from harness.embedding_endpoint import DIMENSIONS, compute_direction
 from harness.processes import RunningService, listening_process, wait_until_ingested
 
 CHUNKS, DOCUMENTS, WORDS, WARM_UP, QUERIES, ROUNDS = 1000, 100, 80, 60, 400, 3
-# An empty request is shorter than a tick of the CPU clock (10 ms), so one query is measured with five of them.
+# An empty request is shorter than a tick of the CPU clock (10 ms), so the benchmark sends five for each query.
 EMPTY_REPETITIONS = 5
 SET_TENANT_SQL = "select set_config('app.tenant_id', $1, true)"
 HYBRID_SEARCH_SQL = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, null, null, 100, 100)"
