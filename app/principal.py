@@ -40,7 +40,7 @@ ROW_QUOTAS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Quotas of a tenant or an API key. None means the default of the service, or no limit without a default.
+    """Quotas of a tenant or an API key. If a quota is None, the default of the service applies; some have none.
 
     The row quotas, from ``knowledge_bases`` on, apply to tenants only.
     """

@@ -1,7 +1,8 @@
 """Public internet addresses: the IP addresses that the service may connect to for a tenant.
 
-The tables copy the special-purpose address registries of IANA (IPv4 and IPv6, as of 2025), because the tables of
-Python's ``ipaddress`` differ between releases. Addresses of cloud services inside public ranges are added.
+The tables list addresses that are not public. They copy the special-purpose address registries of IANA (IPv4 and IPv6,
+as of 2025), because the tables of Python's ``ipaddress`` differ between releases. The tables also contain internal
+addresses of cloud services inside public ranges.
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network

@@ -28,7 +28,7 @@ _GRAPHEME_JOINER = "\u034f"
 def normalize_text(text: str) -> str:
     """Return a text in NFKC without control, zero-width and direction characters.
 
-    ``\n`` is the only line break, and U+FFFD replaces lone surrogates. Spaces and tabs do not change. U+034F divides
+    ``\\n`` is the only line break, and U+FFFD replaces lone surrogates. Spaces and tabs do not change. U+034F divides
     runs of more than 30 combining marks. The time is linear in the length of the text.
 
     Args:
@@ -79,7 +79,7 @@ def _divide_marks(match: re.Match[str]) -> str:
 
 
 def _count_non_starters(character: str) -> tuple[int, int, bool]:
-    """Return the numbers of leading and trailing non-starters of a decomposition, and whether it has no others."""
+    """Return the numbers of leading and trailing non-starters of the NFKD form, and whether all are non-starters."""
     starter_flags = [unicodedata.combining(each) == 0 for each in unicodedata.normalize("NFKD", character)]
     if True not in starter_flags:
         return len(starter_flags), len(starter_flags), True

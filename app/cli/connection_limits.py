@@ -1,4 +1,4 @@
-"""Limits on connections of the API process: in total, by its file descriptors, and of one IP address."""
+"""Limits on connections of the API process: for all clients (from the file descriptor limit) and for one IP address."""
 
 import os
 import resource
@@ -26,7 +26,7 @@ _ORDER: tuple[Idleness, ...] = ("unused", "waiting", "sending")
 
 
 class Connection(Protocol):
-    """Connection of a client."""
+    """Interface that the limiter needs of the connection of a client."""
 
     @property
     def idleness(self) -> Idleness:
@@ -41,7 +41,7 @@ class Connection(Protocol):
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of file descriptors as far as the hard limit allows, and return the new limit."""
+    """Raise the soft limit of file descriptors to the hard limit, at most 65,536, and return the usable number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < target:
@@ -70,7 +70,10 @@ class Capacity:
 
 
 class TrustedProxies:
-    """Addresses of proxies, which forward requests of many clients. uvicorn reads the same FORWARDED_ALLOW_IPS."""
+    """Addresses of proxies, which forward requests of many clients.
+
+    The default is the environment variable FORWARDED_ALLOW_IPS, which uvicorn reads too.
+    """
 
     def __init__(self, addresses: str | Iterable[str] | None) -> None:
         if addresses is None:
@@ -102,7 +105,7 @@ class ConnectionLimiter:
     """Limiter of a server's connections. At a limit it closes the oldest idle connections.
 
     ``max_connections`` limits all addresses together. ``max_per_address`` limits one address, except those of
-    ``proxies``, which forward the connections of other people.
+    ``proxies``, which forward the requests of many clients.
     """
 
     max_connections: int
@@ -144,7 +147,7 @@ class ConnectionLimiter:
             self._remove_if_empty(address)
 
     def _close_idle(self) -> bool:
-        """Close idle connections of the address with the most connections; if none is idle, of the next address."""
+        """Close idle connections of the address that has the most of them and at least one idle connection."""
         count = max(1, self.max_connections // CLOSING_SHARE)
         for address in sorted(self._by_address, key=lambda item: len(self._by_address[item]), reverse=True):
             closed = self._close(self._by_address[address], count)
@@ -155,7 +158,7 @@ class ConnectionLimiter:
         return False
 
     def _close(self, own: set[Connection], count: int) -> int:
-        """Close up to ``count`` idle connections, unused ones first, then the oldest; return their number."""
+        """Close up to ``count`` connections: first unused, then waiting, then sending ones. Return the number."""
         candidates = [
             (_ORDER.index(kind), connection.idle_since, connection)
             for connection in own

@@ -13,9 +13,9 @@ from app.settings import load_settings
 def migrate() -> None:
     """Migrate the schema of the database to this version of Carrel.
 
-    Run it before you start a new version. It may be repeated, and it may run while processes of the old version run.
-    CARREL_ADMIN_DATABASE_URL names the role that owns the tables. CARREL_DATABASE_URL names the plain role that the
-    service uses.
+    Run this command before you start a new version. You can repeat the command, and run it while processes of the old
+    version run. CARREL_ADMIN_DATABASE_URL contains the role that owns the tables. CARREL_DATABASE_URL contains the role
+    of the service, which does not own the tables.
 
     Example: CARREL_ADMIN_DATABASE_URL=… CARREL_DATABASE_URL=… carrel migrate
     """

@@ -21,7 +21,12 @@ class ServiceNotRunning(AppError):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Database URLs of the running service: for requests, and for the role that owns the tables."""
+    """Database URLs of the service.
+
+    Attributes:
+        database_url: URL for requests, with a role that does not own the tables.
+        admin_database_url: URL with the role that owns the tables; None if it is not configured.
+    """
 
     database_url: str
     admin_database_url: str | None
@@ -44,7 +49,7 @@ def prepare_data_dir(data_dir: Path) -> None:
 
 
 def write_private(path: Path, content: str) -> None:
-    """Write a file that only its owner may read, in place of an existing file."""
+    """Write a file that only its owner may read. An existing file is replaced atomically."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -55,7 +60,7 @@ def write_private(path: Path, content: str) -> None:
 
 
 def write_runtime(data_dir: Path, runtime: Runtime) -> None:
-    """Write the database URLs for ``worker`` and ``migrate``."""
+    """Write the file with the database URLs, which the commands ``worker``, ``migrate`` and ``doctor`` read."""
     write_private(data_dir / "runtime.json", json.dumps(asdict(runtime)))
 
 
@@ -100,7 +105,7 @@ def load_operator_key(settings: Settings, data_dir: Path) -> str:
 
 
 def read_credentials(data_dir: Path) -> Credentials | None:
-    """Return the credentials that ``serve`` wrote, or None if there are none."""
+    """Return the credentials that ``serve`` wrote, or None if the file is missing or damaged."""
     try:
         return Credentials(**json.loads((data_dir / "credentials.json").read_text()))
     except (OSError, ValueError, TypeError):
@@ -108,5 +113,5 @@ def read_credentials(data_dir: Path) -> Credentials | None:
 
 
 def write_credentials(data_dir: Path, credentials: Credentials) -> None:
-    """Write the credentials for the client commands and for people."""
+    """Write the file with the credentials, which the client commands read."""
     write_private(data_dir / "credentials.json", json.dumps(asdict(credentials)))

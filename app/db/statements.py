@@ -1,4 +1,4 @@
-"""SQL with named parameters for asyncpg, which numbers them. Modules parse their statements when they are imported."""
+"""SQL with named parameters for asyncpg, which accepts only numbered ones. Modules parse statements at import."""
 
 import re
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ class Statement:
 
 
 def parse_statement(sql: str) -> Statement:
-    """Return SQL with parameters of the form ``:name`` as a statement.
+    """Parse SQL with parameters of the form ``:name``.
 
-    The server infers the types of parameters; the SQL needs a cast if the server cannot.
+    Postgres infers the type of each parameter. If it cannot infer a type, the SQL needs a cast.
     """
     positions: dict[str, int] = {}
     numbered_sql = _NAME.sub(lambda match: f"${positions.setdefault(match[1], len(positions) + 1)}", sql)

@@ -1,4 +1,4 @@
-"""Access of keys restricted to a user: that user's scope, the chats that the user owns, and no others."""
+"""Access of API keys that are restricted to a user: only the documents and chats of that user."""
 
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
@@ -59,7 +59,7 @@ async def claim_scope(session: Session, principal: Principal, scope: DocumentSco
 
 
 def require_writable(principal: Principal, document: DocumentRow) -> None:
-    """Check that the key may change a document that it may read. Raises SharedDocument, ForbiddenError."""
+    """Check that the key may change a readable document. Raises SharedDocument, NotOwnedByUser."""
     if document.tenant_id != principal.tenant_id:
         raise SharedDocument
     if principal.user_id is not None and document.scope_level in (ScopeLevel.TENANT, ScopeLevel.SHARED):

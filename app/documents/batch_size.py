@@ -1,4 +1,4 @@
-"""Number of documents that one transaction changes, limited by their chunks so that each statement ends in time."""
+"""Limit on the chunks of the documents that one transaction changes, so that no statement exceeds its timeout."""
 
 from collections.abc import Iterable
 from itertools import accumulate

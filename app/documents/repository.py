@@ -27,8 +27,9 @@ class DocumentRowFilters:
     """Conditions on documents; a condition that is None is not applied.
 
     ``reader`` is the user that the caller's key is restricted to: only documents that this user may read match. With
-    ``only_writable``, only documents that such a key may change match. ``contains`` and ``path`` are the two parts of a
-    compiled metadata filter. ``include_expired`` also matches documents after their expiry, which readers do not see.
+    ``only_writable``, only documents that this user may also change match. ``contains`` and ``path`` are the two parts
+    of a compiled metadata filter. ``include_expired`` also matches documents after their expiry, which readers do not
+    see.
     """
 
     ids: Sequence[UUID] | None = None
@@ -43,7 +44,7 @@ class DocumentRowFilters:
 
 
 class DocumentRepository:
-    """Queries for documents of one tenant. Queries for an id from a caller also name the knowledge base."""
+    """Queries for documents of one tenant. A document id from a caller counts only in its knowledge base."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session
@@ -119,7 +120,7 @@ class DocumentRepository:
             return list(await self.session.scalars(statement))
 
     async def find_object_key(self, document_id: UUID, version: int) -> str | None:
-        """Return the object store's key of a version's original, or None if it is not stored."""
+        """Return the key in the object store of the original of a document version, or None if it is not stored."""
         key: str | None = await self.session.scalar(
             text("select key from document_object where tenant_id = :t and document_id = :d and version = :v"),
             {"t": self.tenant_id, "d": document_id, "v": version},

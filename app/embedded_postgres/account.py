@@ -1,4 +1,4 @@
-"""The system user that runs Postgres: the service's user, or, for root, an unprivileged user that runs nothing else."""
+"""The system user that runs Postgres: the user of the service, or an unprivileged user if that is root."""
 
 import grp
 import os
@@ -28,7 +28,10 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The user that owns the processes and files of Postgres. ``is_foreign``: it is not the service's user."""
+    """The user that owns the processes and files of Postgres.
+
+    ``is_foreign`` is true if this user is not the user of the service.
+    """
 
     name: str
     uid: int
@@ -83,8 +86,9 @@ class Account:
         return accounts
 
     def choose_initdb_account(self) -> Self:
-        """Return a user with a name, because initdb needs one, and with this user's group. Raises
-        EmbeddedPostgresError.
+        """Return the user that runs initdb: a user with a name, which initdb needs, and with the group of this user.
+
+        Raises EmbeddedPostgresError.
         """
         if not self.is_foreign or self.is_shared:
             return self
@@ -93,12 +97,12 @@ class Account:
         raise EmbeddedPostgresError(NO_USER_MESSAGE)
 
     def choose_successor(self) -> Self:
-        """Return the user that should own a cluster of this user; often the same user."""
+        """Return the user that should own the cluster of this user: a dedicated user if this user is shared."""
         return self._list_candidates()[0] if self.is_shared else self
 
     @property
     def is_shared(self) -> bool:
-        """Whether other programs may run with this user, which is not the service's user."""
+        """Whether other programs may run with this user. It is false for the user of the service."""
         return self.is_foreign and self.uid not in DEDICATED_IDS
 
     @property

@@ -1,4 +1,4 @@
-"""Queries for the documents of a knowledge base, as its attached files."""
+"""Queries for attachments: documents of a knowledge base that the API presents as files of a vector store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from app.documents.repository import DocumentRowFilters, apply_filters
 
 @dataclass(frozen=True, slots=True)
 class AttachmentListParams:
-    """Conditions and position of a page of attachments, in the order of document ids, which is the order of creation.
+    """Conditions and position of a page of attachments. The order of document ids is the order of creation.
 
     ``cursor_id`` is the last document of the previous page, or None for the first page. ``statuses`` restricts the list
     to documents with one of these statuses.
@@ -26,7 +26,10 @@ class AttachmentListParams:
 
 
 class AttachmentRepository:
-    """Queries in one tenant; ``reader`` is the user that the caller's key is restricted to, or None."""
+    """Queries for attachments of one tenant.
+
+    ``reader`` is the user that the API key of the caller is restricted to, or None.
+    """
 
     def __init__(self, session: Session, tenant_id: UUID, *, reader: str | None) -> None:
         self.session = session
@@ -36,7 +39,7 @@ class AttachmentRepository:
     async def find_by_external_id(self, kb_id: UUID, external_id: str) -> DocumentRow | None:
         """Return the oldest readable document with an external id, or None.
 
-        Each user can have a document with the same id.
+        Several users can each have a document with the same external id.
         """
         query = self._select_documents(kb_id, DocumentRowFilters(external_id=external_id, reader=self.reader))
         return await self.session.scalar(query.order_by(DocumentRow.id).limit(1))
@@ -62,7 +65,7 @@ class AttachmentRepository:
         return list(await self.session.scalars(query.order_by(order).limit(params.limit)))
 
     async def load_external_ids(self, ids: Sequence[UUID]) -> dict[UUID, str]:
-        """Return the external ids of those documents that have one."""
+        """Return the external ids by document id, without documents that have no external id."""
         query = select(DocumentRow.id, DocumentRow.external_id).where(
             DocumentRow.tenant_id == self.tenant_id, DocumentRow.id.in_(ids), DocumentRow.external_id.is_not(None)
         )

@@ -38,7 +38,7 @@ class FileFields:
 
 @dataclass(frozen=True, slots=True)
 class FileService:
-    """Use cases for stored files. A document made from a file has the file's id as its external id."""
+    """Use cases for stored files. The external id of a document made from a stored file is the id of the file."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService

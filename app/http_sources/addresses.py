@@ -29,7 +29,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 
 @dataclass
 class SourceConnections:
-    """Open connections of a process to all hosts in the bindings of the operator.
+    """Open connections of a process to HTTP sources.
 
     Each host has a separate transport with a connection pool. A connection for one host must not carry a request for
     another host at the same IP address. The transport uses no cookies, no redirects, no netrc file and no proxies of
@@ -45,11 +45,11 @@ class SourceConnections:
         """Send a request to the first IP address of its host that accepts a connection, and return the response.
 
         Args:
-            allowed: The authorized address, which says whether private addresses are allowed.
+            allowed: Permission of the allowlist: the URL, and whether private IP addresses are allowed.
             request: The request.
 
         Raises:
-            InvalidInputError: The host name resolves to a private address, and the binding forbids private addresses.
+            InvalidInputError: The host name resolves to a private address, and the allowlist forbids private addresses.
             httpx2.HTTPError: No address accepts a connection, or the connection broke.
         """
         addresses = await self._resolve_addresses(allowed)

@@ -66,7 +66,7 @@ def _choose_initial_means(unit: Vectors, number: int) -> Vectors:
 
 
 def _compute_distances(unit: Vectors, chosen: Sequence[int] | npt.NDArray[np.int64]) -> Vectors:
-    """Return the cosine distance of each vector to each of the chosen ones, without rounding errors below zero."""
+    """Return the cosine distance of each vector to each chosen vector. Negative rounding errors become zero."""
     distances: Vectors = np.maximum(np.float32(1) - unit @ unit[chosen].T, np.float32(0))
     return distances
 

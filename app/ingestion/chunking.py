@@ -30,8 +30,8 @@ async def create_chunk_tools(
 ) -> AsyncIterator[ChunkTools]:
     """Create the tools for a chunker that runs in a thread: token counts and embeddings of the embedder.
 
-    The tools embed on the event loop of the caller, and stop at the end of the context. A cancelled job can leave the
-    thread of its chunker behind: that thread gets no more vectors.
+    The tools embed on the event loop of the caller, and stop at the end of the context. The thread of the chunker can
+    run on after its job was cancelled, but it gets no more vectors.
 
     Args:
         embedder: Embedder of the knowledge base.
@@ -117,7 +117,7 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
 def _run_chunker(
     spec: ChunkerSpec[Any], tree: DocumentTree, sizes: ChunkSizes, options: BaseModel, tools: ChunkTools
 ) -> ChunkerOutput:
-    """Run a chunker. An unexpected exception of the chunker fails this document only; errors of the embedder pass."""
+    """Run a chunker. Its exceptions become ChunkerFailed, except the errors of the service, such as of the embedder."""
     try:
         output = spec.chunk(tree, sizes, options, tools)
         tree.warnings[:] = map(normalize_warning, tree.warnings)  # a plugin may have added plain strings

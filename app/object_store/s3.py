@@ -1,4 +1,4 @@
-"""Objects in an S3 bucket, through one boto3 client and its own threads."""
+"""Object store in an S3 bucket: boto3, which blocks, runs on a separate thread pool."""
 
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -50,8 +50,8 @@ class S3ObjectStore:
 
     Without ``region``, requests are signed for us-east-1. ``endpoint_url`` names a server other than AWS, with
     path-style addresses. Callers may not be able to reach that server. Links are therefore created only with
-    ``public_endpoint_url``, the server's address for callers. ``read_timeout_seconds`` is the maximum silence of the
-    server during a reply.
+    ``public_endpoint_url``, the server's address for callers. ``read_timeout_seconds`` is the maximum time without
+    data during a reply.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class S3ObjectStore:
             return self._connection
 
     def _get_signing_client(self) -> "S3Client":
-        """Return a client that signs for the callers' address, because a signature covers the host name."""
+        """Return the client that signs links, for the public endpoint: a signature covers the host name."""
         if self._public_endpoint_url is None:
             return self._get_connection().client
         with self._connection_lock:
@@ -260,7 +260,7 @@ class S3ObjectStore:
         return count
 
     def _delete_batch(self, objects: "Sequence[ObjectIdentifierTypeDef]") -> list[str]:
-        """Delete a page of objects in one request if the server can. Return the keys that need single requests."""
+        """Delete a page of objects with one request if the server supports it. Return the keys to delete one by one."""
         if not objects or not self._can_batch_delete:
             return [item["Key"] for item in objects]
         batch = self._get_connection().client.delete_objects
@@ -291,7 +291,7 @@ class S3ObjectStore:
         return count
 
     def _list_page(self, prefix: str, after: str, _: threading.Event) -> list[StoredObject]:
-        """Return the next keys in order."""
+        """Return the next page of objects, whose keys come after ``after`` in alphabetical order."""
         with translate_errors():
             response = self._get_connection().client.list_objects_v2(
                 Bucket=self._bucket, Prefix=prefix, StartAfter=after
@@ -304,9 +304,9 @@ class S3ObjectStore:
 
     @contextmanager
     def _raise_if_missing(self) -> Iterator[None]:
-        """Raise ObjectMissing for a 404 if the bucket exists.
+        """Raise ObjectMissing for status 404 if the bucket exists.
 
-        A reply to HEAD has no body, so its 404 can mean either.
+        A reply to HEAD has no body, so its status 404 can mean a missing object or a missing bucket.
         """
         with translate_errors():
             try:

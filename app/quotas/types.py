@@ -1,4 +1,4 @@
-"""Types of quotas: errors, the state of a rate, storage and usage."""
+"""Types of quotas: errors, the state of a rate limit, storage and usage."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -15,7 +15,7 @@ STORAGE_RETRY_AFTER_SECONDS = 60.0
 
 
 class QuotaExceeded(TooManyRequestsError):
-    """A quota of this tenant or API key is used up. Delete something, wait, or ask for more."""
+    """A quota of this tenant or API key is used up. Delete something, wait, or ask the operator for more."""
 
     code = "quota_exceeded"
 
@@ -23,7 +23,8 @@ class QuotaExceeded(TooManyRequestsError):
     def from_quota(cls, quota: str, limit: int, *, owner_kind: str = "tenant") -> Self:
         """Create the error of a storage quota."""
         message = (
-            f"This {owner_kind}'s quota of {limit} {quota.replace('_', ' ')} is used up. Delete some, or ask for more."
+            f"This {owner_kind}'s quota of {limit} {quota.replace('_', ' ')} is used up. "
+            "Delete some, or ask the operator for more."
         )
         return cls(message, retry_after=STORAGE_RETRY_AFTER_SECONDS, quota=quota, limit=limit)
 
@@ -53,7 +54,13 @@ def get_next_day_start(now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitState:
-    """State of a rate after a search: the capacity, the remaining searches, and the seconds until it is full."""
+    """State of a rate limit after a search.
+
+    Attributes:
+        limit: Maximum number of searches in a burst.
+        remaining: Searches that are possible immediately.
+        reset_seconds: Time until ``remaining`` equals ``limit`` again.
+    """
 
     limit: int
     remaining: int
@@ -62,7 +69,7 @@ class RateLimitState:
 
 @dataclass(frozen=True, slots=True)
 class StorageUsage:
-    """The current storage of a tenant or a key."""
+    """The current storage of a tenant or an API key."""
 
     documents: int
     stored_bytes: int
@@ -71,7 +78,7 @@ class StorageUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of a day or of a key; ``embedding_tokens`` counts tokens of documents and of queries."""
+    """Usage of a day or of an API key; ``embedding_tokens`` counts tokens of documents and of queries."""
 
     uploads: int
     documents: int

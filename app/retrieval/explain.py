@@ -26,7 +26,7 @@ class RetrieverPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExplainedIndex:
-    """Search of one knowledge base.
+    """Explanation of the search of one knowledge base.
 
     Attributes:
         knowledge_base: Name of the knowledge base.

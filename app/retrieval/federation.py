@@ -1,4 +1,4 @@
-"""Search of HTTP sources at the same time as the retrievers (after KIMAs)."""
+"""Search of HTTP sources, which runs at the same time as the retrievers (KIMAs: Li et al., 2025, arXiv:2502.09596)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -73,10 +73,10 @@ class FederatedSearch:
         request: SearchRequest,
         views: Sequence[KnowledgeBaseView],
     ) -> Self:
-        """Select the HTTP sources of a search, including shared knowledge bases of the same names.
+        """Select the HTTP sources of a search. A shared knowledge base with the name of a searched one is searched too.
 
-        A search with a filter uses no HTTP source, because a filter cannot be applied to its results. The caller gets a
-        notice, and the results count as complete.
+        A search with a filter uses no HTTP source, because a filter cannot be applied to the results of a source. The
+        caller gets a notice, and the results count as complete.
 
         Args:
             sources: Client for HTTP sources.
@@ -116,7 +116,7 @@ class FederatedSearch:
     ) -> list[SourceHits]:
         """Run the local search and query the HTTP sources at the same time.
 
-        A failed source, or a failed local search, is a warning as long as another part answers.
+        If a source or the local search fails, the caller gets a warning. An error is raised only if all parts fail.
 
         Args:
             local_search: Search of the stored documents; None if there are none to search.
@@ -158,7 +158,7 @@ class FederatedSearch:
         return [SourceHits(get_weight(hits), hits), *source_hits]
 
     def explain_sources(self) -> list[ExplainedIndex]:
-        """Return the texts that were sent to each source, for the explanation."""
+        """Return the explanation of each source, with the texts that were sent to it."""
         return [
             ExplainedIndex(view.row.name, view.is_shared, None, None, self.queries_by_source.get(view.row.id, ()))
             for view in self.views
@@ -171,7 +171,7 @@ class FederatedSearch:
             return [], exc
 
     async def _query_sources(self, queries: Sequence[Query], top_k: int) -> list[list[Hit] | None]:
-        """Query all sources; None for a source that did not answer."""
+        """Return the hits of each source, or None for a source that did not answer."""
         with self.search_run.time_step("http_sources"):
             return await asyncio.gather(*(self._query_source(view, queries, top_k) for view in self.views))
 
@@ -186,7 +186,10 @@ class FederatedSearch:
         return _build_hits(view, answered) if answered else None
 
     async def _build_query_texts(self, view: KnowledgeBaseView, queries: Sequence[Query]) -> list[str]:
-        """Rewrite the queries with the source's transformers, unless the request names transformers."""
+        """Rewrite the queries with the transformers of a source, or with the default transformer.
+
+        If the request names transformers, they have rewritten the queries already.
+        """
         texts = [Query(query.text) for query in queries if query.text is not None][:MAX_QUERIES]
         # The time of these transformers counts as time of the HTTP sources. The default transformer was not requested,
         # so its notices are dropped.
@@ -230,7 +233,7 @@ class FederatedSearch:
 def _build_hits(view: KnowledgeBaseView, answers: Sequence[Sequence[SourceResult]]) -> list[Hit]:
     """Build the hits of one source, best first, without repeated texts.
 
-    Scores of the source are used if every result has one; otherwise a result's position gives its score.
+    The hits have the scores of the source if every result has a score. Otherwise the score follows from the position.
     """
     scored = all(result.score is not None for answer in answers for result in answer)
     hits = [

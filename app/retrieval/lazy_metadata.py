@@ -9,7 +9,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class LazyMetadata:
-    """Metadata as JSON of the database, decoded at the first access: most rows that are read become no result.
+    """Metadata of a hit, decoded at the first access, because most rows that a search reads do not become results.
 
     Attributes:
         raw_json: JSON object of the metadata.
@@ -24,11 +24,11 @@ class LazyMetadata:
 
     @cached_property
     def entries(self) -> dict[str, Any]:
-        """Metadata of the caller and reserved fields, whose names start with ``$``."""
+        """Metadata that a caller has set, and reserved fields, whose names start with ``$``."""
         decoded: dict[str, Any] = json.loads(self.raw_json)
         return decoded
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """Metadata of the caller, without reserved fields."""
+        """Metadata that a caller has set, without reserved fields."""
         return {key: value for key, value in self.entries.items() if not key.startswith("$")}

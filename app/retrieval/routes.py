@@ -1,4 +1,4 @@
-"""Options of routing, and the decision for each knowledge base."""
+"""Routing of a search to the most similar knowledge bases: options, and the decision for each knowledge base."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +9,7 @@ RoutingReason = Literal["best", "less_similar", "always", "own_documents", "no_p
 
 @dataclass(frozen=True, slots=True)
 class RoutingOptions:
-    """Options of routing.
+    """Options of the routing of a search to the most similar knowledge bases.
 
     Attributes:
         top_n: Number of most similar knowledge bases to search for each embedding model; None searches all.
@@ -20,14 +20,14 @@ class RoutingOptions:
 
 @dataclass(frozen=True, slots=True)
 class RoutingDecision:
-    """Decision for one knowledge base.
+    """Routing decision for one knowledge base: search it or not.
 
     Attributes:
         kb_id: Id of the knowledge base.
         name: Name of the knowledge base.
         is_chosen: Whether the knowledge base is searched.
-        reason: Reason of the decision.
-        score: Weighted similarity of its best search index; None if it was not compared.
+        reason: Why the knowledge base was chosen or not.
+        score: Weighted similarity of the most similar search index; None if the knowledge base was not compared.
         centroids: Highest cosine of a query with the centroids of its chunks, in that search index.
         texts: Highest cosine of a query with its description texts, in that search index.
         weight: Routing weight of the knowledge base.

@@ -43,7 +43,9 @@ def compute_sandbox_uid(pid: int) -> int:
 
 
 def change_user() -> str | None:
-    """Change permanently to a user that no other process has, without groups and capabilities.
+    """Change permanently to a user id for this process, without groups and capabilities.
+
+    In a user namespace of 65,536 ids, two processes can get the same user id.
 
     Returns:
         None, or the reason why the user did not change.

@@ -36,7 +36,7 @@ class KeyLimits(BaseModel):
     )
     searches_per_second: Annotated[float, Field(ge=0.01, le=100_000)] | None = Field(
         None,
-        description="Maximum number of searches per second. A burst may have the searches of two seconds.",
+        description="Maximum number of searches per second. A burst of twice this number is allowed.",
         examples=[20.0],
     )
     concurrent_searches: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
@@ -51,7 +51,7 @@ class KeyLimits(BaseModel):
 
 
 class QuotaLimits(KeyLimits):
-    """Quotas of a tenant. A quota that is null or left out has the service's default, or no limit without a default."""
+    """Quotas of a tenant. If a quota is null or left out, the default of the service applies; some have no default."""
 
     knowledge_bases: RowCount | None = Field(
         None, description="Maximum number of knowledge bases and vector stores.", examples=[100]
@@ -77,13 +77,13 @@ class QuotaLimits(KeyLimits):
 
 
 class QuotaSettings(SettingsGroup):
-    """Quotas: those of new tenants, and the limits of tenants without quotas for searches and event streams."""
+    """Quotas: quotas of new tenants, and limits of searches and event streams for tenants without these quotas."""
 
     default: Annotated[QuotaLimits | None, NoDecode] = env_field(
         "DEFAULT_QUOTAS",
         None,
-        description="Quotas of new tenants as a JSON object. A quota that is left out has its default, or no limit "
-        "without a default.",
+        description="Quotas of new tenants as a JSON object. If a quota is left out, the default of the service "
+        "applies; some quotas have no default.",
         examples=['{"documents": 10000, "searches_per_second": 20}'],
         read_by="API",
     )
@@ -94,7 +94,7 @@ class QuotaSettings(SettingsGroup):
         le=100_000,
         unit="searches per second",
         description="Rate limit of searches in each API process, for a tenant without this quota. "
-        "A burst may have the searches of two seconds.",
+        "A burst of twice this number is allowed.",
         read_by="API",
     )
     concurrent_searches: int = env_field(

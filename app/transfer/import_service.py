@@ -63,7 +63,7 @@ REINDEXED_MESSAGE = "The knowledge base was reindexed during the import. Import 
 
 @dataclass(frozen=True, slots=True)
 class ImportService:
-    """Use cases of the import of archives. ``capacity`` limits the documents of all callers that are in memory."""
+    """Use cases of the import of archives. ``capacity`` limits the documents in memory, over all callers."""
 
     db: TenantDatabase
     knowledge_bases: KnowledgeBaseService
@@ -86,7 +86,7 @@ class ImportService:
         return kb
 
     async def import_archive(self, kb: KnowledgeBaseView, body: AsyncIterator[bytes]) -> ImportResult:
-        """Import an archive, or a part of an archive after its manifest. Existing documents are skipped.
+        """Import an archive, or its manifest with some of its documents. Existing documents are skipped.
 
         Documents that were imported before an error remain.
 
@@ -131,10 +131,10 @@ class ImportService:
         return result
 
     async def _check_manifest(self, kb: KnowledgeBaseView, manifest: ArchiveManifest) -> KnowledgeBaseView:
-        """Check the identity, and give an empty search index the mean chunk length of the archive. Raises
-        ArchiveMismatch.
+        """Check that the models of the archive match, and copy its mean chunk length into an empty search index.
 
-        The BM25 term weights of the documents are then the same as in the exported knowledge base.
+        With the same mean chunk length, the BM25 term weights are the same as in the exported knowledge base. Raises
+        ArchiveMismatch.
         """
         for name, expected in kb.index.identity.items():
             if manifest.identity.get(name) != expected:

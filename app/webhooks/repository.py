@@ -40,7 +40,7 @@ class WebhookRepository:
         return await self._fetch_webhook(_LOCK if lock else _FIND, {"id": webhook_id})
 
     async def list_webhooks(self, *, after: Position | None, limit: int) -> list[Webhook]:
-        """Return the tenant's webhooks, newest first."""
+        """Return a page of the tenant's webhooks, newest first. ``after`` is the last webhook of the previous page."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "after_time": after_time, "after_id": after_id, "limit": limit}
         return [Webhook(**row) for row in await self.session.fetch_rows(_PAGE, values)]
@@ -65,7 +65,7 @@ class WebhookRepository:
         return await self.session.fetch_row(_REMOVE, {"tenant": self.tenant_id, "id": webhook_id}) is not None
 
     async def add_delivery(self, webhook_id: UUID, event: str, data: Mapping[str, Any]) -> Delivery:
-        """Insert a delivery. Triggers insert the deliveries of ordinary events."""
+        """Insert the delivery of a test event. Database triggers insert the deliveries of all other events."""
         values = {"tenant": self.tenant_id, "id": generate_id(), "webhook": webhook_id, "event": event}
         row = await self.session.fetch_row(_ADD_DELIVERY, {**values, "data": json.dumps(data)})
         assert row is not None
@@ -80,7 +80,7 @@ class WebhookRepository:
     async def list_deliveries(
         self, webhook_id: UUID, status: DeliveryStatus | None, *, after: Position | None, limit: int
     ) -> list[Delivery]:
-        """Return the deliveries of a webhook, newest first."""
+        """Return a page of a webhook's deliveries, newest first. ``after`` is the last one of the previous page."""
         after_time, after_id = after or (None, None)
         values = {
             "tenant": self.tenant_id,
@@ -134,7 +134,7 @@ class WebhookRepository:
     async def record_failure(self, webhook_id: UUID, *, pause_seconds: float) -> int | None:
         """Pause a webhook after a failed attempt.
 
-        The pause grows with the consecutive failures, from 4 seconds to 10 minutes.
+        The pause grows with the consecutive failures, from 1 second to 10 minutes.
 
         Args:
             webhook_id: ID of the webhook.

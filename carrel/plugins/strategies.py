@@ -1,4 +1,4 @@
-"""Interface of a strategy plugin: the search it runs in, its hits, the built-in strategies, and fusion.
+"""Interface for strategy plugins: the state of a search, hits, the built-in strategies, and fusion.
 
 Importing this module imports the retrieval code of the service, including the database driver.
 

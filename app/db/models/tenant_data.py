@@ -59,8 +59,8 @@ class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
     """One generation of a knowledge base's chunks and search rows.
 
-    ``identity`` names the model and the analyzer that made it: queries of another identity are refused. One generation
-    is live. Another one may be building, and the previous one is retained for a rollback.
+    ``identity`` names the embedding model and the analyzer of the generation. The service refuses queries with another
+    identity. One generation is live. A second one can be building, and the previous one is kept for a rollback.
     """
 
     __tablename__ = "search_index"
@@ -167,7 +167,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
 
 class DocumentObject(TenantOwnedMixin, Base):
-    """The object of the object store that holds the original of a version. Each object has one row."""
+    """The key of the stored original of a document version. Each object has one row."""
 
     __tablename__ = "document_object"
     __table_args__ = (
@@ -180,7 +180,7 @@ class DocumentObject(TenantOwnedMixin, Base):
 
 
 class DocumentText(TenantOwnedMixin, Base):
-    """The text of the live version. Offsets of nodes and chunks refer to it."""
+    """The text of the live version of a document. Offsets of nodes and chunks refer to this text."""
 
     __tablename__ = "document_text"
     __table_args__ = (
@@ -216,7 +216,7 @@ class Node(TenantOwnedMixin, Base):
 
 
 class DocumentPage(TenantOwnedMixin, Base):
-    """Lines of a page of a PDF: offsets in the text, and boxes (x0, y0, x1, y1) in tenths of a point."""
+    """Lines of one page of a PDF: offsets in the document's text, and boxes (x0, y0, x1, y1) in tenths of a point."""
 
     __tablename__ = "document_page"
     __table_args__ = (

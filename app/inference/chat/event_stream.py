@@ -11,7 +11,7 @@ class EventStreamParser:
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Return the data of the events that this piece completes."""
+        """Yield the data of each event that this piece completes."""
         first, *lines = piece.split(b"\n")
         self._buffer += first
         for line in lines:

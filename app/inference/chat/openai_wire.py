@@ -19,7 +19,7 @@ DONE_EVENT = b"[DONE]"
 
 @dataclass(frozen=True, slots=True)
 class ChatDialect:
-    """The features of an endpoint; the defaults are those of the newest endpoints."""
+    """Request format of an endpoint. The first request has the defaults; ``find_fallback`` returns the next."""
 
     schema: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -28,7 +28,7 @@ class ChatDialect:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """A request to a model, independent of its dialect."""
+    """A request to a chat model, independent of the dialect of the endpoint."""
 
     messages: Sequence[ChatMessage]
     max_tokens: int
@@ -52,7 +52,10 @@ class ChatRequest:
         }
 
     def find_fallback(self, dialect: ChatDialect, param: str | None) -> ChatDialect | None:
-        """Return the next dialect after a refusal; ``param`` is the parameter that the endpoint names, if any."""
+        """Return the dialect to try after the endpoint has refused ``dialect``, or None.
+
+        ``param`` is the parameter that the error of the endpoint names, if any.
+        """
         if param == "max_tokens" and dialect.limit_field == "max_tokens":
             return replace(dialect, limit_field="max_completion_tokens")
         if self.shape is not None and dialect.schema != "prompt":
@@ -85,7 +88,7 @@ class ResponseParser:
         self._is_finished = False
 
     def feed(self, piece: bytes) -> Iterator[str]:
-        """Return the text that this piece completes. Raises EndpointFailed."""
+        """Yield the text of the events that this piece completes. Raises EndpointFailed."""
         self._remaining_bytes -= len(piece)
         if self._remaining_bytes < 0:
             raise EndpointFailed("the answer is too long")
@@ -98,7 +101,7 @@ class ResponseParser:
                 yield from self._apply(_parse_chunk(_decode_json(data), "delta"))
 
     def finish(self) -> Iterator[str]:
-        """Return the rest of the text at the end. Raises EndpointFailed."""
+        """Yield the remaining text after the last piece. Raises EndpointFailed for an incomplete reply."""
         if self._events is None:
             payload = _decode_json(self._buffer)
             if not _get_choices(payload):
@@ -118,7 +121,7 @@ class ResponseParser:
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which an escape can produce and UTF-8 cannot encode."""
+    """Replace lone surrogates, which JSON can contain but UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 

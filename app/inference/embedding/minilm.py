@@ -32,7 +32,7 @@ from app.inference.embedding.weights import MODEL, WeightsDamaged
 MAX_TOKENS = 256
 SPECIAL_TOKENS = 2
 MAX_CHARACTERS = 16_384
-"""Number of characters that are tokenized. Ordinary text fills 256 tokens within 2,000 characters."""
+"""Maximum number of characters of a text that are tokenized. Ordinary text of 256 tokens has less than 2,000."""
 
 BULK_NICENESS = 10
 # White space, and signs that are separate words. "]" is excluded, because it ends marks such as "[SEP]".
@@ -43,11 +43,11 @@ MAX_WORD_CHARACTERS = 4096
 
 
 class MiniLMEmbedder:
-    """Embedder with 384 dimensions. It reads English best, and the first 256 tokens of a text.
+    """Embedder with 384 dimensions. The model is best for English, and reads only the first 256 tokens of a text.
 
-    Texts run one by one without padding, each on one thread, because batches are no faster on a CPU. The threads for
-    documents get one text at a time. Concurrent calls thus share the threads evenly, and a cancelled call ends with the
-    current texts.
+    Each text is a separate run of the model on one thread, without padding, because batches are no faster on a CPU. A
+    call submits as many texts at a time as there are threads. Concurrent calls thus share the threads evenly, and a
+    cancelled call runs no further texts.
     """
 
     def __init__(
@@ -132,9 +132,9 @@ class MiniLMEmbedder:
         """None, because the model reads only text."""
 
     async def embed_documents(self, texts: Sequence[str], *, interactive: bool = False) -> Embeddings:
-        """Embed texts at low priority, or on the thread for queries if ``interactive`` is true.
+        """Embed texts on the threads for documents, or on the thread for queries if ``interactive`` is true.
 
-        The tokens are the ones that the model has read. Raises EmbeddingUnavailable after ``close``.
+        The result counts the tokens that the model has read. Raises EmbeddingUnavailable after ``close``.
         """
         pool, concurrency = (self._query_pool, 1) if interactive else (self._bulk_pool, self._bulk_threads)
         return await self._embed_all(pool, concurrency, self._identity.document_prefix, texts)
@@ -160,7 +160,7 @@ class MiniLMEmbedder:
         return counts
 
     async def check(self) -> None:
-        """Embed one word. Raises EmbeddingUnavailable after ``close``, EmbeddingMismatch."""
+        """Check the model by embedding one word. Raises EmbeddingUnavailable after ``close``, EmbeddingMismatch."""
         vectors = await self.embed_queries(["word"])
         if vectors.shape != (1, HIDDEN) or not np.isfinite(vectors).all():
             raise EmbeddingMismatch
@@ -234,7 +234,7 @@ def _load_tokenizer(path: Path) -> Tokenizer:
 
 
 def _split_batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
-    """Yield the texts in batches of few characters, with their positions; a long text comes in parts."""
+    """Yield batches of about ``MAX_BATCH_CHARACTERS``: parts of texts, each with the position of its text."""
     batch: list[tuple[int, str]] = []
     remaining_characters = MAX_BATCH_CHARACTERS
     for position, text in enumerate(texts):
@@ -271,12 +271,12 @@ def _split_text(text: str) -> Iterator[str]:
 
 
 def _replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which JSON can carry and no encoder takes."""
+    """Replace lone surrogates, which JSON can contain but UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _yield_to_queries() -> None:
-    """Demote the calling thread to a low priority. Only Linux has a priority for each thread."""
+    """Set a low priority for the calling thread. Only Linux has a priority for each thread."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         # A process with a low priority is not allowed to raise it.

@@ -17,7 +17,7 @@ _VALID_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 @cache
 def load_chunkers() -> Mapping[str, ChunkerSpec[Any]]:
-    """Load the chunkers by their name. Plugins are searched once per process."""
+    """Return all chunkers by name. The plugins are loaded once per process."""
     return merge_plugins(GROUP, CHUNKERS, _validate_entry)
 
 

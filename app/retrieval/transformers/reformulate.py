@@ -1,4 +1,4 @@
-"""Reformulation of the last question of a conversation as one query that is complete by itself (after KIMAs)."""
+"""Reformulation of the last question of a conversation as a standalone query (KIMAs: Li et al., 2025)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,6 +1,6 @@
 """Factory of the configured authentication.
 
-The library that reads tokens is imported only if an issuer is configured, because it is an optional extra.
+The library that reads tokens is imported only if an issuer is configured, because it needs the extra ``oidc``.
 """
 
 from app.db.control_plane import ControlPlaneDatabase

@@ -1,4 +1,4 @@
-"""Optical character recognition (OCR) by Tesseract, a part of MuPDF. Only its language data must be installed."""
+"""Optical character recognition (OCR) by the Tesseract library inside MuPDF. Only language data must be installed."""
 
 import re
 import time
@@ -67,7 +67,7 @@ class OcrEngine:
 
         Args:
             page: Page of PyMuPDF.
-            pixels_per_point: Resolution at which the page is rendered, before the limits of pixels apply.
+            pixels_per_point: Maximum resolution of the rendered page. The limits of pixels can lower it.
 
         Returns:
             The lines that contain text, with coordinates in points on the displayed page.
@@ -131,8 +131,8 @@ class OcrEngine:
 def _iter_lines(text: Any, zoom: float) -> Iterator[TextLine]:
     """Yield the lines with corrected boxes.
 
-    The boxes of Tesseract overlap from line to line, but their vertical center is right. The corrected boxes have the
-    same center and the height of the font.
+    The boxes of adjacent lines overlap in the output of Tesseract, but the vertical center of each box is correct. The
+    corrected boxes have the same center and the height of the font.
     """
     scale = JSON_SCALE * zoom
     for block, raw_line in iter_raw_lines(text):
