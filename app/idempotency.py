@@ -69,7 +69,7 @@ class StoredResponse:
 
 @dataclass(slots=True)
 class InFlightRequest:
-    """A first request that is running. Its ``response`` is stored at the end; without one, the key is released."""
+    """A first request that is running. At the end its ``response`` is stored, or the key is released without one."""
 
     scope: IdempotencyScope
     started_at: datetime

@@ -40,7 +40,7 @@ ROW_QUOTAS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """Quotas of a tenant or an API key. If a quota is None, the default of the service applies; some have none.
+    """Quotas of a tenant or an API key. None means the default of the service; some quotas have no default.
 
     The row quotas, from ``knowledge_bases`` on, apply to tenants only.
     """
@@ -111,8 +111,8 @@ class Principal:
             usage is counted for each subject.
         key_name: Name of the API key.
         knowledge_base_ids: The only knowledge bases that a restricted key may use; None means all.
-        user_id: The user of a restricted key. Of the documents in users' and chats' scopes, the key sees only those of
-            this user and the user's chats.
+        user_id: The user of a restricted key. The key cannot see documents of other users, or of chats
+            that the user does not own.
         subject: Subject of an identity provider's token; None for an API key.
         origin: Origin of a request that may change something.
         quotas: Quotas of the tenant.

@@ -142,7 +142,7 @@ class WarningCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceWarning:
-    """A warning. ``code`` is stable, for programs; ``message`` is one sentence, for people."""
+    """A warning. ``code`` is stable, for programs; ``message`` is one sentence, for users."""
 
     code: str
     message: str

@@ -68,7 +68,7 @@ class Citation:
 
     @property
     def label(self) -> str:
-        """Name of the document with pages or sections, for people."""
+        """Display name of the source: the name of the document with pages or sections."""
         name = self.sources[0].hit.document.source
         locations = [source.hit.citation.removeprefix(name).removeprefix(", ") for source in self.sources]
         return ", ".join([name, *dict.fromkeys(location for location in locations if location)])

@@ -113,7 +113,10 @@ class _Models:
 async def _open_models(
     stack: AsyncExitStack, settings: Settings, control_plane: ControlPlaneDatabase, bulk_threads: int
 ) -> _Models:
-    """Create the clients of all models and check the embedding models. Errors are those of ``create_embedders``."""
+    """Create the clients of all models and check the embedding models.
+
+    Raises the errors of ``create_embedders``.
+    """
     models = settings.models
     embedders = await asyncio.to_thread(
         create_embedders, settings.embedding, bulk_threads=bulk_threads, rate_limit_store=control_plane
@@ -201,8 +204,8 @@ class Resources:
     ) -> AsyncIterator[Self]:
         """Connect to everything, check it, and yield the resources. Close them at the end of the block.
 
-        An embedding endpoint that does not answer causes a warning only. Other errors are those of
-        ``create_embedders``.
+        An embedding endpoint that does not answer causes a warning only. The other errors of
+        ``create_embedders`` are raised.
 
         Args:
             settings: The settings of the process.

@@ -66,7 +66,7 @@ class Purger:
             job_id: The calling job.
 
         Raises:
-            DeletionIncomplete: Something remains. Other errors are those of ``IndexDropper.delete_chunks``.
+            DeletionIncomplete: Something remains. ``IndexDropper.delete_chunks`` lists the other errors.
         """
         db = TenantDatabase(self.database, tenant_id)
         await self._drop_sql_views(tenant_id, kb_id, receipt_tenant_id=tenant_id, deletion_id=deletion_id)
@@ -85,7 +85,7 @@ class Purger:
             job_id: The calling job.
 
         Raises:
-            DeletionIncomplete: Something remains. Other errors are those of ``IndexDropper.delete_chunks``.
+            DeletionIncomplete: Something remains. ``IndexDropper.delete_chunks`` lists the other errors.
         """
         db = TenantDatabase(self.database, tenant_id)
         await self.tenants.disable(tenant_id)

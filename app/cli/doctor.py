@@ -42,7 +42,7 @@ PROBE_CONTENT = b"carrel doctor was here"
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Result of one check; ``detail`` is a text for people."""
+    """Result of one check; ``detail`` is a sentence for the operator."""
 
     check: str
     state: CheckState

@@ -87,7 +87,7 @@ def _list_endpoint_sources(url: str | None, key: str | None) -> Iterator[_Endpoi
 
 
 def _validate_url(name: str, address: str | None) -> str | None:
-    """Return the URL without a trailing slash, or None if there is none. Raises ServiceNotConfigured."""
+    """Return the URL without a trailing slash, or None if ``address`` is empty. Raises ServiceNotConfigured."""
     try:
         return TypeAdapter(HttpUrl).validate_python(address) if address else None
     except ValidationError as exc:

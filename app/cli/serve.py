@@ -78,7 +78,7 @@ def serve(
 
 @dataclass(frozen=True, slots=True)
 class _ServiceDatabase:
-    """Database of the service. ``note`` describes it for people; ``embedded`` is set if this process runs it."""
+    """Database of the service. ``note`` describes it in the output; ``embedded`` is set if this process runs it."""
 
     runtime: Runtime
     note: str
@@ -257,7 +257,7 @@ def _format_screen(
     """Return the text that a person needs to begin: URL, data directory, API key and a first upload.
 
     The API key is shown once, by the start that created it, and only in a terminal. Other outputs end in files and
-    journals that more people can read.
+    journals that other users can read.
     """
     lines = [
         "",

@@ -94,7 +94,7 @@ class OwnerDatabase:
         """Yield a connection for this block. A cancellation of the block cancels its running statement.
 
         Args:
-            database: Another database of the same cluster; by default that of the URL.
+            database: Name of a database of the cluster; by default the database of the URL.
 
         Raises:
             MaintenanceFailed: The database does not answer, or a statement failed.
@@ -202,7 +202,7 @@ class OwnerConnection:
         return names == index.index_names and await self.is_complete(index)
 
     async def is_index_limit_reached(self, index: VectorIndexSpec) -> bool:
-        """Return whether the limit of vector indexes leaves no place for this one."""
+        """Return whether the limit of vector indexes leaves no place for this index."""
         partition = await self._find_partition(index.dim)
         partition_count, total_count = await self.driver.fetchrow(
             _COUNT_VECTOR_INDEXES, partition, f"hnsw_{index.index_id.hex}"

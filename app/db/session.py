@@ -193,7 +193,7 @@ class Database:
     ) -> AsyncIterator[DriverReader]:
         """Begin a transaction for a few reads by key, sent through asyncpg. The caller does not wait for its end.
 
-        Arguments and errors are those of ``Database.transaction``.
+        The arguments and errors are documented in ``Database.transaction``.
 
         Yields:
             The reader of the transaction.
@@ -222,8 +222,8 @@ class Database:
     async def autocommit(self) -> AsyncIterator[Session]:
         """Yield a session for one statement without a tenant: one round trip instead of three.
 
-        The scope of an earlier transaction ended with that transaction, so no tenant's rows are visible. Errors are
-        those of ``Database.transaction``.
+        The scope of an earlier transaction ended with that transaction, so no tenant's rows are visible. Raises the
+        errors of ``Database.transaction``.
         """
         with _translate_errors():
             async with self._acquire_connection(None, None) as (connection, driver):

@@ -16,7 +16,7 @@ from app.jobs.queue import JobQueue
 async def remove_expired_documents(
     session: Session, queue: JobQueue, tenant_id: UUID, kb_id: UUID, documents: Collection[UUID]
 ) -> int:
-    """Delete those of the given documents that are still expired when their rows are locked.
+    """Lock the given documents, and delete the documents that are still expired.
 
     The deletion has a receipt, a purge job and an audit event, like a deletion by a request. A document whose expiry
     was postponed after the caller read it stays.

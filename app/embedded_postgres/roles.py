@@ -61,7 +61,7 @@ class Superuser:
     password: str
 
     def ensure_database(self, name: str, owner_password: str, runtime_password: str) -> None:
-        """Create the missing ones of the roles, the database and its extension, and revoke rights of other logins.
+        """Create the roles, the database and its extension if they are missing, and revoke rights of other logins.
 
         Args:
             name: Name of the database.

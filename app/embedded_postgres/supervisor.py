@@ -64,8 +64,8 @@ class EmbeddedPostgres:
         """Start the server again on its former port if it has died, and return whether that was needed. The call
         blocks.
 
-        No committed data is lost, because Postgres recovers from its log. Call it from the main thread. Errors are
-        those of ``start``.
+        No committed data is lost, because Postgres recovers from its log. Call it from the main thread. Raises the
+        errors of ``start``.
         """
         if self.is_running or self._port is None:
             return False

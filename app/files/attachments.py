@@ -24,7 +24,7 @@ from app.temp_files import create_temp_directory
 
 
 def format_attachment_id(document: DocumentRow) -> str:
-    """Return a document's attachment id: the id of its stored file, or its document id without one."""
+    """Return a document's attachment id: the id of the stored file, or the document id if there is no stored file."""
     return _format_attachment_id(document.external_id, document.id)
 
 
@@ -76,7 +76,7 @@ class AttachmentService:
             on_stored: Writes further rows in the transaction that stores the document.
 
         Returns:
-            The document. Errors are those of ``UploadService.upload``.
+            The document. Raises the errors of ``UploadService.upload``.
         """
         fields = DocumentFields(
             metadata=attributes,

@@ -36,7 +36,7 @@ class FileRepository:
         await self.session.flush()
 
     async def get(self, ids: Sequence[UUID]) -> dict[UUID, StoredFile]:
-        """Return those of the files that exist and that the key may read, by id."""
+        """Return by id the files that exist and that the key may read."""
         query = select(StoredFile).where(*self._visibility_conditions, StoredFile.id.in_(ids))
         return {file.id: file for file in await self.session.scalars(query)}
 

@@ -18,7 +18,7 @@ class SourceUnavailable(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class ResponsePaths:
-    """JMESPath expressions of a response: ``items`` selects the list of results, the others a field of each result."""
+    """JMESPath expressions: ``items`` selects the results of a response, the other paths select fields of a result."""
 
     items: str
     text: str

@@ -55,8 +55,7 @@ class RoutingProfileBuilder:
             index_id: The search index.
 
         Raises:
-            EmbeddingUnavailable: The model does not answer. The centroids, which do not need it, are stored all the
-                same.
+            EmbeddingUnavailable: The model does not answer. The centroids do not need the model and are stored.
         """
         async with self.database.transaction(tenant_id, statement_timeout_seconds=SAMPLE_TIMEOUT_SECONDS) as session:
             repository = RoutingProfileRepository(session, tenant_id, index_id)

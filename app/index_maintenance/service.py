@@ -254,7 +254,7 @@ class IndexMaintenance:
         logger.info("index.promoted", index=str(stats.id), chunks=stats.chunks, seconds=round(elapsed_seconds, 1))
 
     async def _rebuild(self, tenant_id: UUID, stats: IndexStats) -> None:
-        """Rebuild a vector index with too many deleted chunks. HNSW connects added chunks well without one."""
+        """Rebuild a vector index with too many deleted chunks. Added chunks need no rebuild: HNSW connects them."""
         index = VectorIndexSpec(tenant_id, stats.id, stats.dim)
         if self.owner_database is None:
             return

@@ -193,7 +193,7 @@ def derive_checkpoint_key(identity: EmbeddingIdentity) -> UUID:
 def _fill_checkpointed(
     vectors: Vectors, pending: Sequence[int], hashes: Sequence[bytes], checkpointed: Mapping[bytes, Vectors]
 ) -> list[int]:
-    """Fill in the checkpointed vectors, and return the positions without one."""
+    """Fill in the checkpointed vectors, and return the positions without a checkpointed vector."""
     for position in pending:
         if hashes[position] in checkpointed:
             vectors[position] = checkpointed[hashes[position]]

@@ -81,7 +81,7 @@ def _drop_oversized_prefixes(
     count_tokens: Callable[[Sequence[str]], list[int]],
     max_tokens: int,
 ) -> list[int]:
-    """Drop all titles of chunks that are too long by themselves, and return the positions of the other ones.
+    """Drop all titles of chunks that are too long even without titles, and return the positions of the other chunks.
 
     Chunks that are too long come with their vectors and may have megabytes. Their tokens are counted once, not once for
     each title.

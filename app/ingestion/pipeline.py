@@ -230,7 +230,7 @@ class IngestionPipeline:
         embedder: Embedder,
         usage: TokenUsage,
     ) -> bool:
-        """Replace the live version with this one, and return whether a reindex is building another search index."""
+        """Make the new version the live version, and return whether a reindex is building another search index."""
         db = budget.db
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)

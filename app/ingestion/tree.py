@@ -34,9 +34,9 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
     """Build the stored text of a document, which joins the blocks with blank lines, and the tree over the text.
 
     A heading opens a section. The section ends before the next heading of the same or a higher rank; levels may be
-    skipped. Each slide and each sheet is a separate section below the document. A heading that comes first is its
-    title; otherwise it has none. The level of a section is the level of its heading, or 1 for a slide without a title.
-    The document and the leaves have level 0.
+    skipped. Each slide and each sheet is a separate section below the document. If a heading comes
+    first, it is the title of the slide or sheet; otherwise the slide or sheet has no title. The level of a section is
+    the level of its heading, or 1 for a slide without a title. The document and the leaves have level 0.
 
     Titles and headings are cut to ``MAX_TITLE_CHARACTERS`` characters, with a warning. The rest becomes a paragraph.
 
@@ -131,7 +131,7 @@ def walk_nodes(root: TreeNode) -> Iterator[TreeNode]:
 
 
 def find_node(tree: DocumentTree, path: Sequence[int]) -> TreeNode | None:
-    """Return the node with a path, or None if there is none."""
+    """Return the node with a path, or None if the tree has no such node."""
     node = tree.root
     for index in path:
         if not 0 <= index < len(node.children):

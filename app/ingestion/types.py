@@ -22,8 +22,8 @@ MAX_PIECES = 1_000_000
 class BlockKind(StrEnum):
     """Kind of a block of a parsed document.
 
-    A RECORD is a row that is complete by itself, such as a question with its answer. Each RECORD and each IMAGE becomes
-    a separate chunk.
+    A RECORD is a row that makes sense without other rows, such as a question with its answer. Each RECORD and each
+    IMAGE becomes a separate chunk.
     """
 
     HEADING = "heading"

@@ -38,7 +38,7 @@ class JobFailure:
 
     Attributes:
         code: Stable error code.
-        message: Sentence for people.
+        message: Error message for the caller, one sentence.
         retryable: Whether another attempt can succeed.
         retry_after: Minimum time until the next attempt, in seconds.
     """

@@ -53,7 +53,7 @@ class VectorStoreService:
             labels: The labels.
 
         Returns:
-            The vector store. Errors are those of ``KnowledgeBaseService.create``.
+            The vector store. Raises the errors of ``KnowledgeBaseService.create``.
         """
         name = slugify_title(new.title)
         view = await self._create_with_unique_name(replace(new, name=name))
@@ -111,7 +111,7 @@ class VectorStoreService:
             labels: The new labels, or None to keep them.
 
         Returns:
-            The vector store. Errors are those of ``KnowledgeBaseService.update``.
+            The vector store. Raises the errors of ``KnowledgeBaseService.update``.
         """
         view = await self.knowledge_bases.update(reference, dict(changes))
         if labels is not None:

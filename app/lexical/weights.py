@@ -53,7 +53,7 @@ def compute_term_id(term: str) -> int:
 
 
 def compute_salt(index_id: UUID) -> int:
-    """Compute the salt that makes the keys of one search index differ from those of another, in [0, 2**32)."""
+    """Compute the salt of a search index, in [0, 2**32), so that equal terms have other keys in each search index."""
     return int.from_bytes(blake2b(index_id.bytes, digest_size=4).digest(), "big")
 
 

@@ -90,6 +90,6 @@ def create_s3_connection(
 
 
 def _raise_read_timeout(caught_exception: Exception | None = None, **_: Any) -> None:
-    """Raise the error of a request without a reply in time. Other failures follow the retry rules."""
+    """Raise the error of a request that timed out. Other failures follow the retry rules."""
     if isinstance(caught_exception, ReadTimeoutError):
         raise caught_exception

@@ -73,7 +73,7 @@ class SearchPlan:
         transformer_steps: Transformers with their options, in their order.
         uses_default_transformers: Whether neither the request nor a stored setting names the transformers.
         top_k: Number of hits to return.
-        prompts: Active prompts by name: those of the request above those of the knowledge base.
+        prompts: Active prompts by name: a prompt of the request overrides that of the knowledge base.
     """
 
     strategy: Strategy[Any]

@@ -23,7 +23,7 @@ def build_targets(
     *,
     is_user_restricted: bool,
 ) -> list[SearchTarget]:
-    """Build the targets for the knowledge bases and for the shared knowledge bases of the same names.
+    """Build the targets for the knowledge bases and for the shared knowledge bases that have their names.
 
     Args:
         views: Knowledge bases of the search. Those of kind http get no target.

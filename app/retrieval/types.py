@@ -146,7 +146,7 @@ class Reformulation:
     """Query that a conversation was reformulated to.
 
     Attributes:
-        query: The query, complete by itself.
+        query: Standalone query, which needs no earlier message.
         analysis: Analysis of the conversation in words; empty if it was not requested.
         related: Indexes of the messages that matter to the query.
     """
@@ -238,7 +238,7 @@ class HitDocument:
 
     @property
     def title(self) -> str | None:
-        """Title of the document; None if it has none."""
+        """Title of the document; None if the document has no title."""
         return self.metadata.entries.get("$title")
 
     @property
@@ -344,7 +344,7 @@ class Hit:
 
     @property
     def citation(self) -> str:
-        """Citation for people: the source with the page or slide."""
+        """Citation to display: the source with the page or slide."""
         chunk, source = self.chunk, self.document.source
         if chunk.slide is not None:
             return f"{source}, slide {chunk.slide}"

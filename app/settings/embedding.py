@@ -76,7 +76,7 @@ class AdditionalEmbeddingModel(BaseModel):
         return self
 
     def format_setting_name(self, field: str) -> str:
-        """Return the name by which an operator knows a field, for messages."""
+        """Return the name of a field in the configuration, for error messages."""
         setting = "api_key_env" if field == "api_key" else field
         return f"{setting} of {self.model!r} in {PREFIX}EMBEDDING_MODELS"
 
@@ -226,5 +226,5 @@ class EmbeddingSettings(SettingsGroup):
         return self
 
     def format_setting_name(self, field: str) -> str:
-        """Return the name by which an operator knows a field, for messages."""
+        """Return the name of a field in the configuration, for error messages."""
         return f"{PREFIX}EMBEDDING_{field.upper()}"

@@ -31,7 +31,7 @@ class SqlViewRepository:
         return None if row is None else StoredSqlView(**row)
 
     async def revoke(self) -> UUID | None:
-        """Revoke the SQL view, so that it is empty from now on. Return its id, or None if there is none."""
+        """Revoke the SQL view, so that it is empty from now on. Return its id, or None if no view exists."""
         row = await self.session.fetch_row(_REVOKE, self._params)
         return None if row is None else row["id"]
 

@@ -180,7 +180,7 @@ def build_imported_document(
 
 
 def _read_vectors(path: Path, chunks: int, unembedded: Collection[int], dimensions: int) -> npt.NDArray[Any]:
-    """Return the vector of each chunk in half precision, with zeros for chunks without one.
+    """Return the vector of each chunk in half precision, with zeros for chunks without a vector.
 
     All vectors must have the length one, like all stored vectors.
     """

@@ -63,7 +63,7 @@ class TransferRepository:
     def iter_nodes(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Yield a document's nodes in batches, parents before children.
 
-        The transaction must see one moment; the same is true of the other iterators.
+        The transaction must be a snapshot (repeatable read). The other iterators also need a snapshot.
         """
         return self._iter_batches(_NODES, document, "ordinal", NODE_BATCH_SIZE)
 

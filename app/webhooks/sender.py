@@ -43,7 +43,7 @@ class WebhookSender:
         Args:
             address_policy: Check of the addresses.
             timeout_seconds: Maximum time of a whole attempt.
-            certificates: Trusted certificates; True for those of the system.
+            certificates: Trusted certificates; True for the certificates of the system.
         """
         self.address_policy = address_policy
         self._timeout_seconds = timeout_seconds
@@ -60,7 +60,7 @@ class WebhookSender:
         await self._transport.aclose()
 
     async def send(self, url: str, delivery: Delivery, secrets: Sequence[bytes]) -> DeliveryOutcome:
-        """Send a delivery and return the outcome. A response with a status from 200 to 299 in time is a success.
+        """Send a delivery and return the outcome. A status from 200 to 299 before the timeout is a success.
 
         Args:
             url: URL of the webhook.

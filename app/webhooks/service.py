@@ -49,7 +49,7 @@ class WebhookService:
         Args:
             url: URL of the receiver.
             events: Names of the events to send.
-            description: Text for people.
+            description: Description of the webhook, for its administrators.
             enabled: Whether events are sent.
 
         Returns:

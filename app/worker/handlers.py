@@ -172,7 +172,7 @@ class JobContext:
     async def _prepare_index(self, tenant_id: UUID, index_id: UUID) -> bool:
         """Build the partial indexes and the routing profile that a search index needs when it goes live.
 
-        Return whether the partial indexes are ready. Errors are those of ``IndexMaintenance.prepare``.
+        Return whether the partial indexes are ready. Raises the errors of ``IndexMaintenance.prepare``.
         """
         if not await self.index_maintenance.prepare(tenant_id, index_id):
             return False

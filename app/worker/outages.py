@@ -44,7 +44,7 @@ class Outage:
 
 @dataclass(slots=True)
 class OutageMonitor:
-    """The outages that this worker knows, by the code of their error."""
+    """Current outages that this worker has noticed, by the code of their error."""
 
     embedders: Embedders
     objects: ObjectStore

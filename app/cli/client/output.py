@@ -1,4 +1,4 @@
-"""Output of the commands: tables for people, JSON for programs."""
+"""Output of the commands: tables for terminals, JSON for programs."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -131,7 +131,7 @@ class EvaluationQuery:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationDataset:
-    """Evaluation set: queries with an answer, number of skipped queries without one, and corpus file, if any."""
+    """Evaluation set: queries with an answer, number of skipped queries without an answer, and optional corpus file."""
 
     queries: tuple[EvaluationQuery, ...]
     skipped_count: int

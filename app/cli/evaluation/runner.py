@@ -110,8 +110,8 @@ def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
 
     Args:
         text: Name and request body of the setting.
-        kb: Knowledge base, if the body names none.
-        top_k: Number of results, if the body has none.
+        kb: Knowledge base, if the body names no knowledge base.
+        top_k: Number of results, if the body has no ``top_k``.
 
     Raises:
         InvalidSearchConfig: The text is not NAME={…}, or the body has a field of the query.

@@ -56,14 +56,14 @@ class DeletionRepository:
         return document_ids, len(rows) == limit or len(document_ids) < len(rows)
 
     async def lock_expired(self, kb_id: UUID, documents: Collection[UUID]) -> list[UUID]:
-        """Lock those of the given documents that have expired until the transaction ends.
+        """Lock the given documents that have expired, until the transaction ends.
 
         Args:
             kb_id: The knowledge base.
             documents: Candidates.
 
         Returns:
-            The ids of documents with about ``MAX_BATCH_CHUNKS`` chunks together. Others are left for a later call.
+            The ids of documents with about ``MAX_BATCH_CHUNKS`` chunks together. A later call returns more.
         """
         statement = (
             select(DocumentRow.id, DocumentRow.chunk_count)

@@ -168,7 +168,7 @@ class UploadService:
             The document.
 
         Raises:
-            InvalidInputError: The text contains characters that cannot be stored. Other errors are those of ``upload``.
+            InvalidInputError: The text contains characters that cannot be stored. ``upload`` lists the other errors.
         """
         kb = await self._find_knowledge_base(reference)
         name = fields.title or fields.external_id or "text"
@@ -189,7 +189,7 @@ class UploadService:
             The document.
 
         Raises:
-            InvalidInputError: A text or a vector is not valid. Other errors are those of ``upload``.
+            InvalidInputError: A text or a vector is not valid. ``upload`` lists the other errors.
         """
         kb = await self._find_knowledge_base(reference)
         model = EmbeddingIdentity.from_index_identity(kb.index.identity)
@@ -217,7 +217,7 @@ class UploadService:
             on_stored: Writes further rows in the same transaction. If it raises an error, nothing is stored.
 
         Returns:
-            The document. Errors are those of ``upload``.
+            The document. Raises the errors of ``upload``.
         """
         return await self._store(
             await self._find_knowledge_base(reference), received, fields, priority, on_stored=on_stored

@@ -133,7 +133,7 @@ def _build_response_format(shape: type[BaseModel], dialect: ChatDialect) -> dict
 
 
 def _add_instruction(messages: Sequence[ChatMessage], text: str) -> Sequence[ChatMessage]:
-    """Add an instruction to the first message: some chat templates know only one system message, at the start."""
+    """Add an instruction to the first message: some chat templates accept only one system message, at the start."""
     first = messages[0] if messages else None
     if first is not None and first.role == "system":
         return [ChatMessage("system", f"{first.content}\n\n{text}"), *messages[1:]]

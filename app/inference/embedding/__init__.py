@@ -43,7 +43,7 @@ class EmbeddingIdentity:
 
     @classmethod
     def from_index_identity(cls, identity: Mapping[str, Any]) -> Self:
-        """Take the identity of the model from that of a search index."""
+        """Create the identity of a model from the identity of a search index."""
         values: dict[str, Any] = {field.name: identity.get(field.name) for field in fields(cls)}
         return cls(**values)
 

@@ -37,7 +37,7 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, or a replacement if it has none."""
+        """Name of the model, or a label if the model has no name."""
 
     async def rerank(
         self, query: str, texts: Sequence[str], *, top_n: int, timeout_seconds: float

@@ -7,7 +7,7 @@ from app.inference.rerank.dialect import RerankDialect, RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:
-    """Build a body with the fields that all Cohere-like endpoints know: some refuse unknown fields."""
+    """Build a body with only the fields that all Cohere-like endpoints accept, because some refuse other fields."""
     model = {"model": request.model} if request.model else {}
     return {**model, "query": request.query, "documents": request.texts, "top_n": request.top_n}
 

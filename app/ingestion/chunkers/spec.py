@@ -72,7 +72,7 @@ class ChunkerOutput:
 
 
 class NoChunkerOptions(BaseModel, extra="forbid"):
-    """Options of a chunker that has none."""
+    """Options of a chunker without options."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ class PreviewService:
             return await self._create_preview(form.files[0], parse_options(form.fields), None)
 
     async def preview_text(self, text: str, options: PreviewOptions, *, media_type: str | None) -> Preview:
-        """Preview a text. The errors are those of ``preview_upload``.
+        """Preview a text. Raises the errors of ``preview_upload``.
 
         Args:
             text: The text.

@@ -21,7 +21,7 @@ class RetrieverResults:
             comparable.
         lexical: A ranked list of BM25 scores for each query.
         similarity: Highest known cosine of each chunk with any of the queries. A chunk that was found for a query
-            without a vector has none.
+            without a vector has no similarity.
         compared_queries: For each chunk a bit mask of the queries whose cosine is known, if there are several queries.
     """
 

@@ -13,7 +13,7 @@ from app.retrieval.routes import RoutingDecision, RoutingReason
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
-# Each knowledge base has the profile of its search index and that of the shared knowledge base of the same name.
+# A knowledge base can have two profiles: its own one, and the profile of the shared knowledge base with its name.
 PROFILES_PER_KNOWLEDGE_BASE = 2
 
 
@@ -24,8 +24,8 @@ class Profile:
     Attributes:
         index_id: Id of the search index.
         model: Key of the embedding model of its vectors.
-        description_weight: Share of the description texts in the score, from 0 to 1. The centroids of its chunks have
-            the rest.
+        description_weight: Weight of the description texts in the score, from 0 to 1. The centroids of the chunks have
+            the remaining weight.
     """
 
     index_id: UUID
@@ -193,7 +193,7 @@ def select_top_n(filtered: FilteredCandidates, similarities: Numbers, *, top_n: 
     """Select the ``top_n`` best knowledge bases of each embedding model, and all that were not compared.
 
     The better profile of a knowledge base counts, because a search reads both of its indexes. A knowledge base counts
-    as compared only if each of its profiles has a score. A profile has none if its embedding model did not answer.
+    as compared only if each of its profiles has a score. A profile has no score if its embedding model did not answer.
 
     Args:
         filtered: Candidates of the search.

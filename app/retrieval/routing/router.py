@@ -249,7 +249,7 @@ class Router:
     def _resolve_top_n(self, request: SearchRequest, queries: Sequence[Query]) -> int | None:
         """Return the number of knowledge bases to choose; None if all are searched.
 
-        If the caller requested routing and it is not possible, a notice says why.
+        If the caller requested routing and routing is not possible, a notice gives the reason.
         """
         requested = request.routing or RoutingOptions(
             None if request.knowledge_bases is not None else RoutingOptions().top_n

@@ -287,7 +287,7 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 class NoStrategyOptions(BaseModel, extra="forbid"):
-    """Options of a strategy that has none."""
+    """Options of a strategy without options."""
 
 
 def _select_no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:

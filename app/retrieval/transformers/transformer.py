@@ -247,7 +247,7 @@ OptionsT = TypeVar("OptionsT", bound=BaseModel)
 
 
 class NoTransformerOptions(BaseModel, extra="forbid"):
-    """Options of a transformer that has none."""
+    """Options of a transformer without options."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def encode_error(error: IngestionError, *, resident_mb: int) -> bytes:
 
 
 class ResponseDecoder:
-    """Decoder of the reply to one request, which it reads line by line and validates."""
+    """Decoder that reads and validates the reply to one request, line by line."""
 
     def __init__(self, *, max_characters: int) -> None:
         self.resident_mb = 0

@@ -28,7 +28,7 @@ def iter_image_pieces(images: list[EncodedImage]) -> Iterator[list[Any]]:
 
 
 class ImageAssembler:
-    """Assembler of images from pieces, which it validates because a hostile file may control the parser process."""
+    """Assembler of images from pieces. It validates them, because a hostile file may control the parser process."""
 
     def __init__(self) -> None:
         self._headers: list[tuple[str, int, int]] = []

@@ -38,7 +38,7 @@ class DocxContent:
         text_boxes: Elements of the text boxes.
         note_references: Kind and id of each footnote, endnote and comment.
         drawing_ids: Relationship ids of charts and diagrams.
-        image_ids: Relationship ids of images; an empty string for an image without one.
+        image_ids: Relationship ids of images; an empty string for an image without an id.
     """
 
     text: str = ""
