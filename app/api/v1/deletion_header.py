@@ -5,8 +5,10 @@ from uuid import UUID
 
 from fastapi import Response
 
+from app.api.http import example_values
 from app.ids import encode_id
 
+_ID_SCHEMA = {"type": "string", "examples": [example_values.DELETION_ID]}
 DELETION_HEADER = "Carrel-Deletion-Id"
 
 
@@ -17,5 +19,8 @@ def create_deletion_response(status: int, deletion: UUID) -> Response:
 
 def describe_deletion_header(status: int, description: str) -> dict[int | str, dict[str, Any]]:
     """Return the response with this header for the OpenAPI document."""
-    header = {"description": "The deletion; GET /v1/deletions/{id} is its receipt", "schema": {"type": "string"}}
+    header = {
+        "description": "Id of the deletion; `GET /v1/deletions/{deletion}` returns its receipt.",
+        "schema": _ID_SCHEMA,
+    }
     return {status: {"headers": {DELETION_HEADER: header}, "description": description}}

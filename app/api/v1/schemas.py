@@ -20,7 +20,7 @@ ItemT = TypeVar("ItemT")
 
 def _check_web_address(value: str) -> str:
     """Check that an address is of http or https. The service shows it and never fetches it."""
-    if has_long_mark_run(value):  # to take it apart, its host is normalized
+    if has_long_mark_run(value):  # checked first: parsing normalizes the host, which takes long for such text
         raise ValueError("must be an http or https URL")
     parts = urlsplit(value)
     is_plain = value.isprintable() and " " not in value

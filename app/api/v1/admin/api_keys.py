@@ -151,7 +151,7 @@ def _decode_key_id(text: str) -> UUID:
 def _require_unrestricted_key(tenant: CurrentAdmin) -> None:
     """Raise ForbiddenError for a restricted key: it must not manage keys that reach further than itself."""
     if tenant.principal.knowledge_base_ids is not None or tenant.principal.user_id is not None:
-        raise ForbiddenError("A key that is narrowed cannot manage keys.")
+        raise ForbiddenError("A restricted key cannot manage keys. Use an unrestricted key.")
 
 
 @router.post("", summary="Create an API key", status_code=201, response_model=NewApiKeyOut)

@@ -32,7 +32,7 @@ from app.times import TIME_RANGE, ProvidedTime
 
 router = APIRouter(tags=["audit"], route_class=AuthenticatedRoute)
 JSON_LINES = "application/x-ndjson"
-# The prefixes of the ids of what something is done to, by the word before the dot of the action.
+# Prefixes of the ids of objects, by the kind of object: the word before the dot of the action.
 OBJECT_ID_PREFIXES = {
     "tenant": "ten", "key": "key", "sign_in": "key", "knowledge_base": "kb", "document": "doc", "agent": "bnd",
     "webhook": "whk", "file": "file", "file_batch": "vsfb", "sql_view": "sqlv",
@@ -156,7 +156,10 @@ def _decode_object_id(text: str) -> UUID:
     for prefix in ("doc", "kb", "key", "del", "ten", "bnd"):
         if (object_id := decode_id(prefix, text)) is not None:
             return object_id
-    raise InvalidInputError("That is the id of nothing that events are about.", loc=("query", "object_id"))
+    raise InvalidInputError(
+        "No audit event has such an id. Use that of a key, document, knowledge base, binding, deletion or tenant.",
+        loc=("query", "object_id"),
+    )
 
 
 def _is_json_lines_requested(
@@ -194,7 +197,7 @@ async def list_audit_events(
     restricted key cannot read audit events.
     """
     if tenant.principal.knowledge_base_ids is not None or tenant.principal.user_id is not None:
-        raise ForbiddenError("A narrowed key cannot read the audit.")
+        raise ForbiddenError("A restricted key cannot read audit events. Use an unrestricted key.")
     return await _respond(tenant.audit, filters, page, as_json_lines)
 
 
@@ -231,7 +234,7 @@ async def _respond(audit: AuditService, filters: EventFilters, page: PageParams,
     return Response(await asyncio.to_thread(_format_page, items, cursor), media_type="application/json")
 
 
-# Both are written out in a thread: a deletion by filter names 500 documents an event, so a page may have 100,000 ids.
+# A thread encodes pages and lines. A deletion by filter names 500 documents per event, so a page may have 100,000 ids.
 async def _stream_lines(pages: AsyncIterator[Sequence[RecordedEvent]]) -> AsyncIterator[str]:
     async for page in pages:
         yield await asyncio.to_thread(_format_lines, page)

@@ -219,7 +219,7 @@ async def update_tenant(
     status_code=202,
     response_class=Response,
     tags=["tenants"],
-    responses=describe_deletion_header(202, "Its keys are shut out"),
+    responses=describe_deletion_header(202, "The tenant is deleted, and its contents are being removed"),
 )
 async def delete_tenant(tenant: TenantPath, resources: CurrentResources, operator: CurrentOperator) -> Response:
     """Delete a tenant. Its keys are refused at once; rows, vectors and objects are removed in the background.

@@ -103,7 +103,9 @@ async def get_usage(
     end = end or datetime.now(UTC).date()
     begin = begin or date.fromordinal(max(1, end.toordinal() - DEFAULT_DAYS + 1))
     if not timedelta(0) <= end - begin < timedelta(days=MAX_DAYS):
-        raise InvalidInputError(f"It must be a time of 1 to {MAX_DAYS} days.", loc=("query", "from"))
+        raise InvalidInputError(
+            f"`from` must not be after `to`, and the time has at most {MAX_DAYS} days.", loc=("query", "from")
+        )
     items: list[dict[str, Any]]
     if by == "day":
         items = [{"day": day, **asdict(counts)} for day, counts in await tenant.quotas.list_usage_by_day(begin, end)]

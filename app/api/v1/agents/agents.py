@@ -113,8 +113,8 @@ class _AgentSettingsRequest(StrictRequestModel):
             parse_strategy_options(strategy, self.strategy_options or {}, loc=("body", "strategy_options"))
             settings["strategy"] = strategy.name
         elif self.strategy_options:
-            raise InvalidInputError("Options are given together with a strategy.", loc=("body", "strategy_options"))
-        if "strategy" in settings:  # those of another one would not fit
+            raise InvalidInputError("strategy_options need a strategy. Send both.", loc=("body", "strategy_options"))
+        if "strategy" in settings:  # options of the former strategy do not fit the new one
             settings["strategy_options"] = self.strategy_options or {}
         if "transformers" in settings:
             settings["transformers"] = to_stored_transformers(self.transformers, loc=("body", "transformers"))
@@ -224,7 +224,7 @@ async def _resolve_knowledge_bases(tenant: TenantServices, references: Sequence[
     "/{agent_id}",
     summary="Bind an agent",
     response_model=AgentBindingOut,
-    responses={201: {"description": "Bound", "model": AgentBindingOut}},
+    responses={201: {"description": "The binding is new", "model": AgentBindingOut}},
 )
 async def bind_agent(
     agent_id: AgentPath, body: AgentBindingRequest, tenant: CurrentAdmin, response: Response

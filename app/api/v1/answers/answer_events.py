@@ -124,7 +124,7 @@ class AnswerTextOut(BaseModel):
     )
 
 
-# Fields come in the order of the events, so the bases in the other one.
+# Fields of the last base come first: this order is that of the events.
 class AnswerOut(AnswerDoneOut, AnswerCitationsOut, AnswerSourcesOut, AnswerTextOut, AnswerQueryOut):
     """Answer with its sources and citations: the data of all events."""
 

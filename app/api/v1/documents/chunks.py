@@ -100,7 +100,7 @@ def encode_node_path(document: UUID, version: int, path: Sequence[int]) -> list[
     return list(_encode_node_path(document, version, tuple(path)))
 
 
-# Passages of the same parts are found again and again, and an id is the digest of a text.
+# Searches often find chunks of the same nodes, and computing an id means computing a digest.
 @lru_cache(maxsize=10_000)
 def _encode_node_path(document: UUID, version: int, path: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(

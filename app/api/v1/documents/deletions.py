@@ -75,7 +75,7 @@ class DeletionOut(BaseModel):
     DOCUMENTS_PATH + "/{document}",
     summary="Delete a document",
     status_code=204,
-    responses=describe_deletion_header(204, "Gone"),
+    responses=describe_deletion_header(204, "The document is deleted"),
 )
 async def delete_document(kb: KnowledgeBasePath, document: DocumentPath, tenant: CurrentWriter) -> Response:
     """Delete a document. Searches no longer see it when the response arrives; rows and the original are removed in the
@@ -92,7 +92,7 @@ async def delete_document(kb: KnowledgeBasePath, document: DocumentPath, tenant:
     summary="Delete several documents",
     status_code=202,
     response_model=DocumentsDeletedOut,
-    responses=describe_deletion_header(202, "Gone"),
+    responses=describe_deletion_header(202, "The documents are deleted"),
 )
 async def delete_documents(
     kb: KnowledgeBasePath,

@@ -20,9 +20,9 @@ from app.documents.types import DocumentNotFound
 from app.errors import NotFoundError, UnavailableError
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
-# Proxies give up on connections that are silent for a minute or so.
+# Proxies close connections without traffic after about a minute.
 KEEPALIVE_INTERVAL_SECONDS = 15.0
-# A stream ends now and then, so that the caller's key is looked at again when it comes back.
+# A stream ends after this time. The caller connects again, and its key is checked again.
 MAX_STREAM_SECONDS = 600.0
 
 
@@ -96,7 +96,7 @@ async def _stream_events(
     except NotFoundError:
         yield format_sse_event(event="deleted", data_str=json.dumps({"id": reference}), id="deleted")
     except UnavailableError:
-        return  # who follows comes back with the last id
+        return  # the caller connects again with the last id
 
 
 def _format_event(document: DocumentRow, knowledge_base: str, *, is_same_status: bool) -> bytes:

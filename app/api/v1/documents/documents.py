@@ -19,7 +19,7 @@ from app.api.dependencies import (
 )
 from app.api.http import example_values
 from app.api.http.path_parameters import DocumentPath, KnowledgeBasePath
-from app.api.http.problems import PROBLEM_RESPONSE, create_problem_response
+from app.api.http.problems import create_problem_response
 from app.api.http.request_models import Text
 from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.documents.scopes import ScopeOut, ScopePromotionRequest
@@ -38,7 +38,7 @@ from app.warnings import parse_stored_warnings
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
 MAX_RANGE_DIGITS = 18
 _BINARY = {"type": "string", "format": "binary"}
-# Shown in a browser without a risk to the page's origin; anything else is a download.
+# Media types that a browser may display without a risk to the origin. Others are downloads.
 INLINE_MEDIA_TYPES = frozenset({"application/pdf", "text/plain", "image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
@@ -286,13 +286,6 @@ async def get_document(kb: KnowledgeBasePath, document: DocumentPath, tenant: Cu
     "/{document}",
     summary="Update a document",
     response_model=DocumentOut,
-    responses={
-        409: {
-            "description": "Another document with the same identity is in that scope already, or a title would need an "
-            "embedding model that is not configured",
-            **PROBLEM_RESPONSE,
-        }
-    },
 )
 async def update_document(
     kb: KnowledgeBasePath, document: DocumentPath, body: DocumentUpdate, tenant: CurrentWriter
@@ -305,11 +298,11 @@ async def update_document(
     """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:
-        raise InvalidInputError("metadata cannot be null; {} empties it.", loc=("body", "metadata"))
+        raise InvalidInputError("metadata cannot be null. Send {} to remove it.", loc=("body", "metadata"))
     if body.scope is not None:
         changes["scope"] = body.scope.to_scope()
     elif "scope" in changes:
-        raise InvalidInputError("scope cannot be null; the tenant's level is the widest.", loc=("body", "scope"))
+        raise InvalidInputError("scope cannot be null. The widest scope is the level tenant.", loc=("body", "scope"))
     row = await tenant.documents.update(kb, decode_document_id(document), changes)
     return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
@@ -319,7 +312,6 @@ async def update_document(
     summary="Reindex a document",
     status_code=202,
     response_model=DocumentOut,
-    responses={409: {"description": "The knowledge base belongs to another embedding model", **PROBLEM_RESPONSE}},
 )
 async def reindex_document(kb: KnowledgeBasePath, document: DocumentPath, tenant: CurrentWriter) -> DocumentOut:
     """Ingest the stored original again, for example after a failure. Searches see the live version until the new one is
@@ -337,7 +329,6 @@ async def reindex_document(kb: KnowledgeBasePath, document: DocumentPath, tenant
         200: {"description": "The file", "content": {"*/*": {"schema": _BINARY}}},
         206: {"description": "The requested range", "content": {"*/*": {"schema": _BINARY}}},
         302: {"description": "A link that is valid for a few minutes"},
-        416: {"description": "The range begins behind the end", **PROBLEM_RESPONSE},
     },
 )
 async def get_document_content(

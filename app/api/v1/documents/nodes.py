@@ -28,7 +28,7 @@ from app.ids import decode_id, encode_id
 router = APIRouter(
     prefix="/knowledge-bases/{kb}/documents/{document}", tags=["documents"], route_class=AuthenticatedRoute
 )
-# Deeper than any parser's headings; a reply that nests much deeper could not be written as JSON.
+# No parser makes deeper headings, and a response that nests much deeper cannot be encoded as JSON.
 MAX_DEPTH = 100
 MAX_PIECE_CHARACTERS = 128 * 1024
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -238,7 +238,7 @@ class TreeResponse(StreamingResponse):
         self._depth = depth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it. Raises what opening the tree raises before anything is sent."""
+        """Send the tree. Errors of opening the tree come before anything is sent."""
         async with self._view as view:
             self.body_iterator = _join_pieces(stream_tree_json(view, depth=self._depth))
             await super().__call__(scope, receive, send)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from app.api.dependencies import AuthenticatedRoute, CurrentWriter
 from app.api.http import example_values
 from app.api.http.json_limits import DEFAULT_JSON_LIMIT, MAX_JSON_BYTES
-from app.api.http.problems import PROBLEM_RESPONSE, create_problem_response
+from app.api.http.problems import create_problem_response
 from app.api.http.request_models import Text
 from app.api.http.streaming_body import (
     MULTIPART_FORM,
@@ -308,10 +308,6 @@ async def _receive_preview(request: Request, tenant: TenantServices) -> Preview:
     summary="Preview a document",
     response_model=PreviewOut,
     openapi_extra=_REQUEST_BODY,
-    responses={
-        409: {"description": "The knowledge base's embedding model is not configured", **PROBLEM_RESPONSE},
-        415: {"description": "No parser reads this kind of file", **PROBLEM_RESPONSE},
-    },
 )
 async def preview_document(request: Request, tenant: CurrentWriter) -> PreviewOut | Response:
     """Parse and cut a file or a text, and report how well it can be read. Nothing is stored.
@@ -321,7 +317,7 @@ async def preview_document(request: Request, tenant: CurrentWriter) -> PreviewOu
     """
     try:
         result = await _receive_preview(request, tenant)
-    except IngestionError as exc:  # what an uploaded document would fail with
+    except IngestionError as exc:  # the error that an uploaded document would have
         errors = [{"loc": ["body"], "msg": exc.message}]
         return create_problem_response(request, 422, exc.code, exc.message, errors=errors)
     return await asyncio.to_thread(to_preview_out, result)

@@ -125,7 +125,7 @@ class UploadForm(DocumentFieldsRequest):
                 b"".decode(value)
                 "".encode(value)
             except (LookupError, UnicodeError):
-                raise ValueError("is not an encoding that is known here") from None
+                raise ValueError("is no known character encoding") from None
         return value
 
 
@@ -204,7 +204,7 @@ class TextDocumentCreate(DocumentFieldsRequest):
         if (self.text is None) == (self.chunks is None):
             raise ValueError("send either text or chunks")
         if self.chunks is not None and self.media_type is not None:
-            raise ValueError("media_type goes with text")
+            raise ValueError("media_type is allowed with text only")
         return self
 
 

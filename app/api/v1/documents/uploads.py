@@ -12,7 +12,7 @@ from app.api.dependencies import AuthenticatedRoute, CurrentWriter
 from app.api.http.admission import release_slots
 from app.api.http.json_limits import CHUNKS_JSON_LIMIT, MAX_JSON_BYTES
 from app.api.http.path_parameters import KnowledgeBasePath
-from app.api.http.problems import PROBLEM_RESPONSE, get_http_status
+from app.api.http.problems import get_http_status
 from app.api.http.streaming_body import MULTIPART_FORM, parse_content_type, read_json_body, reject_oversized_body
 from app.api.v1.documents.documents import DocumentOut, to_document_out
 from app.api.v1.documents.upload_schemas import TextDocumentCreate, UploadForm, parse_form
@@ -107,10 +107,8 @@ _BATCH_BODY = {
     response_model=DocumentOut,
     openapi_extra=_UPLOAD_BODY,
     responses={
-        200: {"model": DocumentOut, "description": "The same bytes are there already"},
-        201: {"model": DocumentOut, "description": "Ready within `wait`"},
-        409: {"description": "The knowledge base's embedding model is not configured", **PROBLEM_RESPONSE},
-        415: {"description": "No parser reads this kind of file", **PROBLEM_RESPONSE},
+        200: {"model": DocumentOut, "description": "The document exists: the same bytes were uploaded before"},
+        201: {"model": DocumentOut, "description": "The document is ready"},
     },
 )
 async def upload_document(
@@ -178,7 +176,6 @@ def _to_batch_item_out(result: BatchItemResult) -> UploadBatchItemOut:
     summary="Upload many documents",
     response_model=UploadBatchOut,
     openapi_extra=_BATCH_BODY,
-    responses={415: {"description": "Not multipart/form-data", **PROBLEM_RESPONSE}},
 )
 async def upload_document_batch(
     kb: KnowledgeBasePath, request: Request, tenant: CurrentWriter

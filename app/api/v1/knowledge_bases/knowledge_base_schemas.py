@@ -146,13 +146,13 @@ class KnowledgeBaseCreate(StrictRequestModel):
     @classmethod
     def _reject_id_like_name(cls, name: str) -> str:
         if any(name.startswith(f"{prefix}_") for prefix in PREFIXES):
-            raise ValueError("must not begin like an id")
+            raise ValueError("must not begin with the prefix of an id, such as kb_")
         return name
 
     @model_validator(mode="after")
     def _check_kind_fields(self) -> Self:
         if (self.kind == "http") != (self.source is not None):
-            raise ValueError("a source is given with kind http, and with no other")
+            raise ValueError("a source is needed for the kind http, and not allowed for another kind")
         if self.kind == "http" and (rejected := sorted(DOCUMENT_ONLY_FIELDS & self.model_fields_set)):
             raise ValueError(f"{', '.join(rejected)}: not for a knowledge base of kind http, which holds no documents")
         return self
@@ -192,7 +192,7 @@ class KnowledgeBaseUpdate(StrictRequestModel):
     @classmethod
     def _reject_reindex_fields(cls, data: Any) -> Any:
         if isinstance(data, dict) and (rejected := sorted(REINDEX_ONLY_FIELDS & data.keys())):
-            raise ValueError(f"{', '.join(rejected)}: changed by POST /v1/knowledge-bases/{{kb}}/reindex")
+            raise ValueError(f"{', '.join(rejected)}: change this by POST /v1/knowledge-bases/{{kb}}/reindex")
         return data
 
 

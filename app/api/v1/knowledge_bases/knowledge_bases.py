@@ -14,7 +14,6 @@ from app.api.dependencies import (
     encode_cursor,
 )
 from app.api.http.path_parameters import KnowledgeBasePath
-from app.api.http.problems import PROBLEM_RESPONSE
 from app.api.v1.deletion_header import create_deletion_response, describe_deletion_header
 from app.api.v1.knowledge_bases.knowledge_base_schemas import (
     KnowledgeBaseCreate,
@@ -123,9 +122,6 @@ async def get_knowledge_base(
     "/{kb}",
     summary="Update a knowledge base",
     response_model=KnowledgeBaseOut,
-    responses={
-        409: {"description": "Another metadata_filter is on its way, or there are no documents", **PROBLEM_RESPONSE}
-    },
 )
 async def update_knowledge_base(
     kb: KnowledgeBasePath, body: KnowledgeBaseUpdate, tenant: CurrentAdmin, resources: CurrentResources
@@ -139,7 +135,7 @@ async def update_knowledge_base(
     for name in ("retrieval", "routing", "metadata_filter", "source"):
         if changes.get(name, ...) is None:
             raise InvalidInputError(f"{name} cannot be null.", loc=("body", name))
-    if body.retrieval is not None:  # as a whole: what is left out is as by default again
+    if body.retrieval is not None:  # replaced as a whole: a field left out gets its default
         changes["retrieval"] = asdict(body.retrieval.to_retrieval())
     if body.source is not None:
         changes["source"] = asdict(body.source.to_http_source())
@@ -149,7 +145,10 @@ async def update_knowledge_base(
 
 
 @router.delete(
-    "/{kb}", summary="Delete a knowledge base", status_code=204, responses=describe_deletion_header(204, "Out of reach")
+    "/{kb}",
+    summary="Delete a knowledge base",
+    status_code=204,
+    responses=describe_deletion_header(204, "The knowledge base is deleted"),
 )
 async def delete_knowledge_base(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> Response:
     """Delete a knowledge base. It disappears from searches at once, its name can be used again, and its contents are

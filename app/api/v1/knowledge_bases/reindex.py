@@ -7,7 +7,6 @@ from pydantic import Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentResources
 from app.api.http.path_parameters import KnowledgeBasePath
-from app.api.http.problems import PROBLEM_RESPONSE
 from app.api.http.request_models import Text
 from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest, EmbeddingModelRequest, KnowledgeBaseOut
 from app.api.v1.knowledge_bases.knowledge_bases import to_knowledge_base_out
@@ -18,7 +17,6 @@ router = APIRouter(
     prefix="/knowledge-bases/{kb}/reindex",
     tags=["knowledge bases"],
     route_class=AuthenticatedRoute,
-    responses={409: {"description": "Another one is under way, or there is nothing to go back to", **PROBLEM_RESPONSE}},
 )
 
 

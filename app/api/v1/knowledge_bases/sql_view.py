@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin
 from app.api.http import example_values
 from app.api.http.path_parameters import KnowledgeBasePath
-from app.api.http.problems import PROBLEM_RESPONSE
 from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.schemas import StrictRequestModel, Time
 from app.ids import encode_id
@@ -93,12 +92,6 @@ def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
     summary="Create a SQL view",
     status_code=202,
     response_model=NewSqlViewOut,
-    responses={
-        409: {
-            "description": "A SQL view exists, is not allowed, or the kind is http",
-            **PROBLEM_RESPONSE,
-        }
-    },
 )
 async def create_sql_view(
     kb: KnowledgeBasePath, tenant: CurrentAdmin, body: SqlViewCreate | None = None

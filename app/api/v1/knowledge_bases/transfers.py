@@ -9,7 +9,6 @@ from starlette.types import Receive, Scope, Send
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin
 from app.api.http.path_parameters import KnowledgeBasePath
-from app.api.http.problems import PROBLEM_RESPONSE
 from app.errors import UnsupportedMediaTypeError
 from app.object_store.content_disposition import format_content_disposition
 from app.transfer.export_service import KnowledgeBaseExport
@@ -41,7 +40,7 @@ class ExportResponse(StreamingResponse):
         self._export = export
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it. Raises TooManyTransfers and TransfersBusy before anything is sent."""
+        """Send the archive. Raises TooManyTransfers and TransfersBusy before anything is sent."""
         async with self._export.open_stream() as pieces:
             self.body_iterator = pieces
             await super().__call__(scope, receive, send)
@@ -70,13 +69,6 @@ async def export_knowledge_base(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> 
     summary="Import an archive",
     response_model=ImportOut,
     openapi_extra=_ARCHIVE_BODY,
-    responses={
-        409: {
-            "description": "Another model or analyzer than the archive's, or one that is not configured",
-            **PROBLEM_RESPONSE,
-        },
-        415: {"description": "Not an archive", **PROBLEM_RESPONSE},
-    },
 )
 async def import_archive(kb: KnowledgeBasePath, request: Request, tenant: CurrentAdmin) -> dict[str, int]:
     """Import the documents of an archive. Nothing is parsed or embedded again.

@@ -148,7 +148,7 @@ class AgentSearchRequest(BaseModel):
         if not older and not any(map(_is_question, newest)):
             for number, message in enumerate(value):
                 if (reason := _find_message_fault(message)) is not None:
-                    raise ValueError(f"nothing in it asks, and message {number} {reason}")
+                    raise ValueError(f"no message is a question, and message {number} {reason}")
         return [*older, *newest]
 
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from app.api.http.request_models import STORABLE, RequestModel, Text
 
 ROLES = ("customer", "agent", "tool", "user", "assistant", "system")
-# How chat clients call parts that are text.
+# Types of text parts in the formats of chat clients.
 TEXT_PART_TYPES = ("text", "input_text", "output_text")
 
 

@@ -198,7 +198,7 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
         ]
         messages = [Message(message.role, message.content) for message in self.messages or []]
         if self.scope.agent_id is not None and self.scope.chat_id is None:
-            raise InvalidInputError("An agent_id is named together with a chat_id.", loc=("body", "scope", "agent_id"))
+            raise InvalidInputError("An agent_id needs a chat_id. Send both.", loc=("body", "scope", "agent_id"))
         return SearchRequest(
             queries=queries,
             messages=messages,
@@ -221,7 +221,7 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
     def _to_expansion(self) -> Expansion | None:
         options = self.expand_options
         if options.merge is not None and self.expand != "parent":
-            raise InvalidInputError("Only parents are merged.", loc=("body", "expand_options", "merge"))
+            raise InvalidInputError('merge needs expand "parent".', loc=("body", "expand_options", "merge"))
         if self.expand == "none":
             return None
         return Expansion(self.expand, options.window, options.max_characters, options.merge)

@@ -15,7 +15,7 @@ from app.retrieval.types import Query
 
 MAX_DIMENSIONS = 4000
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
-# By how a file begins.
+# Media types by the first bytes of a file.
 IMAGE_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
 
 QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
@@ -91,7 +91,7 @@ def _normalize_vector(values: list[float], *, loc: Loc) -> Vectors:
     largest = np.abs(vector).max()
     if largest == 0:
         raise InvalidInputError("It must not be all zeros.", loc=loc)
-    vector /= largest  # first, so that squares of very large or small numbers stay numbers
+    vector /= largest  # first, so that squares of very large or very small numbers neither overflow nor vanish
     unit: Vectors = (vector / np.linalg.norm(vector)).astype(np.float32)
     return unit
 
