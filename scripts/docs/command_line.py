@@ -15,6 +15,8 @@ _INTRODUCTION = """# Commands
 `carrel COMMAND --help` prints the same text. [The command line](../how-to/command-line.md) explains how commands find
 the service and its key. Every command has the option `--help`.
 """
+# Options that override a setting name the default in their help.
+_DEFAULT = re.compile(r"\s*\[default: (.+)\]$")
 _EXAMPLE = re.compile(r"^Examples?:\s*", re.MULTILINE)
 
 
@@ -63,7 +65,7 @@ def _format_parameter(parameter: Any) -> tuple[str, str, str, str]:
         f"`{name}`",
         ", ".join([kind, *limits, *(["may be repeated"] if is_list else [])]),
         "required" if parameter.required else _format_default(parameter),
-        format_text(parameter.help or ""),
+        format_text(_DEFAULT.sub("", parameter.help or "")),
     )
 
 
@@ -80,6 +82,8 @@ def _describe_type(annotation: Any) -> tuple[str, bool]:
 
 def _format_default(parameter: Any) -> str:
     default = parameter.default
+    if match := _DEFAULT.search(parameter.help or ""):
+        return f"`{match[1]}`"
     if default is None or default == "" or default is False or callable(default):
         return ""
     if default is True:
