@@ -54,6 +54,14 @@ class ArchiveDocument:
         }  # fmt: skip
 
     def list_members(self, folder: str) -> dict[str, bytes]:
+        """Return the members of the document in an archive.
+
+        Args:
+            folder: Folder of the document in the archive.
+
+        Returns:
+            Contents by name. The record lists sizes and hashes of the current ``parts``.
+        """
         parts = [
             {"name": name, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
             for name, content in self.parts.items()
@@ -63,10 +71,12 @@ class ArchiveDocument:
 
 
 def format_json_lines(rows: Sequence[Any]) -> bytes:
+    """Format each row as a line of JSON."""
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
 def build_manifest(**changes: Any) -> bytes:
+    """Build the manifest of an archive. ``changes`` replaces fields."""
     created = {
         "format": "carrel-knowledge-base", "version": 1, "carrel": "0", "name": "made", "settings": {},
         "identity": DEFAULT_IDENTITY, "average_length": 20.0, "exported_at": "2026-01-02T03:04:05Z", **changes,
@@ -75,6 +85,7 @@ def build_manifest(**changes: Any) -> bytes:
 
 
 def build_archive(*documents: ArchiveDocument, head: bytes | None = None) -> bytes:
+    """Build an archive. ``head`` replaces the manifest."""
     members = {"manifest.json": build_manifest() if head is None else head}
     for number, document in enumerate(documents, 1):
         members |= document.list_members(f"documents/{number:07}")
@@ -82,4 +93,5 @@ def build_archive(*documents: ArchiveDocument, head: bytes | None = None) -> byt
 
 
 def build_tar(members: Mapping[str, bytes]) -> bytes:
+    """Build a tar file from contents by name."""
     return b"".join(build_member(name, content) for name, content in members.items()) + END_MARKER

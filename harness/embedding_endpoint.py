@@ -30,6 +30,7 @@ class RandomEmbeddingHandler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
+        """Reply with the directions of the texts, in base64."""
         texts = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
         texts = [texts] if isinstance(texts, str) else texts
         self.delay_reply(texts)
@@ -49,14 +50,17 @@ class RandomEmbeddingHandler(BaseHTTPRequestHandler):
         """Return at once."""
 
     def handle(self) -> None:
+        """Handle the requests of a connection, and ignore a broken connection."""
         with suppress(ConnectionError):  # the client was terminated
             super().handle()
 
     def log_message(self, format: str, *args: object) -> None:
+        """Ignore log messages."""
         pass
 
 
 def main() -> None:
+    """Print the port and serve until the standard input ends."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), RandomEmbeddingHandler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -72,6 +72,7 @@ class TermTable:
 
     @classmethod
     def from_terms(cls, terms: Iterable[str]) -> Self:
+        """Number the terms in the order of their ids."""
         ids = {term: compute_term_id(term) for term in terms}
         existing = sorted(set(ids.values()))
         places = {id_: number for number, id_ in enumerate(existing)}
@@ -151,6 +152,7 @@ class Loader:
     @classmethod
     @asynccontextmanager
     async def open(cls, url: str) -> AsyncIterator[Self]:
+        """Connect to the database at ``url`` as superuser, without foreign key checks, until the block ends."""
         connections = [await asyncpg.connect(url, command_timeout=1800) for _ in range(3)]
         try:
             for each in connections:

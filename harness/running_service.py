@@ -104,9 +104,11 @@ class Service:
 
     @property
     def operator(self) -> httpx2.Client:
+        """A new client that uses the API key of the operator."""
         return self.create_client(OPERATOR_KEY)
 
     def create_tenant(self, name: str = "tenant") -> Tenant:
+        """Create a tenant with an admin key."""
         created = self.operator.post("/v1/tenants", json={"name": name})
         created.raise_for_status()
         key = created.json()["api_key"]["key"]
@@ -150,7 +152,7 @@ class _ServiceThread:
     def run(self) -> None:
         try:
             asyncio.run(self._main())
-        except BaseException as exc:  # handed to the test's thread
+        except BaseException as exc:  # raised again in the thread of the test
             self.failures.append(exc)
         finally:
             self.started.set()
@@ -212,7 +214,9 @@ def run_service(
     Raises:
         TimeoutError: The service did not start within a minute.
     """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # else no TCP_NODELAY
+    listening = socket.socket(
+        socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # asyncio needs the protocol to set TCP_NODELAY
     listening.bind(("127.0.0.1", 0))
     runner = _ServiceThread(settings, urls, listening, worker, owner)
     thread = threading.Thread(target=runner.run, name="service")
@@ -234,4 +238,5 @@ def run_service(
 
 @contextmanager
 def no_signals() -> Iterator[None]:
+    """Do nothing. It replaces the signal handlers of the HTTP server."""
     yield

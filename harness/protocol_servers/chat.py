@@ -44,6 +44,7 @@ class ReceivedTextRequest:
 
     @property
     def last_message(self) -> str:
+        """Text of the last message."""
         return self.messages[-1]["content"]
 
     @property
@@ -112,10 +113,12 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
     connections: int = 0
 
     def create_http_server(self) -> ThreadingHTTPServer:
+        """Create the HTTP server, bound to a port and not yet serving."""
         return ProtocolHttpServer(self, _ChatHandler)
 
     @property
     def base_url(self) -> str:
+        """Base URL of the endpoint, with ``/v1``."""
         return f"{self.address}/v1"
 
     @property
@@ -133,6 +136,7 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
             self._failures += [(how, retry_after)] * times
 
     def reset(self) -> None:
+        """Discard the stored requests and the planned failures."""
         super().reset()
         self.text_requests.clear()
 

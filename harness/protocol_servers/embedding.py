@@ -96,10 +96,12 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
     received: list[ReceivedEmbeddingRequest] = field(default_factory=list)
 
     def create_http_server(self) -> ThreadingHTTPServer:
+        """Create the HTTP server, bound to ``port`` and not yet serving."""
         return ProtocolHttpServer(self, _EmbeddingHandler, port=self.port)
 
     @property
     def base_url(self) -> str:
+        """Base URL of the endpoint, with ``/v1``."""
         return f"{self.address}/v1"
 
     @property
@@ -113,10 +115,12 @@ class EmbeddingServer(FailingServer[PlannedFailure]):
 
     @property
     def request_count(self) -> int:
+        """Number of requests, including refused ones."""
         return len(self.received)
 
     @property
     def batch_sizes(self) -> list[int]:
+        """Number of inputs in each request."""
         return [len(request.inputs) for request in self.received]
 
     def fail(

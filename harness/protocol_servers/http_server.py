@@ -69,6 +69,7 @@ class FailingServer(ProtocolServer, Generic[FailureT]):
         self.released = threading.Event()
 
     def end(self) -> None:
+        """End all replies that wait, including those with the failure "late"."""
         self.released.set()
         super().end()
 
@@ -120,6 +121,7 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
 
     @property
     def served(self) -> ServedT:
+        """The protocol server of this request."""
         return self.server.served
 
     def read_json(self) -> Any:
@@ -127,6 +129,7 @@ class ProtocolHandler(BaseHTTPRequestHandler, Generic[ServedT]):
         return json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
     def read_headers(self) -> dict[str, str]:
+        """Return the headers by lower-case name."""
         return {name.lower(): value for name, value in self.headers.items()}
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:

@@ -86,10 +86,12 @@ class RerankServer(FailingServer[tuple[RerankFailure | int, str | None]]):
     received: list[ReceivedRerankRequest] = field(default_factory=list)
 
     def create_http_server(self) -> ThreadingHTTPServer:
+        """Create the HTTP server, bound to a port and not yet serving."""
         return ProtocolHttpServer(self, _RerankHandler)
 
     @property
     def url(self) -> str:
+        """Address of the endpoint."""
         return f"{self.address}/rerank"
 
     @property

@@ -42,14 +42,18 @@ class S3Proxy(LongQueueServer):
 
     @property
     def url(self) -> str:
+        """Address of the proxy."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
 class S3ProxyHandler(BaseHTTPRequestHandler):
+    """Handler that calls the rule and forwards the request."""
+
     protocol_version = "HTTP/1.1"
     server: S3Proxy
 
     def forward(self) -> None:
+        """Forward the request to the S3 server, unless the rule refuses it."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         request = ProxiedRequest(self.command, self.path, dict(self.headers.items()), body)
         self.server.request_lines.append(f"{self.command} {self.path}")
@@ -68,6 +72,13 @@ class S3ProxyHandler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = forward
 
     def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        """Send a reply with the headers of the S3 server.
+
+        Args:
+            status: HTTP status.
+            headers: Headers of the S3 server; headers of its connection are left out.
+            body: The body; a reply to HEAD has only its length.
+        """
         self.send_response_only(status)
         for name, value in headers.items():
             if name.lower() not in HOP_BY_HOP_HEADERS:
@@ -79,6 +90,7 @@ class S3ProxyHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
+        """Ignore log messages."""
         pass
 
 

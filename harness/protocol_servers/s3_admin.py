@@ -23,6 +23,7 @@ class S3AdminServer:
 
     @property
     def url(self) -> str:
+        """Address of the server."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:

@@ -53,10 +53,12 @@ class SiteSearchServer(FailingServer[SiteFailure | int]):
         self.arrived = threading.Event()
 
     def create_http_server(self) -> ThreadingHTTPServer:
+        """Create the HTTP server, bound to a port and not yet serving."""
         return ProtocolHttpServer(self, _SiteSearchHandler)
 
     @property
     def url(self) -> str:
+        """Address of the search with GET."""
         return f"{self.address}/search"
 
     def fail(self, how: SiteFailure | int, *, times: int = 1) -> None:

@@ -28,6 +28,12 @@ class SigningKey:
 
     @classmethod
     def generate(cls, kid: str, algorithm: str = "ES256") -> Self:
+        """Generate a key for a signature algorithm.
+
+        Args:
+            kid: Id of the key.
+            algorithm: Name of the algorithm in JWT, such as ``ES256``.
+        """
         if algorithm.startswith(("RS", "PS")):
             return cls(kid, algorithm, rsa.generate_private_key(public_exponent=65537, key_size=2048))
         if algorithm == "EdDSA":
@@ -36,6 +42,7 @@ class SigningKey:
 
     @property
     def public_jwk(self) -> dict[str, Any]:
+        """Public key as JSON Web Key, with id, algorithm and use."""
         public = self.private_key.public_key()
         if isinstance(public, rsa.RSAPublicKey):
             data = RSAAlgorithm.to_jwk(public, as_dict=True)
@@ -48,10 +55,12 @@ class SigningKey:
 
     @property
     def public_pem(self) -> bytes:
+        """Public key in PEM format."""
         public = self.private_key.public_key()
         return public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
     def sign(self, claims: dict[str, Any], **headers: Any) -> str:
+        """Sign claims as a JSON Web Token, with further headers."""
         return jwt.encode(claims, self.private_key, self.algorithm, {"kid": self.kid, **headers})
 
 
@@ -72,6 +81,7 @@ class TokenIssuer(ProtocolServer):
     request_counts: Counter[str] = field(default_factory=Counter)
 
     def create_http_server(self) -> ThreadingHTTPServer:
+        """Create the HTTP server, bound to a port and not yet serving."""
         issuer = self
 
         class TokenIssuerHandler(BaseHTTPRequestHandler):
@@ -91,9 +101,15 @@ class TokenIssuer(ProtocolServer):
 
     @property
     def url(self) -> str:
+        """Address of the issuer."""
         return self.address
 
     def answer(self, path: str) -> tuple[int, bytes]:
+        """Return status and body of the reply to a request.
+
+        Args:
+            path: Path of the request.
+        """
         if self.failure_status is not None:
             return self.failure_status, b"{}"
         usual = {
@@ -111,4 +127,5 @@ class TokenIssuer(ProtocolServer):
         return {name: value for name, value in {**usual, **claims}.items() if value is not None}
 
     def create_token(self, **claims: Any) -> str:
+        """Create a token with the claims of ``build_claims``, signed with the last key."""
         return self.keys[-1].sign(self.build_claims(**claims))

@@ -34,6 +34,7 @@ class ScriptedServer(ProtocolServer):
     received: list[ReceivedRequest] = field(default_factory=list)
 
     def create_http_server(self) -> ThreadingHTTPServer:
+        """Create the HTTP server, bound to a port and not yet serving."""
         server = self
 
         class ScriptedHandler(BaseHTTPRequestHandler):

@@ -26,6 +26,7 @@ class ReceivedWebhook:
 
     @property
     def id(self) -> str:
+        """Id of the delivery."""
         return self.headers["webhook-id"]
 
 
@@ -54,6 +55,7 @@ class WebhookReceiver(ProtocolServer):
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def create_http_server(self) -> ThreadingHTTPServer:
+        """Create the HTTP or HTTPS server, bound to a port and not yet serving."""
         receiver = self
 
         class WebhookHandler(BaseHTTPRequestHandler):
@@ -86,6 +88,7 @@ class WebhookReceiver(ProtocolServer):
         return server
 
     def record(self, received: ReceivedWebhook) -> int:
+        """Store a request, and return the status of its reply."""
         with self.changed:
             self.received.append(received)
             self.changed.notify_all()

@@ -53,8 +53,8 @@ _FILTER_BUILDERS: Mapping[str, FilterBuilder] = {
     "≤": lambda key, value: {key: {"lte": _parse_number(value)}},
     "before": lambda key, value: {key: {"lt": _parse_time(value)}},
     "after": lambda key, value: {key: {"gt": _parse_time(value)}},
-    # Two conditions instead of one list of values: the list would also exclude metadata lists that contain null or an
-    # empty text, and such lists are not empty.
+    # Two equality conditions exclude null and the empty text. One list of values would match single elements, and so
+    # also exclude a metadata list that contains null or an empty text.
     "not empty": lambda key, _: {key: {"exists": True, "not": None}, "not": {key: ""}},
 }
 # Negated operators. With several fields, no field may match the positive operator.

@@ -179,12 +179,12 @@ def _describe_error(text: str) -> dict[str, Any]:
     summary="Search for Dify",
     response_model=DifyRecordsOut,
     responses={
-        403: _describe_error("No Bearer key (1001), or one that is not valid (1002)"),
-        404: _describe_error("No such knowledge base that this key may see (2001)"),
-        413: _describe_error("Too large"),
-        422: _describe_error("Not valid"),
+        403: _describe_error("The key is missing (1001) or not valid (1002)"),
+        404: _describe_error("The knowledge base does not exist, or the key may not see it (2001)"),
+        413: _describe_error("The body is too large"),
+        422: _describe_error("The request is not valid"),
         429: _describe_error("Too many requests; try again after Retry-After"),
-        503: _describe_error("A dependency is down; try again"),
+        503: _describe_error("A dependency does not answer; try again"),
     },
 )
 async def retrieve_records(
@@ -192,6 +192,6 @@ async def retrieve_records(
 ) -> DifyRecordsOut | Response:
     """Return the chunks of a knowledge base in the form of Dify's external knowledge API.
 
-    An empty body is how Dify checks the key when an API is registered; it finds nothing.
+    Dify sends an empty body to check the key when an API is registered. The response then has no records.
     """
     return DifyRecordsOut(records=[]) if body is None else await _search_records(tenant, body, response)

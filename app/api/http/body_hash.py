@@ -1,8 +1,10 @@
-"""Hash of a request's body, computed while the handler reads it. It distinguishes a retry from another request.
+"""Hash of a request's body, computed while the handler reads it.
+
+A request with a known idempotency key and an equal hash is a retry; with another hash, it is another request.
 
 The boundary of a multipart form differs between retries of the same upload. Therefore each part is hashed separately,
-without the delimiters, and the hash of the part hashes is the hash of the body. The same bytes with other borders
-between the parts have another hash.
+without the delimiters, and the hash of the part hashes is the hash of the body. Forms with the same bytes in different
+parts have different hashes.
 """
 
 import hashlib

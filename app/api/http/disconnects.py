@@ -26,7 +26,7 @@ class WatchedBody:
         self.is_disconnected = False
 
     async def receive(self) -> Message:
-        """Return the next ASGI message, or raise the exception of reading it ahead.
+        """Return the next ASGI message, or raise the exception that reading it ahead has raised.
 
         Returns:
             The message, as the server sent it.

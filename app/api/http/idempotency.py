@@ -158,7 +158,7 @@ def _describe_rights(principal: Principal) -> dict[str, Any]:
 
 
 def _has_stored_rights(principal: Principal, text: str | None) -> bool:
-    """Return whether the caller has the stored rights. ``text`` is None in rows of earlier versions: true."""
+    """Return whether the caller has at least the stored rights. Rows of earlier versions store none: return true."""
     if text is None:
         return True
     now, stored = _describe_rights(principal), json.loads(text)

@@ -46,7 +46,7 @@ async def create_hits_response(
     items = list(hits)
     if sum(hit.size_bytes for hit, _ in items) < MAX_SLICE_BYTES:
         return out.model_copy(update={field_name: [make() for _, make in items]})
-    # The search text cannot occur inside a JSON string, where each quotation mark has a backslash before it.
+    # This text cannot occur inside a JSON string, because a quotation mark in a string has a backslash before it.
     head, empty_list, tail = out.model_dump_json().partition(f'"{field_name}":[]')
     parts, yielder = [], LoopYielder()
     for hit, make in items:

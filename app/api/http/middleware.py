@@ -151,7 +151,7 @@ class BodyLimitMiddleware:
 
 
 def _create_too_large_error(detail: str) -> HTTPException:
-    """Create an exception of the framework. It replaces any other exception of reading a body by a status of 400."""
+    """Create an ``HTTPException``; FastAPI responds with 400 to any other exception while it reads a body."""
     return HTTPException(413, detail, {"Connection": "close"})
 
 

@@ -199,7 +199,7 @@ async def handle_app_error(request: Request, error: Exception) -> Response:
 
     Args:
         request: The request.
-        error: The exception; FastAPI passes the type that the handler is registered for.
+        error: The exception. Any type except ``AppError`` is handled as an unexpected error.
 
     Returns:
         The response. Rate limits and unavailable services have ``Retry-After``.

@@ -45,8 +45,8 @@ def to_public_scores(hits: Sequence[Hit]) -> list[float]:
         hits: Hits of one search.
 
     Returns:
-        One score for each hit: its cosine similarity. A hit without one has the score of its strategy. Lexical scores
-        have no upper bound; if one is above 1, they are divided by the highest.
+        One score for each hit: its cosine similarity, or the score of the strategy if it has no similarity. Lexical
+        scores have no upper bound. If the highest of them is above 1, all of them are divided by it.
     """
     best = max((hit.score for hit in hits if hit.similarity is None), default=1.0)
     scores = [hit.score / max(best, 1.0) if hit.similarity is None else hit.similarity for hit in hits]

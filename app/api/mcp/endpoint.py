@@ -167,26 +167,25 @@ def _describe_error(text: str) -> dict[str, Any]:
     openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": MESSAGE_SCHEMA}}}},
     responses={
         200: {"description": "The JSON-RPC reply", "content": {JSON_MEDIA_TYPE: {"schema": {"type": "object"}}}},
-        202: {"description": "A notification was taken"},
-        400: {"description": "No JSON-RPC message, or of a protocol version that is not spoken"},
-        401: _describe_error("No key, or one that is not valid"),
-        403: _describe_error("From a page whose origin may not call"),
-        404: {"description": "No such method"},
+        202: {"description": "The notification was accepted"},
+        400: {"description": "The body is not a JSON-RPC message, or its protocol version is not supported"},
+        401: _describe_error("The key is missing or not valid"),
+        403: _describe_error("The origin of the web page may not call MCP"),
+        404: {"description": "The method does not exist"},
         406: {"description": "The client does not accept JSON"},
-        413: _describe_error("Too large"),
-        415: _describe_error("Not JSON"),
-        422: _describe_error("Not valid"),
+        413: _describe_error("The body is too large"),
+        415: _describe_error("The body is not JSON"),
+        422: _describe_error("The request is not valid"),
         429: _describe_error("Too many failed attempts to sign in; try again after Retry-After"),
         431: _describe_error("The address or a header is too long"),
-        503: _describe_error("A dependency is down; try again"),
+        503: _describe_error("A dependency does not answer; try again"),
     },
 )
 async def handle_message(request: Request, _tenant: CurrentReader) -> Response:
-    """Handle one message of the Model Context Protocol (streamable HTTP, stateless; protocol versions 2024-11-05 and
-    later).
+    """Handle one message of the Model Context Protocol, versions 2024-11-05 and later.
 
-    Tools: `search` and `fetch`, `search_knowledge` and `list_knowledge_bases`. Resources: documents as text. There are
-    no sessions, so any replica can answer any message.
+    The transport is streamable HTTP without sessions, so any replica can answer any message. The tools are `search`,
+    `fetch`, `search_knowledge` and `list_knowledge_bases`. The resources are documents as text.
     """
     transport: McpTransport = request.app.state.mcp
     transport.check_request(request)

@@ -36,7 +36,7 @@ Attributes = Annotated[dict[Label, bool | int | float | Value], Field(max_length
 
 
 class OpenAiRequestModel(RequestModel):
-    """Body of a request. A field that is not known makes it invalid."""
+    """Request body. An unknown field makes the body invalid."""
 
     model_config = ConfigDict(extra="forbid")
 

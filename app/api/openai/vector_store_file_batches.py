@@ -160,7 +160,7 @@ def _apply_cursor(params: ListParams, files: Sequence[VectorStoreFileOut]) -> Se
 async def create_vector_store_file_batch(
     kb: VectorStorePath, body: FileBatchCreate, tenant: CurrentWriter, response: Response
 ) -> FileBatchOut:
-    """Attach many files to a vector store. A file that cannot be attached fails alone."""
+    """Attach many files to a vector store. If a file cannot be attached, only this file fails."""
     view, requested_files = await tenant.knowledge_bases.find(kb), body.list_requested_files()
     for file in requested_files:
         check_chunking(view, file.chunking_strategy)
@@ -203,5 +203,5 @@ async def list_vector_store_batch_files(
 async def cancel_vector_store_file_batch(
     kb: VectorStorePath, batch: FileBatchPath, tenant: CurrentWriter
 ) -> FileBatchOut:
-    """Attach no more files of a batch, and remove those from the vector store that are not ready yet."""
+    """Stop attaching the files of a batch, and remove its files that are not ready from the vector store."""
     return _to_file_batch_out(await tenant.file_batches.cancel(kb, decode_path_id("vsfb", batch, FileBatchNotFound)))

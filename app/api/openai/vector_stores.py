@@ -198,7 +198,7 @@ def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | 
 
 @router.post("", summary="Create a vector store", response_model=VectorStoreOut)
 async def create_vector_store(body: VectorStoreCreate, tenant: CurrentAdmin) -> VectorStoreOut:
-    """Create a vector store: a knowledge base with a name that is made from the given one."""
+    """Create a vector store, which is a knowledge base. The knowledge base gets a name derived from the given one."""
     if tenant.principal.knowledge_base_ids is not None:
         raise ForbiddenError(
             "A key that is restricted to knowledge bases cannot create others. Use an unrestricted key."
