@@ -29,7 +29,7 @@ class CompressedText(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class CompressionResult:
-    """Result of a compression.
+    """Result of the compression of the sources of an answer.
 
     Attributes:
         sources: Relevant sources; sources that could not be compressed are unchanged.

@@ -109,7 +109,7 @@ class AnsweringService:
 
 @dataclass(frozen=True, slots=True)
 class AnswerRun:
-    """State of one answer.
+    """State of one answer while it is generated.
 
     Attributes:
         models: Chat models.

@@ -62,7 +62,7 @@ def build_event_values(event: AuditEvent, actor: Actor) -> dict[str, Any]:
 
 
 class AuditRepository:
-    """Queries in one tenant. The system tenant also reads events about the tenants themselves."""
+    """Queries for the audit events of one tenant. The system tenant also reads events about the tenants themselves."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

@@ -110,7 +110,7 @@ class AuditEvent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """A stored event."""
+    """A stored audit event with its id, time and actor."""
 
     id: UUID
     created_at: datetime

@@ -10,7 +10,7 @@ from app.documents.deletion.repository import count_stored_files
 
 
 class PurgeRepository:
-    """Queries in one tenant."""
+    """Queries that remove contents of deleted knowledge bases of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

@@ -19,7 +19,7 @@ MAX_DELIVERY_AGE = timedelta(days=30)
 
 
 class SweepRepository:
-    """Queries in one tenant."""
+    """Queries of the sweepers for the expired and orphaned rows of one tenant."""
 
     def __init__(self, session: AsyncSession, tenant_id: UUID) -> None:
         self.session = session

@@ -67,9 +67,9 @@ class ObjectSweepResult:
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """Sweepers of all tenants.
+    """Sweepers, which remove expired and orphaned data of all tenants.
 
-    Each works in one tenant's transaction at a time and logs the number of removed items.
+    Each sweeper works in one tenant's transaction at a time and logs the number of removed items.
     """
 
     database: Database

@@ -21,7 +21,10 @@ class FileAttachmentCancelled(ConflictError):
 
 
 class FileBatchRepository:
-    """Queries in one tenant; ``reader`` is the user that the caller's key is restricted to, or None."""
+    """Queries for file batches of one tenant.
+
+    ``reader`` is the user that the API key of the caller is restricted to, or None.
+    """
 
     def __init__(self, session: Session, tenant_id: UUID, *, reader: str | None) -> None:
         self.session = session

@@ -64,12 +64,12 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One predicate.
+    """One condition of a filter: a jsonpath predicate, and conditions that an index can check.
 
     Attributes:
         path: The predicate as jsonpath.
-        contains: Containment with exactly the same meaning; None if there is none.
-        lookup: Weaker condition that every passing row fulfils; None if there is none.
+        contains: Equivalent containment (``@>``); None if no containment is equivalent.
+        lookup: Weaker condition that every matching row fulfils; None if no lookup can replace a scan.
     """
 
     path: str

@@ -40,7 +40,7 @@ class EndpointFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CircuitState:
-    """State of a circuit.
+    """State of a circuit: closed, open (no calls for a pause), or in a trial after the pause.
 
     Attributes:
         failures: Number of consecutive failures.

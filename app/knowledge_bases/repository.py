@@ -77,7 +77,7 @@ class LockedIndex(NamedTuple):
 
 
 class KnowledgeBaseRepository:
-    """Queries in one tenant."""
+    """Queries for knowledge bases and search indexes of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

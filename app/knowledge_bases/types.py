@@ -161,7 +161,7 @@ class ReindexProgress:
 
     @property
     def state(self) -> str:
-        """``building`` or ``failed``."""
+        """State of the build: ``building`` or ``failed``."""
         return "building" if self.error is None else "failed"
 
 

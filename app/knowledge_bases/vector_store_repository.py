@@ -15,7 +15,7 @@ from app.db.statements import parse_statement
 
 
 class VectorStoreRepository:
-    """Queries in one tenant."""
+    """Queries for the vector stores of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

@@ -1,4 +1,4 @@
-"""Queries for the storage and usage of a tenant, and for its rates."""
+"""Queries for the storage, the usage and the rate limits of a tenant."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class TokensToday:
 
 
 class QuotaRepository:
-    """Queries in one tenant."""
+    """Queries for the storage, the usage and the rate limits of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

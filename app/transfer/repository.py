@@ -35,7 +35,7 @@ class DocumentSnapshot:
 
 
 class TransferRepository:
-    """Queries in one search index of a knowledge base."""
+    """Queries of exports and imports for one search index of a knowledge base."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID, index_id: UUID) -> None:
         self.session = session

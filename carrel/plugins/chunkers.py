@@ -1,4 +1,4 @@
-"""Interface of a chunker plugin: the document tree, the specification of a chunker, and helpers that pack text.
+"""Interface for chunker plugins: the document tree, the specification of a chunker, and helpers that pack text.
 
 Type aliases:
     TokenCounter: A function that takes texts and returns the number of tokens of each.

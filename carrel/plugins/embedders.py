@@ -1,4 +1,4 @@
-"""Interface of an embedder plugin: the protocols of text and image embedders, their types, settings and errors.
+"""Interface for embedder plugins: the protocols of text and image embedders, types, settings and errors.
 
 Type aliases:
     Vectors: NumPy array of float32 with the shape (inputs, dimensions).

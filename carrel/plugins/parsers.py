@@ -1,4 +1,4 @@
-"""Interface of a parser plugin: what it gets, what it returns, its errors, and helpers for text, archives and images.
+"""Interface for parser plugins: options, results, errors, and helpers for text, archives and images.
 
 Importing this module loads no model, no database driver and no parser library. ``decode_text``, ``read_text``,
 ``decode_xml``, ``read_xml`` and ``ImageList`` import the library they need when the name is first used.

@@ -1,4 +1,4 @@
-"""Interface of a reranker plugin: the protocol, its settings and its error.
+"""Interface for reranker plugins: the protocol, settings and the error of a reranker.
 
 Type aliases:
     RerankFailureReason: Why a reranker gives no scores, one of a fixed set of words; an attribute of

@@ -1,4 +1,4 @@
-"""Interface of a transformer plugin: the queries and the conversation it gets, the chat model, and its result."""
+"""Interface for transformer plugins: queries, the conversation, the chat model, and the result of a transformer."""
 
 from app.retrieval.search_run import SearchRun
 from app.retrieval.transformers.transformer import (

@@ -13,7 +13,7 @@ from app.documents.scopes import ScopeLevel
 
 
 class DocumentCatalogRepository:
-    """Queries in one tenant.
+    """Queries for the documents of one tenant, across knowledge bases.
 
     The caller restricts the results to the knowledge bases and users that its key may read.
     """

@@ -20,7 +20,7 @@ select id, parent_id, kind, level, title, start_offset, end_offset, page, page_e
 
 
 class ContentRepository:
-    """Queries of one tenant. The caller has checked that the document may be read."""
+    """Queries for the contents of documents of one tenant. The caller has checked that the document may be read."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

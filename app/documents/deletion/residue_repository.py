@@ -48,7 +48,7 @@ x.payload ->> 'knowledge_base' = (:kb::uuid)::text or x.payload ->> 'index' = an
 
 
 class ResidueRepository:
-    """Queries in one tenant."""
+    """Queries that count the remaining rows of deleted objects of one tenant."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

@@ -37,7 +37,7 @@ class MetadataBackfill:
 
 
 class MetadataBackfillRepository:
-    """Queries in one knowledge base of one tenant."""
+    """Queries of the metadata backfill of one knowledge base."""
 
     def __init__(self, session: Session, tenant_id: UUID, kb_id: UUID) -> None:
         self.session = session

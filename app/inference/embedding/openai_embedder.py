@@ -38,7 +38,7 @@ TOO_LARGE_STATUS_CODES = frozenset({400, 413, 422})
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Policy of retries.
+    """Limits of the retries of requests to an embedding endpoint.
 
     Attributes:
         max_attempts: Maximum number of attempts of a request.

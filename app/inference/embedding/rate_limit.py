@@ -23,7 +23,7 @@ class RateLimiter(Protocol):
         """The maximum number of tokens of one call; None for no limit."""
 
     async def acquire(self, tokens: int, *, interactive: bool) -> float:
-        """Count a call.
+        """Count a call if the limits allow it, or return the time to wait.
 
         Args:
             tokens: Estimated number of tokens.

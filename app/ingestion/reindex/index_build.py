@@ -49,7 +49,7 @@ class BuildInProgress(JobPostponed):
 
 @dataclass(frozen=True, slots=True)
 class Reindexer:
-    """Builder of generations.
+    """Builder of the next generation of a search index.
 
     Attributes:
         rebuilder: Builder that adds a document.

@@ -8,7 +8,7 @@ from app.retrieval.types import ChunkKey, Hit
 
 @dataclass(frozen=True, slots=True)
 class SourceHits:
-    """Hits of one source.
+    """Hits of one source: the stored documents, or an HTTP source.
 
     Attributes:
         weight: Score of the source's best hit after scaling, above 0.

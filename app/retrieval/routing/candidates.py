@@ -123,7 +123,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilteredCandidates:
-    """Candidates of one search.
+    """Candidates for the routing of one search: knowledge bases that the search may use.
 
     Attributes:
         candidates: All candidates of the tenant.

@@ -192,7 +192,7 @@ class Chunk(TypedDict):
 
 
 class Deletion(TypedDict):
-    """Deletion of several documents."""
+    """Deletion of several documents: id of the deletion, and number of deleted documents."""
 
     deletion: str
     deleted: int

@@ -13,7 +13,7 @@ from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
 
 @dataclass(slots=True)
 class _PackedRegion:
-    """Region during packing.
+    """Region whose pieces are being packed into chunks.
 
     Attributes:
         pieces: Pieces of the region.

@@ -26,7 +26,7 @@ _TABLE_OF_CONTENTS_TYPE = "application/x-dtbncx+xml"
 
 @dataclass(frozen=True, slots=True)
 class _ManifestItem:
-    """File of a book.
+    """File of an EPUB book, as its manifest lists it.
 
     Attributes:
         member: Name of the member in the archive.

@@ -89,9 +89,10 @@ def _read_child_text(element: Element | None, tag: str) -> str:
 
 
 class _DocxReader:
-    """Reader of a document.
+    """Reader of the body of a DOCX file.
 
-    It uses a stack instead of recursion, because tables and text boxes may be nested deeper than Python can recurse.
+    The reader uses a stack instead of recursion, because tables and text boxes may be nested deeper than Python can
+    recurse.
     """
 
     def __init__(self, package: Package, main: str, options: ParseOptions) -> None:

@@ -55,7 +55,7 @@ class TextLine(NamedTuple):
 
 
 class LayoutGroup(NamedTuple):
-    """Paragraph or table.
+    """Paragraph or table of a page, recognized from the positions of its lines.
 
     Attributes:
         text: Text of a paragraph; empty for a table.

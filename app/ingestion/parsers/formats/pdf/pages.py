@@ -77,7 +77,7 @@ class PdfPage:
 
 @dataclass(slots=True)
 class PdfPages:
-    """Pages of a document.
+    """Pages of a PDF file.
 
     Attributes:
         pages: All pages in order.

@@ -200,7 +200,7 @@ def _normalize_title(title: str) -> str:
 
 
 class _HeadingDetector:
-    """Detector of headings.
+    """Detector of the headings of a PDF file.
 
     Headings are the paragraphs that the outline names. If the outline names no paragraph, because its entries are
     bookmarks like "Page 3", headings are the paragraphs in a larger font than the body.
