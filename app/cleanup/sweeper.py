@@ -238,7 +238,7 @@ async def _iter_batches(objects: AsyncIterator[StoredObject]) -> AsyncIterator[l
 
 @asynccontextmanager
 async def run_temp_file_sweeper() -> AsyncIterator[None]:
-    """Sweep the temporary directory at once, and at intervals while the block runs."""
+    """Sweep the temporary directory immediately, and then at intervals while the block runs."""
     task = asyncio.create_task(sweep_temp_files_forever())
     try:
         yield

@@ -105,7 +105,7 @@ class Database:
 
         Args:
             url: URL with the login of the plain role.
-            pool_size: Number of connections that stay open. Twice as many may be open at once.
+            pool_size: Number of connections that stay open. Twice as many may be open at the same time.
         """
         engine = create_async_engine(
             to_sqlalchemy_url(url),
@@ -146,8 +146,8 @@ class Database:
 
         Args:
             tenant_id: Tenant of the scope; None sees no tenant's rows.
-            snapshot: True lets all statements see one moment. The id of an exported snapshot lets them see the same
-                moment as the exporting transaction, which must still be open.
+            snapshot: If True, all statements read one snapshot. If it is the id of an exported snapshot, they read that
+                snapshot; the exporting transaction must still be open.
             statement_timeout_seconds: Maximum time of each statement; None means the server's default.
             allow_generic_plans: Whether Postgres may reuse plans. Useful for reads by key, which cost more to plan than
                 to run.

@@ -82,7 +82,8 @@ def compile_filter(
     Args:
         expression: Filter of the caller. None and an empty object pass every row.
         loc: Location of the filter in the request, for error messages.
-        enforced_filter: Filter of the service that must hold as well. It does not count towards the caller's limits.
+        enforced_filter: Filter of the service that every row must match too. It does not count towards the limits of
+            the caller.
         excluded_names: Reserved names that the caller's filter may not use, because the rows do not have them. A
             condition that such a name is missing would match every row.
 

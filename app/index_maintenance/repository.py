@@ -99,8 +99,9 @@ class IndexRepository:
     async def merge_deltas(self) -> None:
         """Merge the append-only rows of the totals, of the document frequencies and of the private frequencies.
 
-        Frequencies are merged when there are more than twice as many rows as keys. Each row is thus rewritten about
-        twice, whatever the size of the index. Writers continue: a row that this transaction does not see stays.
+        Frequencies are merged when there are more than twice as many rows as keys. On average each row is therefore
+        rewritten about twice, for any size of the index. Writers continue: a row that this transaction does not see
+        stays.
         """
         counted = await self.session.fetch_row(_COUNT_FREQUENCIES, self._params)
         if counted is not None and counted["rows"] > 2 * counted["keys"] + MIN_MERGE_ROWS:

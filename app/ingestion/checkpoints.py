@@ -19,7 +19,7 @@ class CheckpointRepository:
         self.tenant_id = tenant_id
 
     async def find(self, identity: UUID, hashes: Sequence[bytes]) -> dict[bytes, Vectors]:
-        """Find the checkpointed vectors of texts, whichever document of the tenant they were made for.
+        """Find the checkpointed vectors of texts, from all documents of the tenant.
 
         Args:
             identity: Key of the embedding model from ``derive_checkpoint_key``.

@@ -72,8 +72,8 @@ async def embed_chunks(
 
     Vectors that came with the upload and vectors that an earlier attempt checkpointed are reused. Each slice is
     checkpointed and its usage recorded in one transaction. A quick last slice is the exception: the transaction that
-    stores the version follows at once, and records the usage. A slow last slice is checkpointed, because its progress
-    was reported, and a later attempt therefore looks for checkpoints.
+    stores the version follows immediately, and records the usage. A slow last slice is checkpointed, because its
+    progress was reported, and a later attempt therefore looks for checkpoints.
 
     Args:
         db: Database of the tenant.

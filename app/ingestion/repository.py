@@ -202,7 +202,7 @@ class IngestionRepository:
 
 
 class _TermVector(SparseVector):
-    """Term weights of a chunk as a database parameter; ``LexicalEntry`` sorts the terms, so they are packed at once."""
+    """Term weights of a chunk as a database parameter. They are packed unsorted: ``LexicalEntry`` sorts the terms."""
 
     def __init__(self, entry: LexicalEntry) -> None:
         self._entry = entry

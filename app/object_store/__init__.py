@@ -93,7 +93,7 @@ class ObjectStore(Protocol):
     async def abort_incomplete_uploads(self, prefix: str, *, before: datetime) -> int:
         """Remove the remains of incomplete writes that began before a time, and return their number.
 
-        Only keys that begin with ``prefix`` count, which ends with ``/``. Raises ObjectStoreUnavailable.
+        Only keys that begin with ``prefix`` count. The prefix ends with ``/``. Raises ObjectStoreUnavailable.
         """
 
     async def check(self) -> None:

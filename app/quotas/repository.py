@@ -104,7 +104,7 @@ class QuotaRepository:
         await self.session.fetch_rows(_ADD, values)
 
     async def list_usage_by_day(self, begin: date, end: date) -> list[tuple[date, Usage]]:
-        """Return the usage of each day from ``begin`` to ``end`` that has any."""
+        """Return the usage of each day from ``begin`` to ``end``, without days that have no usage."""
         rows = await self.session.fetch_rows(_DAYS, {"t": self.tenant_id, "begin": begin, "end": end})
         return [(row["day"], _to_usage(row)) for row in rows]
 

@@ -185,7 +185,7 @@ class SearchPlan:
 def _resolve_strategy(
     request: SearchRequest, settings: Retrieval, search_run: SearchRun
 ) -> tuple[Strategy[Any], BaseModel]:
-    """Return the requested strategy, else that of the knowledge base; requested options override stored ones."""
+    """Return the strategy of the request or the knowledge base. Requested options override stored options."""
     provided = request.strategy_options
     if request.strategy is not None:
         strategy = find_strategy(request.strategy, loc=("body", "strategy"))
@@ -203,7 +203,7 @@ def _resolve_strategy(
 def _resolve_transformers(
     request: SearchRequest, stored: Sequence[Mapping[str, Any]] | None, search_run: SearchRun
 ) -> list[TransformerStep] | None:
-    """Return the transformers of the request, else those of the agent, else ``stored``; None if nothing names them."""
+    """Return the transformers of the request, the agent or ``stored``, in this order; None if all are missing."""
     if request.transformers is not None:
         return resolve_steps(request.transformers, loc=("body", "transformers"))
     if request.stored_transformers is not None:

@@ -269,7 +269,7 @@ def drop_unusable_queries(
         The remaining queries.
 
     Raises:
-        InvalidInputError: There were queries, and none remains.
+        InvalidInputError: All queries were dropped.
     """
     supported = [query for query in queries if query.image is None or (accepts_images and uses_dense)]
     if len(supported) < len(queries):

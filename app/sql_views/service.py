@@ -115,7 +115,7 @@ class SqlViewService:
     async def revoke(self, reference: str) -> None:
         """Revoke the SQL view of a knowledge base, if it has one.
 
-        The view is empty at once. A job drops the view and its login.
+        The view is empty immediately. A job drops the view and its login.
 
         Args:
             reference: Name or id of the knowledge base.

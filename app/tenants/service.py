@@ -106,7 +106,7 @@ class TenantService:
             tenant_id: The tenant.
             name: The new name.
             quotas: New quotas by name. A quota of None removes the limit.
-            sql_views: Whether SQL views are allowed. If they are forbidden, existing ones are empty at once.
+            sql_views: Whether SQL views are allowed. If they are forbidden, existing SQL views are empty immediately.
             actor: The author of the audit event.
 
         Returns:

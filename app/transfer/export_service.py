@@ -92,7 +92,7 @@ class ExportService:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseExport:
-    """One archive. Each document is read at one moment."""
+    """Export of one archive. Each document is read in one snapshot."""
 
     db: TenantDatabase
     objects: ObjectStore

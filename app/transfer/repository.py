@@ -1,4 +1,4 @@
-"""Queries of exports, which read each document at one moment, and of imports, which set the mean chunk length."""
+"""Queries of exports, which read each document in one snapshot, and of imports, which set the mean chunk length."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ HEARTBEAT_INTERVAL_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Worker:
-    """A worker that runs as many jobs at once as ``concurrency`` allows.
+    """A worker that runs up to ``concurrency`` jobs at the same time.
 
     It has a few extra slots for tenants without a running job, so that no tenant waits for the long documents of
     others. If the extra slots are also in use and such a tenant waits, long jobs yield their slots. Webhook deliveries
@@ -93,7 +93,7 @@ class Worker:
         Unfinished jobs go back to the queue.
 
         Args:
-            immediately: Whether running jobs are interrupted at once, without a shutdown timeout.
+            immediately: Whether running jobs are interrupted immediately, without a shutdown timeout.
         """
         self._stopping = True
         self._stops_immediately = self._stops_immediately or immediately
@@ -269,7 +269,7 @@ class Worker:
     async def _renew_lease(self, job: ClaimedJob, work: asyncio.Task[None]) -> None:
         """Renew the lease of a job until it is lost; then cancel the work and return.
 
-        When the job's document is deleted, its job is deleted too, so the lease is checked at once.
+        When the job's document is deleted, its job is deleted too, so the lease is checked immediately.
         """
         interval = self.lease.total_seconds() / 3
         next_renewal_at = time.monotonic() + interval

@@ -70,7 +70,7 @@ class JobSlots:
         self.interrupt_wait()
 
     def interrupt_wait(self) -> None:
-        """End a running wait at once."""
+        """End a running wait immediately."""
         self._freed.set()
         self._wake.set()
 

@@ -19,7 +19,7 @@ WORDS = [
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"^import asyncio\n", ""),
     (r"``async with``", "``with``"),
-    (r"by several tasks at once", "by several threads at once"),
+    (r"by several tasks at the same time", "by several threads at the same time"),
     (
         r'^"""The client for asyncio\..*?"""',
         '"""The client. ``generate.py`` makes this file from ``async_client.py``: edit that file."""',

@@ -27,7 +27,7 @@ class RateLimiter(Protocol):
 
         Args:
             tokens: Estimated number of tokens.
-            interactive: Whether a user waits for the call, which then goes before bulk work.
+            interactive: Whether a user waits for the call. Interactive calls have priority over bulk work.
 
         Returns:
             0 if the call may start, otherwise the seconds before the next try.

@@ -42,9 +42,10 @@ LONGEST_WAIT = 60.0
 class AsyncClient:
     """Client of a Carrel service with one API key. Close it, or use it with ``async with``.
 
-    The client may be used by several tasks at once. It sends a request again, up to ``retries`` times, if the service
-    is briefly unavailable (429, 502, 503, 504, no connection). Before each attempt it waits as long as the service
-    requests. Every method raises ApiError (a subclass for each status), ConnectionFailed or UnexpectedReply.
+    The client may be used by several tasks at the same time. The client sends a request again, up to ``retries``
+    times, if the service is briefly unavailable (429, 502, 503, 504, no connection). Before each attempt the client
+    waits for the time that the service requests. Every method raises ApiError (a subclass for each status),
+    ConnectionFailed or UnexpectedReply.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class AsyncClient:
         return cast(list[str], await self.post("agent-search", body=http_requests.to_query_params(body)))
 
     async def receipt(self, deletion: str) -> Receipt:
-        """Return the receipt of a deletion: what it removed and what is left."""
+        """Return the receipt of a deletion: removed and remaining rows by table."""
         return cast(Receipt, await self.get("deletions", deletion))
 
     def audit_events(self, **filters: str | int) -> AsyncIterator[dict[str, Any]]:
@@ -465,7 +466,7 @@ class AsyncTenants:
         return cast(Tenant, await self._client.patch("tenants", tenant, body=changes))
 
     async def delete(self, tenant: str) -> str:
-        """Delete a tenant and everything it has. Its API keys are refused at once. Return the ID of the deletion."""
+        """Delete a tenant with all its data. The API keys are refused immediately. Return the ID of the deletion."""
         reply = await self._client.reply(Request("DELETE", build_path("tenants", tenant)))
         http_requests.read_reply(reply)
         return reply.headers["Carrel-Deletion-Id"]

@@ -17,8 +17,8 @@ from carrel_client.types import Result
 class CarrelRetriever(BaseRetriever):
     """LangChain retriever that returns the best passages as documents.
 
-    ``options`` are the options of ``Client.search``. ``async_client`` serves ``ainvoke``; without it ``client`` serves
-    ``ainvoke`` in a thread. The metadata of a document are those of the passage with fields of Carrel, such as
+    ``options`` are the options of ``Client.search``. ``ainvoke`` uses ``async_client`` if it is given, and otherwise
+    ``client`` in a thread. The metadata of a document are the metadata of the passage and fields of Carrel, such as
     ``citation``, ``source``, ``page`` and ``score``.
     """
 

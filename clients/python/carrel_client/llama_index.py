@@ -15,9 +15,9 @@ from carrel_client.types import Result, SearchOptions
 class CarrelRetriever(BaseRetriever):
     """LlamaIndex retriever that returns the best passages as nodes with scores.
 
-    ``options`` are the options of ``Client.search``. ``async_client`` serves ``aretrieve``; without it ``client`` does.
-    The metadata of a node are those of the passage with fields of Carrel, such as ``citation``, ``source`` and
-    ``page``. A model sees only the citation.
+    ``options`` are the options of ``Client.search``. ``aretrieve`` uses ``async_client`` if it is given, and otherwise
+    ``client``. The metadata of a node are the metadata of the passage and fields of Carrel, such as ``citation``,
+    ``source`` and ``page``. A model sees only the citation.
     """
 
     def __init__(
