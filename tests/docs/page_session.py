@@ -125,6 +125,7 @@ class PageSession:
         """Start the service that a block starts; plain ``carrel serve`` is the shared service."""
         if text.strip() == "carrel serve":
             return
+        text = text.replace(SHOWN_PORT, self.port)
         credentials = self.directory / ".carrel" / "credentials.json"
         shutil.rmtree(credentials.parent)
         self.service_log = self.directory / ".serve.log"

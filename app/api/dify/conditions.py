@@ -1,4 +1,4 @@
-"""Translation of Dify's metadata conditions to metadata filters (docs/tutorials/dify.md)."""
+"""Translation of Dify's metadata conditions to metadata filters (docs/reference/dify.md)."""
 
 import math
 import re
